@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use tracemill::schema::EventClassId;
-use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_engine::cursor::Cursor;
 use tracemill_engine::item::Item;
 use tracemill_engine::selection::{SpineFilter, streams};
@@ -93,7 +93,7 @@ fn library(traces: &tracemill::Traces, fields: &[String]) -> tracemill::Result<(
 
 fn rows(traces: &tracemill::Traces, fields: &[String]) -> tracemill::Result<(u64, u64)> {
     let session = traces.session();
-    let (mut events, mut wanted, mut state) = (0, Wanted::default(), State::default());
+    let (mut events, mut wanted, mut state) = (0, Wanted::default(), DecoderState::default());
     for of in streams(session, &[])? {
         let mut nodes: HashMap<EventClassId, Vec<NodeId>> = HashMap::new();
         let trace = &session.traces[of.trace];
@@ -122,7 +122,7 @@ fn find(event: tracemill_codec::chunk::EventRef<'_>, fields: &[String]) -> Vec<N
     let node = |path: &String| {
         let (scope, name) = path.split_once('.')?;
         let root = plan.roots[scopes.iter().position(|of| *of == scope)?]?;
-        let of = |node: &tracemill_codec::plan::Node| node.parent == root && *node.name == *name;
+        let of = |node: &tracemill_codec::plan::PlanNode| node.parent == root && *node.name == *name;
         plan.nodes.iter().position(of).map(|at| at as NodeId)
     };
     fields.iter().filter_map(node).collect()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::Chunk;
-use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_engine::cursor::Cursor;
 use tracemill_engine::item::Item;
 use tracemill_engine::selection::SpineFilter;
@@ -44,7 +44,7 @@ pub(crate) fn open(path: &Path) -> Result<Session> {
 /// Shows every field of every event to a visitor, chunk by chunk, one stream after the other.
 pub(crate) fn rows(path: &Path) -> Result<Decoded> {
     let session = open(path)?;
-    let (mut sum, mut state) = (Checksum::default(), State::default());
+    let (mut sum, mut state) = (Checksum::default(), DecoderState::default());
     let (events, bytes) = chunks(&session, |_, chunk| {
         for at in 0..chunk.len() {
             let event = chunk.event(at);

@@ -87,7 +87,7 @@ classes! {
 pub(crate) fn write_trace(path: &Path, events: u64, cpus: u32, fork_every: u64) -> std::io::Result<()> {
     fs::create_dir_all(path)?;
     for cpu in 0..cpus {
-        let mut of = Cpu::new(cpu, fork_every, File::create(path.join(format!("channel0_{cpu}")))?);
+        let mut of = SimulatedCpu::new(cpu, fork_every, File::create(path.join(format!("channel0_{cpu}")))?);
         let count = events / u64::from(cpus) + u64::from(u64::from(cpu) < events % u64::from(cpus));
         // A slice may be some events too long: those do not matter.
         while of.count < count {
@@ -104,14 +104,14 @@ pub(crate) fn write_trace(path: &Path, events: u64, cpus: u32, fork_every: u64) 
     fs::write(path.join("metadata"), metadata)
 }
 
-struct Thread {
+struct SimulatedThread {
     tid: i32,
     /// The system call that it waits in.
     waits_in: Option<Class>,
 }
 
 /// A CPU, its threads and its stream.
-struct Cpu {
+struct SimulatedCpu {
     number: u32,
     fork_every: u64,
     out: BufWriter<File>,
@@ -122,7 +122,7 @@ struct Cpu {
     count: u64,
     slices: u64,
     random: u64,
-    threads: Vec<Thread>,
+    threads: Vec<SimulatedThread>,
     /// The thread that runs.
     current: Option<usize>,
     /// A thread that has ended and is not freed.
@@ -130,10 +130,10 @@ struct Cpu {
     last_tid: i32,
 }
 
-impl Cpu {
+impl SimulatedCpu {
     fn new(number: u32, fork_every: u64, file: File) -> Self {
         let first = 1000 + number as i32 * 100;
-        Cpu {
+        SimulatedCpu {
             number,
             fork_every,
             out: BufWriter::new(file),
@@ -143,7 +143,7 @@ impl Cpu {
             count: 0,
             slices: 0,
             random: 0x9E37_79B9_7F4A_7C15 ^ u64::from(number + 1),
-            threads: (first..first + THREADS).map(|tid| Thread { tid, waits_in: None }).collect(),
+            threads: (first..first + THREADS).map(|tid| SimulatedThread { tid, waits_in: None }).collect(),
             current: None,
             child: None,
             last_tid: 10_000 + number as i32 * 5_000_000,

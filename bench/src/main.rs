@@ -62,7 +62,7 @@ fn run() -> Result<()> {
         peer: peer.is_some(),
         runs: options.runs.max(1) as usize,
         only: options.only.clone(),
-        traces: traces::Traces::find(&options)?,
+        traces: traces::BenchTraces::find(&options)?,
     };
     let rows = suite::run(&setup)?;
     print!("{}", report::table(&rows));

@@ -12,7 +12,7 @@ use crate::suite::Setup;
 
 /// The measure by which a row is judged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
+pub(crate) enum Measure {
     /// As much as this, or more.
     AtLeast(f64),
     /// Less than this.
@@ -22,7 +22,7 @@ pub(crate) enum Target {
 }
 
 /// A line of the table.
-pub(crate) struct Row {
+pub(crate) struct ReportRow {
     /// Number, and a letter where several lines belong together.
     pub(crate) id: &'static str,
     /// The thing that is measured.
@@ -44,19 +44,19 @@ pub(crate) struct Row {
     /// Its unit.
     pub(crate) unit: &'static str,
     /// The wanted figure.
-    pub(crate) target: Target,
+    pub(crate) target: Measure,
     /// More than the target.
     pub(crate) aim: Option<f64>,
 }
 
-impl Row {
+impl ReportRow {
     /// Is the target reached?
     pub(crate) fn is_ok(&self) -> Option<bool> {
         let result = self.result?;
         match self.target {
-            Target::AtLeast(least) => Some(result >= least),
-            Target::Under(limit) => Some(result < limit),
-            Target::None => None,
+            Measure::AtLeast(least) => Some(result >= least),
+            Measure::Under(limit) => Some(result < limit),
+            Measure::None => None,
         }
     }
 
@@ -68,9 +68,9 @@ impl Row {
         let ratio = |above: Option<f64>, below: Option<f64>| Some(above? / below.filter(|&below| below > 0.0)?);
         let optional = |value: Option<String>| value.unwrap_or_else(|| "-".into());
         let target = match self.target {
-            Target::AtLeast(least) => format!(">= {least}{}", self.unit),
-            Target::Under(limit) => format!("< {limit}{}", self.unit),
-            Target::None => "-".into(),
+            Measure::AtLeast(least) => format!(">= {least}{}", self.unit),
+            Measure::Under(limit) => format!("< {limit}{}", self.unit),
+            Measure::None => "-".into(),
         };
         let aim = self.aim.map_or_else(String::new, |aim| format!(" ({aim})"));
         let verdict = match self.is_ok() {
@@ -118,9 +118,9 @@ const HEADINGS: [&str; 12] = [
 ];
 
 /// The table, aligned.
-pub(crate) fn table(rows: &[Row]) -> String {
+pub(crate) fn table(rows: &[ReportRow]) -> String {
     let mut lines = vec![HEADINGS.map(String::from)];
-    lines.extend(rows.iter().map(Row::cells));
+    lines.extend(rows.iter().map(ReportRow::cells));
     let width_of = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEADINGS.len()).map(width_of).collect();
     let mut text = String::new();
@@ -145,14 +145,14 @@ fn samples(of: &Samples) -> Value {
 }
 
 /// Everything that was measured.
-pub(crate) fn json(host: &Host, peer: Option<&str>, setup: &Setup, rows: &[Row]) -> Value {
+pub(crate) fn json(host: &Host, peer: Option<&str>, setup: &Setup, rows: &[ReportRow]) -> Value {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| {
             let target = match row.target {
-                Target::AtLeast(least) => json!({ "at_least": least, "aim": row.aim }),
-                Target::Under(limit) => json!({ "under": limit, "aim": row.aim }),
-                Target::None => Value::Null,
+                Measure::AtLeast(least) => json!({ "at_least": least, "aim": row.aim }),
+                Measure::Under(limit) => json!({ "under": limit, "aim": row.aim }),
+                Measure::None => Value::Null,
             };
             json!({
                 "row": row.id,

@@ -9,8 +9,8 @@ use std::process::Command;
 use crate::Result;
 use crate::decode::{self, Decoded};
 use crate::measure::{self, Run, Samples};
-use crate::report::{Row, Target};
-use crate::traces::{self, Trace, Traces};
+use crate::report::{Measure, ReportRow};
+use crate::traces::{self, BenchTrace, BenchTraces};
 
 /// How to run.
 pub(crate) struct Setup {
@@ -23,11 +23,11 @@ pub(crate) struct Setup {
     /// Only rows of these numbers; all when empty.
     pub(crate) only: Vec<u8>,
     /// The traces that are read.
-    pub(crate) traces: Traces,
+    pub(crate) traces: BenchTraces,
 }
 
 /// Something that is run once in each round.
-type Task<'a> = Box<dyn FnMut() -> Result<Run> + 'a>;
+type Round<'a> = Box<dyn FnMut() -> Result<Run> + 'a>;
 
 /// Rounds of small traces for one of a large one: they take less time and vary more.
 const SMALL_ROUNDS: usize = 3;
@@ -44,19 +44,23 @@ impl Setup {
         program
     }
 
-    fn ours<'a>(&'a self, command: &'a str, trace: &'a Path, arguments: &'a [&'a str]) -> Task<'a> {
+    fn ours<'a>(&'a self, command: &'a str, trace: &'a Path, arguments: &'a [&'a str]) -> Round<'a> {
         Box::new(move || measure::child(&mut self.program(command, trace, arguments)))
     }
 
     /// The other reader; `None` without it.
-    fn peers<'a>(&'a self, trace: &'a Path, arguments: &'a [&'a str]) -> Option<Task<'a>> {
+    fn peers<'a>(&'a self, trace: &'a Path, arguments: &'a [&'a str]) -> Option<Round<'a>> {
         let task = move || measure::child(measure::peer().args(arguments).arg(trace));
-        self.peer.then(|| Box::new(task) as Task<'a>)
+        self.peer.then(|| Box::new(task) as Round<'a>)
     }
 }
 
 /// Runs tasks in rounds; an absent task has no samples.
-fn rounds<const N: usize>(title: &str, count: usize, mut tasks: [Option<Task<'_>>; N]) -> Result<[Option<Samples>; N]> {
+fn rounds<const N: usize>(
+    title: &str,
+    count: usize,
+    mut tasks: [Option<Round<'_>>; N],
+) -> Result<[Option<Samples>; N]> {
     let mut samples: [Option<Samples>; N] = std::array::from_fn(|at| tasks[at].is_some().then(Samples::default));
     for round in 1..=count {
         eprintln!("{title}: round {round} of {count}");
@@ -70,7 +74,7 @@ fn rounds<const N: usize>(title: &str, count: usize, mut tasks: [Option<Task<'_>
 }
 
 /// A decoder as a task; the checksum has to be the same in each round.
-fn decoding<'a>(decode: fn(&Path) -> Result<Decoded>, trace: &'a Path) -> Option<Task<'a>> {
+fn decoding<'a>(decode: fn(&Path) -> Result<Decoded>, trace: &'a Path) -> Option<Round<'a>> {
     let mut before = None;
     Some(Box::new(move || {
         let (decoded, run) = measure::in_process(|| decode(trace))?;
@@ -81,7 +85,7 @@ fn decoding<'a>(decode: fn(&Path) -> Result<Decoded>, trace: &'a Path) -> Option
     }))
 }
 
-fn opening(trace: &Path) -> Option<Task<'_>> {
+fn opening(trace: &Path) -> Option<Round<'_>> {
     Some(Box::new(move || Ok(measure::in_process(|| decode::open(trace).map(drop))?.1)))
 }
 
@@ -91,7 +95,7 @@ fn times(ours: &Samples, peer: Option<&Samples>) -> Option<f64> {
 }
 
 /// Runs everything that is wanted and possible.
-pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
+pub(crate) fn run(setup: &Setup) -> Result<Vec<ReportRow>> {
     let mut rows = Vec::new();
     let traces = &setup.traces;
     if let Some(large) = &traces.large
@@ -148,21 +152,21 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
 }
 
 /// Row 10: packets of one event.
-fn tiny_rows(setup: &Setup, trace: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+fn tiny_rows(setup: &Setup, trace: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
     let facts = Facts::of(trace)?;
     let tasks = [Some(setup.ours("print", facts.path, &["-j1"])), setup.peers(facts.path, &[])];
     let [ours, peer] = rounds("row 10", setup.runs, tasks)?;
     let ours = ours.unwrap_or_default();
     let seconds = Some(ours.wall().median);
     let row = facts.row("10a", "print -j1, a million packets of one event, elapsed", ours, peer.as_ref());
-    rows.push(Row { result: seconds, unit: " s", target: Target::Under(2.0), ..row });
+    rows.push(ReportRow { result: seconds, unit: " s", target: Measure::Under(2.0), ..row });
     let mut peak = None;
     for _ in 0..setup.runs.min(3) {
         peak = peak.max(measure::peak_private_bytes(&mut setup.program("print", facts.path, &["-j2"]))?);
     }
     let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
     let row = facts.row("10b", "print -j2 of it, peak private memory", Samples::default(), None);
-    rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+    rows.push(ReportRow { result: mib, unit: " MiB", target: Measure::Under(64.0), ..row });
     Ok(())
 }
 
@@ -185,7 +189,7 @@ const ANALYSES: [(&str, &str, &[&str], Option<f64>); 14] = [
 ];
 
 /// Rows 11: analyses of a kernel trace, beside printing it.
-fn kernel_rows(setup: &Setup, trace: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+fn kernel_rows(setup: &Setup, trace: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
     let facts = Facts::of(trace)?;
     for (id, name, options, limit) in ANALYSES {
         let arguments: Vec<&str> = ["-j1", name].iter().chain(options).copied().collect();
@@ -197,31 +201,31 @@ fn kernel_rows(setup: &Setup, trace: &Trace, rows: &mut Vec<Row>) -> Result<()> 
         let result = Some(ours.cpu().median / print.cpu().median);
         let what = [&["analyze", name], options, &["-j1, to print"]].concat().join(" ");
         let row = facts.row(id, &what, ours, None);
-        rows.push(Row { result, target: limit.map_or(Target::None, Target::Under), ..row });
+        rows.push(ReportRow { result, target: limit.map_or(Measure::None, Measure::Under), ..row });
     }
     let peak = measure::peak_private_bytes(&mut setup.program("analyze", facts.path, &["-j1", "processes"]))?;
     let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
     let row = facts.row("11o", "analyze processes -j1, peak private memory", Samples::default(), None);
-    rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+    rows.push(ReportRow { result: mib, unit: " MiB", target: Measure::Under(64.0), ..row });
     Ok(())
 }
 
 /// A trace and how large it is.
 struct Facts<'a> {
-    trace: &'a Trace,
+    trace: &'a BenchTrace,
     path: &'a Path,
     decoded: Decoded,
 }
 
 impl<'a> Facts<'a> {
     /// Decodes the trace once. Thereby its files are in memory, for us and for the other reader.
-    fn of(trace: &'a Trace) -> Result<Self> {
+    fn of(trace: &'a BenchTrace) -> Result<Self> {
         eprintln!("reading {} once", trace.name);
         Ok(Facts { trace, path: &trace.path, decoded: decode::rows(&trace.path)? })
     }
 
-    fn row(&self, id: &'static str, what: &str, ours: Samples, peer: Option<&Samples>) -> Row {
-        Row {
+    fn row(&self, id: &'static str, what: &str, ours: Samples, peer: Option<&Samples>) -> ReportRow {
+        ReportRow {
             id,
             what: what.to_string(),
             trace: self.trace.name.clone(),
@@ -232,14 +236,14 @@ impl<'a> Facts<'a> {
             peer_ns: None,
             ours,
             unit: "x",
-            target: Target::None,
+            target: Measure::None,
             aim: None,
         }
     }
 }
 
 /// Rows 1 and 4: everything that the other reader's decoding without output is compared with.
-fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> Result<()> {
     const FILTER: &str = "name == \"plant:empty\"";
     let hits = measure::lines(&mut setup.program("print", facts.path, &["-j1", "--filter", FILTER]))?;
     if hits == 0 {
@@ -253,8 +257,8 @@ fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
     ];
     let [by_row, peer, count, filter] = rounds("rows 1, 4", setup.runs, tasks)?.map(Option::unwrap_or_default);
     let peer = Some(peer).filter(|peer| !peer.0.is_empty());
-    let of = |id, what: &str, ours, least, aim| Row {
-        target: Target::AtLeast(least),
+    let of = |id, what: &str, ours, least, aim| ReportRow {
+        target: Measure::AtLeast(least),
         aim,
         ..facts.row(id, what, ours, peer.as_ref())
     };
@@ -265,7 +269,7 @@ fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
 }
 
 /// Row 3: text.
-fn text_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+fn text_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> Result<()> {
     let tasks = [
         Some(setup.ours("print", facts.path, &["--format", "text", "-j1"])),
         setup.peers(facts.path, &[]),
@@ -276,15 +280,15 @@ fn text_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()
     let faster = one.wall().median / two.wall().median;
     let walls = peer.as_ref().map(|peer| peer.wall().median / two.wall().median);
     let text = facts.row("3a", "print --format text -j1", one, peer.as_ref());
-    rows.push(Row { target: Target::AtLeast(10.0), ..text });
-    let two_jobs = |id, what: &str, result| Row { result, ..facts.row(id, what, two.clone(), peer.as_ref()) };
+    rows.push(ReportRow { target: Measure::AtLeast(10.0), ..text });
+    let two_jobs = |id, what: &str, result| ReportRow { result, ..facts.row(id, what, two.clone(), peer.as_ref()) };
     rows.push(two_jobs("3b", "print --format text -j2, elapsed: to -j1", Some(faster)));
     rows.push(two_jobs("3c", "print --format text -j2, elapsed: to peer", walls));
     Ok(())
 }
 
 /// Row 5: the last hundredth of the time.
-fn begin_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+fn begin_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> Result<()> {
     let begin = format!("--begin={}", last_hundredth(facts.path)?);
     let ours_arguments = ["-j1", begin.as_str()];
     let peer_arguments = &ours_arguments[1..];
@@ -308,7 +312,14 @@ fn begin_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<(
         let ours = ours.unwrap_or_default();
         let result = times(&ours, peer.as_ref()).map(|times| 100.0 / times);
         let row = facts.row(id, what, ours, peer.as_ref());
-        rows.push(Row { events: Some(events), bytes: None, result, unit: " %", target: Target::Under(1.0), ..row });
+        rows.push(ReportRow {
+            events: Some(events),
+            bytes: None,
+            result,
+            unit: " %",
+            target: Measure::Under(1.0),
+            ..row
+        });
     }
     Ok(())
 }
@@ -324,9 +335,9 @@ fn last_hundredth(trace: &Path) -> Result<String> {
 }
 
 /// Row 6: until the first line is there.
-fn first_line_row(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
-    let ours: Task<'_> = Box::new(|| measure::first_byte(&mut setup.program("print", facts.path, &[])));
-    let peer: Task<'_> = Box::new(|| measure::first_byte(measure::peer().arg(facts.path)));
+fn first_line_row(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> Result<()> {
+    let ours: Round<'_> = Box::new(|| measure::first_byte(&mut setup.program("print", facts.path, &[])));
+    let peer: Round<'_> = Box::new(|| measure::first_byte(measure::peer().arg(facts.path)));
     let [ours, peer] = rounds("row 6", setup.runs, [Some(ours), setup.peer.then_some(peer)])?;
     let ours = ours.unwrap_or_default();
     let ms = ours.wall().median * 1e3;
@@ -335,12 +346,19 @@ fn first_line_row(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Resu
         None => "print, until the first byte".to_string(),
     };
     let row = facts.row("6", &what, ours, peer.as_ref());
-    rows.push(Row { events: None, bytes: None, result: Some(ms), unit: " ms", target: Target::Under(20.0), ..row });
+    rows.push(ReportRow {
+        events: None,
+        bytes: None,
+        result: Some(ms),
+        unit: " ms",
+        target: Measure::Under(20.0),
+        ..row
+    });
     Ok(())
 }
 
 /// Row 7: private memory.
-fn memory_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+fn memory_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> Result<()> {
     let runs: [(_, _, &str, &[&str]); 2] = [
         ("7a", "print -j2, peak private memory", "print", &["-j2"]),
         ("7b", "info --count, the same", "info", &["--count"]),
@@ -353,7 +371,7 @@ fn memory_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
         }
         let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
         let row = facts.row(id, what, Samples::default(), None);
-        rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+        rows.push(ReportRow { result: mib, unit: " MiB", target: Measure::Under(64.0), ..row });
     }
     Ok(())
 }
@@ -366,7 +384,7 @@ fn output_in_memory() -> PathBuf {
 }
 
 /// Rows 20: CTF out of CTF, to memory, by one thread: copied, chosen by a field, made anew.
-fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> Result<()> {
     const FILTER: &str = "payload.worker == 1";
     let hits = measure::lines(&mut setup.program("print", facts.path, &["-q", "--filter", FILTER]))?;
     if hits == 0 {
@@ -378,7 +396,7 @@ fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()>
         let _ = std::fs::remove_dir_all(&output);
     };
     let to = output.to_string_lossy().into_owned();
-    let ours = |form: &[&str]| -> Task<'_> {
+    let ours = |form: &[&str]| -> Round<'_> {
         let arguments: Vec<String> =
             ["-q", "-j1", "-o", &to].iter().chain(form).map(|argument| (*argument).to_string()).collect();
         Box::new(move || {
@@ -387,7 +405,7 @@ fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()>
             measure::child(&mut setup.program("convert", facts.path, &arguments))
         })
     };
-    let peer: Task<'_> = Box::new(|| {
+    let peer: Round<'_> = Box::new(|| {
         clear();
         measure::child(measure::peer().args(["-o", "ctf", "-w", &to]).arg(facts.path))
     });
@@ -403,19 +421,19 @@ fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()>
     let (seconds, events) = (copied.cpu().median, facts.decoded.events as f64);
     let row = facts.row("20g", "convert as itself, seconds a GB", copied, None);
     let result = Some(seconds / (facts.decoded.bytes as f64 / 1e9));
-    rows.push(Row { result, unit: " s/GB", target: Target::Under(1.0), ..row });
+    rows.push(ReportRow { result, unit: " s/GB", target: Measure::Under(1.0), ..row });
     let row = facts.row("20h", &format!("convert --filter '{FILTER}': {hits} events"), chosen, peer.as_ref());
-    rows.push(Row { target: Target::AtLeast(5.0), ..row });
+    rows.push(ReportRow { target: Measure::AtLeast(5.0), ..row });
     let row = facts.row("20i", "convert --to ctf2, every field anew", encoded.clone(), peer.as_ref());
     rows.push(row);
     let result = Some(events / encoded.cpu().median / 1e6);
     let row = facts.row("20j", "the same, millions of events a second", encoded, None);
-    rows.push(Row { result, unit: " M/s", target: Target::AtLeast(5.0), ..row });
+    rows.push(ReportRow { result, unit: " M/s", target: Measure::AtLeast(5.0), ..row });
     Ok(())
 }
 
 /// Rows 20: exports, to memory where the system has a file system there.
-fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> Result<()> {
     let output = output_in_memory();
     let clear = || {
         // The output does not exist before the first run.
@@ -429,7 +447,7 @@ fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
             eprintln!("rows 20, {form}: the program was built without it (--features columnar)");
             continue;
         }
-        let run: Task<'_> = Box::new(|| {
+        let run: Round<'_> = Box::new(|| {
             clear();
             measure::child(&mut setup.program("convert", facts.path, &arguments))
         });
@@ -437,19 +455,19 @@ fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
         let samples = samples.unwrap_or_default();
         let result = Some(facts.decoded.events as f64 / samples.cpu().median / 1e6);
         let row = facts.row(rate, &format!("convert --to {form}, millions of events a second"), samples, None);
-        rows.push(Row { result, unit: " M/s", target: Target::AtLeast(2.0), ..row });
+        rows.push(ReportRow { result, unit: " M/s", target: Measure::AtLeast(2.0), ..row });
         clear();
         let peak = measure::peak_private_bytes(&mut setup.program("convert", facts.path, &arguments))?;
         let result = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
         let row = facts.row(memory, "the same, peak private memory", Samples::default(), None);
-        rows.push(Row { result, unit: " MiB", target: Target::Under(128.0), ..row });
+        rows.push(ReportRow { result, unit: " MiB", target: Measure::Under(128.0), ..row });
         clear();
     }
     Ok(())
 }
 
 /// Row 8, first part: does an event cost more in a longer trace?
-fn growth_rows(setup: &Setup, large: &Trace, small: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+fn growth_rows(setup: &Setup, large: &BenchTrace, small: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
     let facts = [Facts::of(small)?, Facts::of(large)?];
     let tasks = [
         decoding(decode::rows, &small.path),
@@ -471,7 +489,7 @@ fn growth_rows(setup: &Setup, large: &Trace, small: &Trace, rows: &mut Vec<Row>)
 }
 
 /// Row 8, second part: does an event cost more when there are more classes?
-fn class_rows(setup: &Setup, few: &Trace, many: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+fn class_rows(setup: &Setup, few: &BenchTrace, many: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
     let facts = [Facts::of(few)?, Facts::of(many)?];
     let (few, many) = (few.path.as_path(), many.path.as_path());
     let tasks = [
@@ -494,7 +512,7 @@ fn class_rows(setup: &Setup, few: &Trace, many: &Trace, rows: &mut Vec<Row>) -> 
 }
 
 /// Row 9: LTTng 0.7 beside CTF 1.8, each by its events.
-fn legacy_rows(setup: &Setup, legacy: &Trace, ctf: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+fn legacy_rows(setup: &Setup, legacy: &BenchTrace, ctf: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
     eprintln!("reading {} once", legacy.name);
     let own = Facts { trace: legacy, path: &legacy.path, decoded: decode::rows(&legacy.path)? };
     let facts = [own, Facts::of(ctf)?];
@@ -513,12 +531,12 @@ fn legacy_rows(setup: &Setup, legacy: &Trace, ctf: &Trace, rows: &mut Vec<Row>) 
         let result = per_event(&ctf, 1) / per_event(&ours, 0);
         rows.push(facts[1].row(id, &format!("  on {}", facts[1].trace.name), ctf, None));
         let row = facts[0].row(id, what, ours, None);
-        rows.push(Row { result: Some(result), target: Target::AtLeast(0.5), ..row });
+        rows.push(ReportRow { result: Some(result), target: Measure::AtLeast(0.5), ..row });
     }
     let peak = measure::peak_private_bytes(&mut setup.program("print", &legacy.path, &["-j2"]))?;
     let row = facts[0].row("9k", "LTTng 0.7, print -j2, peak private memory", Samples::default(), None);
     let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
-    rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+    rows.push(ReportRow { result: mib, unit: " MiB", target: Measure::Under(64.0), ..row });
     Ok(())
 }
 
@@ -529,7 +547,7 @@ fn compare(
     samples: [Samples; 2],
     open: [Samples; 2],
     limit: f64,
-    rows: &mut Vec<Row>,
+    rows: &mut Vec<ReportRow>,
 ) {
     let per_event = |at: usize, opening: f64| {
         (samples[at].cpu().median - opening * open[at].cpu().median) / facts[at].decoded.events as f64
@@ -541,7 +559,7 @@ fn compare(
     rows.push(facts[1].row(id, &format!("  on {}", facts[1].trace.name), other.clone(), None));
     for (how, result) in [("opening taken off", without_opening), ("opening included", with_opening)] {
         let row = facts[1].row(id, &format!("{what}, {how}"), other.clone(), None);
-        rows.push(Row { result: Some(result), target: Target::Under(limit), ..row });
+        rows.push(ReportRow { result: Some(result), target: Measure::Under(limit), ..row });
     }
 }
 
@@ -564,7 +582,7 @@ const CPEL_ROWS: LogRows = LogRows { ids: ["9a", "9c", "9e", "9g"], peer_ns: 306
 const ELOG_ROWS: LogRows = LogRows { ids: ["9b", "9d", "9f", "9h"], peer_ns: 243.0, faster: (5.0, 8.0), state: "2" };
 
 /// Row 9: event logs.
-fn log_rows(setup: &Setup, log: &Trace, of: &LogRows, rows: &mut Vec<Row>) -> Result<()> {
+fn log_rows(setup: &Setup, log: &BenchTrace, of: &LogRows, rows: &mut Vec<ReportRow>) -> Result<()> {
     eprintln!("reading {} once", log.name);
     let facts = Facts { trace: log, path: &log.path, decoded: decode::rows(&log.path)? };
     let state = ["-j1", "--state", of.state];
@@ -578,22 +596,29 @@ fn log_rows(setup: &Setup, log: &Trace, of: &LogRows, rows: &mut Vec<Row>) -> Re
     let [text_id, info_id, state_id, memory_id] = of.ids;
     let faster = of.peer_ns * events / 1e9 / text.cpu().median;
     let row = facts.row(text_id, "event log: print --format text -j1", text, None);
-    rows.push(Row {
+    rows.push(ReportRow {
         result: Some(faster),
         peer_ns: Some(of.peer_ns),
-        target: Target::AtLeast(of.faster.0),
+        target: Measure::AtLeast(of.faster.0),
         aim: Some(of.faster.1),
         ..row
     });
     let ms = info.wall().median * 1e3;
     let row = facts.row(info_id, "event log: info, elapsed", info, None);
-    rows.push(Row { events: None, bytes: None, result: Some(ms), unit: " ms", target: Target::Under(50.0), ..row });
+    rows.push(ReportRow {
+        events: None,
+        bytes: None,
+        result: Some(ms),
+        unit: " ms",
+        target: Measure::Under(50.0),
+        ..row
+    });
     let seconds = state.cpu().median * 20e6 / events;
     let row = facts.row(state_id, "event log: report --state, for 20 M events", state, None);
-    rows.push(Row { result: Some(seconds), unit: " s", target: Target::Under(0.7), ..row });
+    rows.push(ReportRow { result: Some(seconds), unit: " s", target: Measure::Under(0.7), ..row });
     let peak = measure::peak_private_bytes(&mut setup.program("print", facts.path, &["-j2"]))?;
     let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
     let row = facts.row(memory_id, "event log: print -j2, peak private memory", Samples::default(), None);
-    rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+    rows.push(ReportRow { result: mib, unit: " MiB", target: Measure::Under(64.0), ..row });
     Ok(())
 }

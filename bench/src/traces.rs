@@ -12,7 +12,7 @@ use crate::logs;
 
 /// A trace that can be measured.
 #[derive(Clone, Debug)]
-pub(crate) struct Trace {
+pub(crate) struct BenchTrace {
     /// Name of its folder.
     pub(crate) name: String,
     /// Its folder.
@@ -20,31 +20,31 @@ pub(crate) struct Trace {
 }
 
 /// The traces that are measured; `None` for those that are not there.
-pub(crate) struct Traces {
+pub(crate) struct BenchTraces {
     /// 20 million events.
-    pub(crate) large: Option<Trace>,
+    pub(crate) large: Option<BenchTrace>,
     /// A million events of the same kinds.
-    pub(crate) small: Option<Trace>,
+    pub(crate) small: Option<BenchTrace>,
     /// 40 event classes.
-    pub(crate) wide_40: Option<Trace>,
+    pub(crate) wide_40: Option<BenchTrace>,
     /// 2,000 event classes.
-    pub(crate) wide_2000: Option<Trace>,
+    pub(crate) wide_2000: Option<BenchTrace>,
     /// A million packets of one event.
-    pub(crate) tiny: Option<Trace>,
+    pub(crate) tiny: Option<BenchTrace>,
     /// Two million events of a kernel.
-    pub(crate) kernel: Option<Trace>,
+    pub(crate) kernel: Option<BenchTrace>,
     /// 10 million events of LTTng 0.7.
-    pub(crate) legacy: Option<Trace>,
+    pub(crate) legacy: Option<BenchTrace>,
     /// 20 million events of a CPEL log.
-    pub(crate) cpel: Option<Trace>,
+    pub(crate) cpel: Option<BenchTrace>,
     /// The same of a VPP event log.
-    pub(crate) elog: Option<Trace>,
+    pub(crate) elog: Option<BenchTrace>,
 }
 
-impl Traces {
+impl BenchTraces {
     /// The traces that were named, else those of the default folder, else recorded now.
-    pub(crate) fn find(options: &Options) -> Result<Traces> {
-        Ok(Traces {
+    pub(crate) fn find(options: &Options) -> Result<BenchTraces> {
+        Ok(BenchTraces {
             large: find(options.trace.as_deref(), "ust-20m", &["20000000"])?,
             small: find(options.small.as_deref(), "ust-1m", &["1000000"])?,
             wide_40: find(options.wide_40.as_deref(), "wide-40", &["2000000", "40"])?,
@@ -58,11 +58,11 @@ impl Traces {
     }
 }
 
-fn find(given: Option<&Path>, name: &str, arguments: &[&str]) -> Result<Option<Trace>> {
+fn find(given: Option<&Path>, name: &str, arguments: &[&str]) -> Result<Option<BenchTrace>> {
     if let Some(path) = given {
         let name = path.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         return match name {
-            Some(name) if path.join("metadata").is_file() => Ok(Some(Trace { name, path: path.to_path_buf() })),
+            Some(name) if path.join("metadata").is_file() => Ok(Some(BenchTrace { name, path: path.to_path_buf() })),
             _ => Err(format!("{}: no trace is there", path.display())),
         };
     }
@@ -70,22 +70,22 @@ fn find(given: Option<&Path>, name: &str, arguments: &[&str]) -> Result<Option<T
     if !path.join("metadata").is_file() && !record(&path, arguments) {
         return Ok(None);
     }
-    Ok(Some(Trace { name: name.to_string(), path }))
+    Ok(Some(BenchTrace { name: name.to_string(), path }))
 }
 
 /// The trace of packets of one event, written now when it is not there.
-fn tiny() -> Result<Trace> {
+fn tiny() -> Result<BenchTrace> {
     let name = "tiny-1m";
     let path = bench_dir().join("traces").join(name);
     if !path.join("metadata").is_file() {
         eprintln!("writing {}", path.display());
         crate::tiny::write_trace(&path, 1_000_000).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    Ok(Trace { name: name.to_string(), path })
+    Ok(BenchTrace { name: name.to_string(), path })
 }
 
 /// The kernel trace, written now when it is not there.
-fn kernel(options: &Options) -> Result<Trace> {
+fn kernel(options: &Options) -> Result<BenchTrace> {
     let path = options.kernel.clone().unwrap_or_else(|| bench_dir().join("traces").join("kernel-2m"));
     if !path.join("metadata").is_file() {
         if options.kernel.is_some() {
@@ -96,11 +96,11 @@ fn kernel(options: &Options) -> Result<Trace> {
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let name = path.file_name().map_or_else(|| "kernel".into(), |name| name.to_string_lossy().into_owned());
-    Ok(Trace { name, path })
+    Ok(BenchTrace { name, path })
 }
 
 /// The trace of LTTng 0.7, written now when it is not there.
-fn find_legacy(options: &Options) -> Result<Option<Trace>> {
+fn find_legacy(options: &Options) -> Result<Option<BenchTrace>> {
     let path = options.legacy.clone().unwrap_or_else(|| bench_dir().join("traces").join("legacy-10m"));
     if !path.join("control").is_dir() {
         if options.legacy.is_some() {
@@ -111,11 +111,11 @@ fn find_legacy(options: &Options) -> Result<Option<Trace>> {
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let name = path.file_name().map_or_else(|| "legacy".into(), |name| name.to_string_lossy().into_owned());
-    Ok(Some(Trace { name, path }))
+    Ok(Some(BenchTrace { name, path }))
 }
 
 /// An event log: the one that was named, else the one of the default folder, else one that is written now.
-fn log(options: &Options, given: Option<&Path>, kind: &str) -> Result<Option<Trace>> {
+fn log(options: &Options, given: Option<&Path>, kind: &str) -> Result<Option<BenchTrace>> {
     if !options.only.is_empty() && !options.only.contains(&9) {
         return Ok(None);
     }
@@ -131,7 +131,7 @@ fn log(options: &Options, given: Option<&Path>, kind: &str) -> Result<Option<Tra
     }
     match path.file_name() {
         Some(name) if path.is_file() => {
-            Ok(Some(Trace { name: name.to_string_lossy().into_owned(), path: path.clone() }))
+            Ok(Some(BenchTrace { name: name.to_string_lossy().into_owned(), path: path.clone() }))
         }
         _ => Err(format!("{}: no log is there", path.display())),
     }
@@ -157,7 +157,7 @@ fn record(path: &Path, arguments: &[&str]) -> bool {
 }
 
 /// The same trace in a temporary folder, by links, without the folder `index`.
-pub(crate) fn without_index(trace: &Trace) -> Result<(TempDir, PathBuf)> {
+pub(crate) fn without_index(trace: &BenchTrace) -> Result<(TempDir, PathBuf)> {
     let failed = |error: std::io::Error| format!("{} cannot be linked elsewhere: {error}", trace.path.display());
     let folder = tempfile::tempdir().map_err(failed)?;
     let path = folder.path().join(&trace.name);

@@ -27,12 +27,12 @@ pub fn assemble(text: &str, first_line: usize) -> Result<Vec<u8>, String> {
     let mut labels = HashMap::new();
     // Labels may be used before they are defined, and LEB128 lengths depend on values: go on until nothing moves.
     for _ in 0..16 {
-        let mut writer = Writer::new(&labels);
+        let mut writer = CaseWriter::new(&labels);
         writer.run(&tokens)?;
         if writer.pending_bits != 0 {
             return Err(format!("the stream ends inside a byte ({} bits of it are written)", writer.pending_bits));
         }
-        let Writer { missing, defined, bytes, .. } = writer;
+        let CaseWriter { missing, defined, bytes, .. } = writer;
         if defined == labels {
             return missing.map_or(Ok(bytes), Err);
         }
@@ -42,7 +42,7 @@ pub fn assemble(text: &str, first_line: usize) -> Result<Vec<u8>, String> {
 }
 
 #[derive(Debug)]
-struct Token {
+struct CaseToken {
     line: usize,
     kind: TokenKind,
 }
@@ -53,7 +53,7 @@ enum TokenKind {
     Text(Vec<u8>),
 }
 
-fn tokens(text: &str, first_line: usize) -> Result<Vec<Token>, String> {
+fn tokens(text: &str, first_line: usize) -> Result<Vec<CaseToken>, String> {
     let mut tokens = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let number = first_line + at;
@@ -61,11 +61,11 @@ fn tokens(text: &str, first_line: usize) -> Result<Vec<Token>, String> {
         while !rest.is_empty() && !rest.starts_with('#') {
             if rest.starts_with('"') {
                 let (bytes, len) = quoted(rest).map_err(|why| format!("line {number}: {why}"))?;
-                tokens.push(Token { line: number, kind: TokenKind::Text(bytes) });
+                tokens.push(CaseToken { line: number, kind: TokenKind::Text(bytes) });
                 rest = &rest[len..];
             } else {
                 let len = rest.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(rest.len());
-                tokens.push(Token { line: number, kind: TokenKind::Word(rest[..len].to_string()) });
+                tokens.push(CaseToken { line: number, kind: TokenKind::Word(rest[..len].to_string()) });
                 rest = &rest[len..];
             }
             rest = rest.trim_start();
@@ -101,34 +101,34 @@ fn quoted(text: &str) -> Result<(Vec<u8>, usize), String> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum CaseOrder {
     Little,
     Big,
 }
 
-struct Writer<'a> {
+struct CaseWriter<'a> {
     known: &'a HashMap<String, i128>,
     defined: HashMap<String, i128>,
     bytes: Vec<u8>,
     /// Bits of the last byte that are written, 0 when it is full.
     pending_bits: u32,
-    pending_order: Order,
+    pending_order: CaseOrder,
     missing: Option<String>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> CaseWriter<'a> {
     fn new(known: &'a HashMap<String, i128>) -> Self {
-        Writer {
+        CaseWriter {
             known,
             defined: HashMap::new(),
             bytes: Vec::new(),
             pending_bits: 0,
-            pending_order: Order::Little,
+            pending_order: CaseOrder::Little,
             missing: None,
         }
     }
 
-    fn run(&mut self, tokens: &[Token]) -> Result<(), String> {
+    fn run(&mut self, tokens: &[CaseToken]) -> Result<(), String> {
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
             let taken = self
@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Runs a token and tells how many of the following ones belong to it.
-    fn token(&mut self, token: &Token, rest: &[Token]) -> Result<usize, String> {
+    fn token(&mut self, token: &CaseToken, rest: &[CaseToken]) -> Result<usize, String> {
         let word = match &token.kind {
             TokenKind::Text(bytes) => {
                 self.whole_bytes(bytes)?;
@@ -274,7 +274,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn bits(&mut self, value: u128, len_bits: u32, order: Order) -> Result<(), String> {
+    fn bits(&mut self, value: u128, len_bits: u32, order: CaseOrder) -> Result<(), String> {
         if self.pending_bits != 0 && self.pending_order != order {
             return Err("little- and big-endian bits share a byte".into());
         }
@@ -284,8 +284,8 @@ impl<'a> Writer<'a> {
                 self.bytes.push(0);
             }
             let (from, to) = match order {
-                Order::Little => (at, self.pending_bits),
-                Order::Big => (len_bits - 1 - at, 7 - self.pending_bits),
+                CaseOrder::Little => (at, self.pending_bits),
+                CaseOrder::Big => (len_bits - 1 - at, 7 - self.pending_bits),
             };
             let last = self.bytes.len() - 1;
             self.bytes[last] |= ((value >> from & 1) as u8) << to;
@@ -296,7 +296,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Number of tokens inside `{ ... }` at the start of `tokens`.
-fn block(tokens: &[Token]) -> Result<usize, String> {
+fn block(tokens: &[CaseToken]) -> Result<usize, String> {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
         match &token.kind {
@@ -312,17 +312,17 @@ fn block(tokens: &[Token]) -> Result<usize, String> {
 }
 
 /// `u5le` as sort, width and order.
-fn shape(kind: &str) -> Option<(char, u32, Order)> {
+fn shape(kind: &str) -> Option<(char, u32, CaseOrder)> {
     let sort = kind.chars().next().filter(|c| matches!(c, 'u' | 's' | 'f'))?;
     let (digits, order) = match kind[1..].strip_suffix("le") {
-        Some(digits) => (digits, Some(Order::Little)),
+        Some(digits) => (digits, Some(CaseOrder::Little)),
         None => match kind[1..].strip_suffix("be") {
-            Some(digits) => (digits, Some(Order::Big)),
+            Some(digits) => (digits, Some(CaseOrder::Big)),
             None => (&kind[1..], None),
         },
     };
     let len_bits: u32 = digits.parse().ok().filter(|bits| (1..=128).contains(bits))?;
-    let order = order.or((len_bits == 8).then_some(Order::Little))?;
+    let order = order.or((len_bits == 8).then_some(CaseOrder::Little))?;
     Some((sort, len_bits, order))
 }
 

@@ -1,7 +1,7 @@
 //! Constructs that passing cases must cover. A `covers:` header names them as `GROUP/NAME`; the folder README explains.
 
 /// A group of constructs and its members.
-pub struct Group {
+pub struct ConstructGroup {
     /// The text before the `/`.
     pub name: &'static str,
     /// Where the constructs come from.
@@ -11,8 +11,8 @@ pub struct Group {
 }
 
 /// All constructs that are known.
-pub const GROUPS: &[Group] = &[
-    Group {
+pub const GROUPS: &[ConstructGroup] = &[
+    ConstructGroup {
         name: "lexical",
         source: "CTF 1.8.3, C.1",
         members: &[
@@ -34,7 +34,7 @@ pub const GROUPS: &[Group] = &[
             "universal-escape",
         ],
     },
-    Group {
+    ConstructGroup {
         name: "grammar",
         source: "CTF 1.8.3, C.2",
         members: &[
@@ -87,7 +87,7 @@ pub const GROUPS: &[Group] = &[
             "string-attributes",
         ],
     },
-    Group {
+    ConstructGroup {
         name: "attribute",
         source: "CTF 1.8.3, 4 to 8",
         members: &[
@@ -129,7 +129,7 @@ pub const GROUPS: &[Group] = &[
             "string.encoding",
         ],
     },
-    Group {
+    ConstructGroup {
         name: "scope",
         source: "CTF 1.8.3, 7.3.2",
         members: &[
@@ -145,7 +145,7 @@ pub const GROUPS: &[Group] = &[
             "lexical-shadowing",
         ],
     },
-    Group {
+    ConstructGroup {
         name: "packet",
         source: "CTF 1.8.3, 5 and 7.1; LTTng's index files",
         members: &[
@@ -173,23 +173,27 @@ pub const GROUPS: &[Group] = &[
             "hidden-file",
         ],
     },
-    Group {
+    ConstructGroup {
         name: "event",
         source: "CTF 1.8.3, 6",
         members: &["id", "no-id", "timestamp", "compact-header", "large-header", "extended-header", "no-fields"],
     },
-    Group {
+    ConstructGroup {
         name: "clock",
         source: "CTF 1.8.3, 8; CTF 2, clock value update",
         members: &["wrap", "frequency", "offset", "negative-offset", "none", "equal-times", "time-goes-back", "origin"],
     },
-    Group { name: "loss", source: "CTF 1.8.3, 5.2", members: &["events", "packets", "counter-wrap", "first-counter"] },
-    Group {
+    ConstructGroup {
+        name: "loss",
+        source: "CTF 1.8.3, 5.2",
+        members: &["events", "packets", "counter-wrap", "first-counter"],
+    },
+    ConstructGroup {
         name: "quirk",
         source: "known faults of producers",
         members: &["event-after-packet", "event-before-packet", "lttng-crash"],
     },
-    Group {
+    ConstructGroup {
         name: "field",
         source: "CTF 1.8.3, 4; CTF 2, field classes",
         members: &[
@@ -225,12 +229,12 @@ pub const GROUPS: &[Group] = &[
             "variant",
         ],
     },
-    Group {
+    ConstructGroup {
         name: "encoding",
         source: "CTF 1.8.3, 4.1.5 and 4.2.5; CTF 2, string encodings",
         members: &["none", "ascii", "utf-8", "utf-8-invalid", "utf-16be", "utf-16le", "utf-32be", "utf-32le"],
     },
-    Group {
+    ConstructGroup {
         name: "ctf2",
         source: "CTF 2, metadata stream and fragments",
         members: &[
@@ -264,7 +268,7 @@ pub const GROUPS: &[Group] = &[
             "default-ids",
         ],
     },
-    Group {
+    ConstructGroup {
         name: "role",
         source: "CTF 2, field roles",
         members: &[
@@ -281,7 +285,7 @@ pub const GROUPS: &[Group] = &[
             "event-record-class-id",
         ],
     },
-    Group {
+    ConstructGroup {
         name: "draft",
         source: "the definition of the drafts 1.1 and 1.6 (crates/formats/ctf/src/drafts/SPEC.md)",
         members: &[

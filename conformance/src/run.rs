@@ -12,7 +12,7 @@ use tracemill_engine::timeline::{self, Selection};
 use tracemill_model::error::Error;
 use tracemill_model::packet::GapKind;
 use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::print::{Output, print};
+use tracemill_render::print::{PrintOutput, print};
 use tracemill_render::text::Before;
 
 use crate::case::{Case, Expected, Where};
@@ -112,16 +112,16 @@ fn print_lines(case: &Case, session: &Session, jobs: usize, outcome: &mut Outcom
     let mut bytes = Vec::new();
     print(session, &mut merger, &plan, jobs, |output| {
         match output {
-            Output::Lines(rendered) => {
+            PrintOutput::Lines(rendered) => {
                 for part in rendered.parts(Before::Nothing, None, &mut Out::default()) {
                     bytes.extend_from_slice(part);
                 }
             }
-            Output::Fault(error) | Output::Note(Note::Fault(error)) => {
+            PrintOutput::Fault(error) | PrintOutput::Note(Note::Fault(error)) => {
                 outcome.said.push(said("fault", &error, &case.folder));
             }
-            Output::Note(Note::Warning(error)) => outcome.said.push(said("warning", &error, &case.folder)),
-            Output::Note(Note::Gap(stream, gap)) => {
+            PrintOutput::Note(Note::Warning(error)) => outcome.said.push(said("warning", &error, &case.folder)),
+            PrintOutput::Note(Note::Gap(stream, gap)) => {
                 let thing = match gap.kind {
                     GapKind::DiscardedEvents => "events",
                     GapKind::LostPackets => "packets",

@@ -17,7 +17,7 @@ use tracemill_format::{DataFile, OpenTrace, Stream};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
 use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::print::{Output, print};
+use tracemill_render::print::{PrintOutput, print};
 use tracemill_render::text::TextOptions;
 use tracemill_semantics::Concepts;
 
@@ -62,7 +62,7 @@ pub(crate) fn read_with_schema(schema: Arc<Schema>, bytes: &[u8]) {
         plans: Arc::new(TracePlans::new(schema.clone())),
         schema,
         has_other_bytes: false,
-        reader: Arc::new(tracemill_ctf::Reader { metadata: None }),
+        reader: Arc::new(tracemill_ctf::CtfReader { metadata: None }),
         streams: vec![stream],
         sections: Vec::new(),
         remarks: Vec::new(),
@@ -98,12 +98,12 @@ fn print_lines(session: &Session, format: LineFormat) -> u64 {
     let mut lines = 0;
     print(session, &mut merger, &Arc::new(plan), 1, |output| {
         match output {
-            Output::Lines(rendered) => {
+            PrintOutput::Lines(rendered) => {
                 lines += rendered.lines;
                 assert_eq!(rendered.ends.len() as u64, rendered.lines);
             }
-            Output::Fault(fault) => panic!("counted, but not shown: {fault}"),
-            Output::Note(_) => {}
+            PrintOutput::Fault(fault) => panic!("counted, but not shown: {fault}"),
+            PrintOutput::Note(_) => {}
         }
         if lines < MAX_LINES { Flow::Continue } else { Flow::Stop }
     });

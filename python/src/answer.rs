@@ -16,7 +16,7 @@ use tracemill_sql::rows::{Explained, Next, Prepared, Rows};
 
 use crate::cells::Cells;
 use crate::errors::{raised, refused};
-use crate::opened::Shared;
+use crate::opened::SharedTraces;
 
 /// How long a query runs before Python is asked whether somebody pressed Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(40);
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(40);
 /// A query that was planned: it runs when its rows are asked for, each time anew.
 #[pyclass(frozen, module = "tracemill")]
 pub(crate) struct Answer {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedTraces>,
     pub(crate) prepared: Prepared,
 }
 
@@ -42,7 +42,7 @@ impl Answer {
         let rows = py.detach(|| self.shared.queries.rows(&self.prepared)).map_err(|error| refused(py, &error))?;
         let schema = rows.schema().clone();
         let flow = Flow { shared: self.shared.clone(), rows };
-        let kept = Arc::new(Mutex::new(Kept::default()));
+        let kept = Arc::new(Mutex::new(RowFacts::default()));
         Ok(Stream { shared: self.shared.clone(), schema, flow: Mutex::new(Some(flow)), kept, watch })
     }
 
@@ -56,7 +56,7 @@ impl Answer {
 
 /// Rows on their way.
 struct Flow {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTraces>,
     rows: Rows,
 }
 
@@ -97,7 +97,7 @@ impl Ended {
 
 /// Facts about rows that somebody else takes.
 #[derive(Default)]
-struct Kept {
+struct RowFacts {
     error: Option<Ended>,
     addresses: Vec<Vec<usize>>,
 }
@@ -105,10 +105,10 @@ struct Kept {
 /// The rows of a query, once.
 #[pyclass(frozen, module = "tracemill")]
 pub(crate) struct Stream {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTraces>,
     schema: SchemaRef,
     flow: Mutex<Option<Flow>>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<RowFacts>>,
     watch: bool,
 }
 
@@ -204,7 +204,7 @@ fn main_thread(py: Python<'_>) -> PyResult<Option<ThreadId>> {
 struct Reader {
     flow: Option<Flow>,
     schema: SchemaRef,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<RowFacts>>,
     watch: bool,
     thread: Option<ThreadId>,
 }

@@ -19,10 +19,10 @@ use crate::values::{integer, time};
 /// The values of an array.
 pub(crate) struct Cells {
     array: ArrayRef,
-    form: Form,
+    form: CellForm,
 }
 
-enum Form {
+enum CellForm {
     Null,
     Boolean,
     Signed,
@@ -56,31 +56,35 @@ impl Cells {
         let as_it_is = |form| Ok(Cells { array: array.clone(), form });
         let list = |ends: Vec<usize>, inside: &ArrayRef| {
             let ranges = ends.windows(2).map(|ends| (ends[0], ends[1])).collect();
-            as_it_is(Form::List(ranges, Box::new(Cells::new(inside)?)))
+            as_it_is(CellForm::List(ranges, Box::new(Cells::new(inside)?)))
         };
         match array.data_type() {
-            DataType::Null => as_it_is(Form::Null),
-            DataType::Boolean => as_it_is(Form::Boolean),
-            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => to(&DataType::Int64, Form::Signed),
+            DataType::Null => as_it_is(CellForm::Null),
+            DataType::Boolean => as_it_is(CellForm::Boolean),
+            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
+                to(&DataType::Int64, CellForm::Signed)
+            }
             DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => {
-                to(&DataType::UInt64, Form::Unsigned)
+                to(&DataType::UInt64, CellForm::Unsigned)
             }
-            DataType::Float16 | DataType::Float32 | DataType::Float64 => to(&DataType::Float64, Form::Real),
-            DataType::Decimal128(_, scale) => as_it_is(Form::Decimal { scale: *scale }),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => to(&DataType::Utf8, Form::Text),
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => to(&DataType::Float64, CellForm::Real),
+            DataType::Decimal128(_, scale) => as_it_is(CellForm::Decimal { scale: *scale }),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => to(&DataType::Utf8, CellForm::Text),
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-                to(&DataType::Binary, Form::Blob)
+                to(&DataType::Binary, CellForm::Blob)
             }
-            DataType::Timestamp(_, zone) => to(&DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()), Form::Time),
-            DataType::Date32 | DataType::Date64 => to(&DataType::Date32, Form::Day),
-            DataType::Duration(_) => to(&DataType::Duration(TimeUnit::Nanosecond), Form::Duration),
+            DataType::Timestamp(_, zone) => {
+                to(&DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()), CellForm::Time)
+            }
+            DataType::Date32 | DataType::Date64 => to(&DataType::Date32, CellForm::Day),
+            DataType::Duration(_) => to(&DataType::Duration(TimeUnit::Nanosecond), CellForm::Duration),
             DataType::Dictionary(..) => {
                 let of = array.as_any_dictionary();
                 let keys = cast(&of.keys().slice(0, array.len()), &DataType::Int32).map_err(refused)?;
                 let keys = keys.as_primitive::<Int32Type>().values().to_vec();
                 let made = of.values().as_ref().len();
                 let made = std::iter::repeat_with(PyOnceLock::new).take(made).collect();
-                as_it_is(Form::Dictionary(keys, made, Box::new(Cells::new(of.values())?)))
+                as_it_is(CellForm::Dictionary(keys, made, Box::new(Cells::new(of.values())?)))
             }
             DataType::List(_) => {
                 let of = array.as_list::<i32>();
@@ -97,12 +101,12 @@ impl Cells {
             DataType::Struct(fields) => {
                 let columns = fields.iter().zip(array.as_struct().columns());
                 let members = columns.map(|(field, column)| Ok((field.name().clone(), Cells::new(column)?)));
-                as_it_is(Form::Struct(members.collect::<PyResult<Vec<_>>>()?))
+                as_it_is(CellForm::Struct(members.collect::<PyResult<Vec<_>>>()?))
             }
             _ => {
                 let options = FormatOptions::default();
                 let formatter = ArrayFormatter::try_new(array, &options).map_err(refused)?;
-                as_it_is(Form::Other((0..array.len()).map(|at| formatter.value(at).to_string()).collect()))
+                as_it_is(CellForm::Other((0..array.len()).map(|at| formatter.value(at).to_string()).collect()))
             }
         }
     }
@@ -114,48 +118,48 @@ impl Cells {
         }
         let array = &self.array;
         Ok(match &self.form {
-            Form::Null => py.None(),
-            Form::Boolean => array.as_boolean().value(at).into_pyobject(py)?.to_owned().into_any().unbind(),
-            Form::Signed => array.as_primitive::<Int64Type>().value(at).into_pyobject(py)?.into_any().unbind(),
-            Form::Unsigned => array.as_primitive::<UInt64Type>().value(at).into_pyobject(py)?.into_any().unbind(),
-            Form::Real => array.as_primitive::<Float64Type>().value(at).into_pyobject(py)?.into_any().unbind(),
-            Form::Decimal { scale: 0 } => integer(py, array.as_primitive::<Decimal128Type>().value(at))?,
-            Form::Decimal { .. } => {
+            CellForm::Null => py.None(),
+            CellForm::Boolean => array.as_boolean().value(at).into_pyobject(py)?.to_owned().into_any().unbind(),
+            CellForm::Signed => array.as_primitive::<Int64Type>().value(at).into_pyobject(py)?.into_any().unbind(),
+            CellForm::Unsigned => array.as_primitive::<UInt64Type>().value(at).into_pyobject(py)?.into_any().unbind(),
+            CellForm::Real => array.as_primitive::<Float64Type>().value(at).into_pyobject(py)?.into_any().unbind(),
+            CellForm::Decimal { scale: 0 } => integer(py, array.as_primitive::<Decimal128Type>().value(at))?,
+            CellForm::Decimal { .. } => {
                 static DECIMAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
                 let text = array.as_primitive::<Decimal128Type>().value_as_string(at);
                 DECIMAL.import(py, "decimal", "Decimal")?.call1((text,))?.unbind()
             }
-            Form::Text => PyString::new(py, array.as_string::<i32>().value(at)).into_any().unbind(),
-            Form::Blob => PyBytes::new(py, array.as_binary::<i32>().value(at)).into_any().unbind(),
-            Form::Time => time(py, array.as_primitive::<TimestampNanosecondType>().value(at).into())?,
-            Form::Day => {
+            CellForm::Text => PyString::new(py, array.as_string::<i32>().value(at)).into_any().unbind(),
+            CellForm::Blob => PyBytes::new(py, array.as_binary::<i32>().value(at)).into_any().unbind(),
+            CellForm::Time => time(py, array.as_primitive::<TimestampNanosecondType>().value(at).into())?,
+            CellForm::Day => {
                 static DAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
                 let day = array.as_primitive::<Date32Type>().value(at);
                 DAY.import(py, "tracemill._values", "day_of_number")?.call1((day,))?.unbind()
             }
-            Form::Duration => {
+            CellForm::Duration => {
                 static DELTA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
                 // Python's durations end at the microsecond.
                 let us = array.as_primitive::<DurationNanosecondType>().value(at).div_euclid(1000);
                 DELTA.import(py, "datetime", "timedelta")?.call1((0, 0, us))?.unbind()
             }
-            Form::Dictionary(keys, made, values) => {
+            CellForm::Dictionary(keys, made, values) => {
                 let key = keys[at] as usize;
                 made[key].get_or_try_init(py, || values.value(py, key))?.clone_ref(py)
             }
-            Form::List(ranges, elements) => {
+            CellForm::List(ranges, elements) => {
                 let (from, to) = ranges[at];
                 let elements = (from..to).map(|element| elements.value(py, element));
                 PyList::new(py, elements.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind()
             }
-            Form::Struct(members) => {
+            CellForm::Struct(members) => {
                 let dict = PyDict::new(py);
                 for (name, values) in members {
                     dict.set_item(name, values.value(py, at)?)?;
                 }
                 dict.into_any().unbind()
             }
-            Form::Other(texts) => PyString::new(py, &texts[at]).into_any().unbind(),
+            CellForm::Other(texts) => PyString::new(py, &texts[at]).into_any().unbind(),
         })
     }
 }

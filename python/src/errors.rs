@@ -67,8 +67,8 @@ pub(crate) fn misuse(py: Python<'_>, message: impl Into<String>) -> PyErr {
 }
 
 /// Errors and warnings of reading so far. Everything is reported once.
-pub(crate) struct Found {
-    list: Mutex<List>,
+pub(crate) struct FoundFaults {
+    list: Mutex<FaultList>,
     /// Is damage an error?
     is_strict: bool,
     /// Are there no warnings?
@@ -76,20 +76,20 @@ pub(crate) struct Found {
 }
 
 #[derive(Default)]
-struct List {
+struct FaultList {
     faults: Vec<Error>,
     known: HashSet<String>,
     /// Not yet told as Python's warnings.
     untold: Vec<String>,
 }
 
-impl Found {
+impl FoundFaults {
     /// An empty list.
     pub(crate) fn new(is_strict: bool, is_quiet: bool) -> Self {
-        Found { list: Mutex::default(), is_strict, is_quiet }
+        FoundFaults { list: Mutex::default(), is_strict, is_quiet }
     }
 
-    fn list(&self) -> MutexGuard<'_, List> {
+    fn list(&self) -> MutexGuard<'_, FaultList> {
         // The list stays consistent when a thread panics.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }

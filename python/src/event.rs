@@ -6,7 +6,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tracemill_engine::event;
-use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader, Head, damage};
+use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader, PathHead, damage};
 use tracemill_engine::item::ReadyChunk;
 use tracemill_engine::merge::{Batch, Run, StreamIndex};
 use tracemill_engine::selection::StreamOf;
@@ -19,13 +19,13 @@ use crate::errors::raised;
 use crate::values::{Labelled, Maker, integer, text, time};
 
 /// The state that all events of an iteration share.
-pub(crate) struct Reading {
+pub(crate) struct EventReading {
     pub(crate) session: Arc<Session>,
     pub(crate) streams: Vec<StreamOf>,
-    state: Mutex<State>,
+    state: Mutex<ReadState>,
 }
 
-struct State {
+struct ReadState {
     fields: FieldReader,
     cpus: CpuOf,
     labelled: Labelled,
@@ -36,10 +36,10 @@ struct State {
     pool: Vec<Captured>,
 }
 
-impl Reading {
+impl EventReading {
     pub(crate) fn new(session: Arc<Session>, streams: Vec<StreamOf>) -> Self {
         let names = session.traces.iter().map(|trace| trace.schema.events().iter().map(|_| None).collect());
-        let state = State {
+        let state = ReadState {
             fields: FieldReader::new(&session),
             cpus: CpuOf::default(),
             labelled: Labelled::default(),
@@ -47,10 +47,10 @@ impl Reading {
             lines: None,
             pool: Vec::new(),
         };
-        Reading { session, streams, state: Mutex::new(state) }
+        EventReading { session, streams, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReadState> {
         // The state stays consistent wherever a panic broke off: paths, names, storage.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +59,7 @@ impl Reading {
 /// The chunks that events point into: kept as long as one of these events is.
 pub(crate) struct Chunks {
     pub(crate) chunks: Vec<(StreamIndex, Arc<ReadyChunk>)>,
-    pub(crate) reading: Arc<Reading>,
+    pub(crate) reading: Arc<EventReading>,
 }
 
 /// An event of a trace.
@@ -88,7 +88,7 @@ impl Event {
         Event { chunks, chunk, at, captured: Mutex::new(None) }
     }
 
-    fn reading(&self) -> &Reading {
+    fn reading(&self) -> &EventReading {
         &self.chunks.reading
     }
 
@@ -138,11 +138,11 @@ impl Event {
         &self,
         py: Python<'_>,
         inner: &event::Event<'_>,
-        state: &mut State,
+        state: &mut ReadState,
         index: usize,
         class: FieldClassId,
     ) -> PyResult<Option<Py<PyAny>>> {
-        let State { fields, pool, labelled, .. } = state;
+        let ReadState { fields, pool, labelled, .. } = state;
         let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
         let captured = captured.get_or_insert_with(|| {
             let mut captured = pool.pop().unwrap_or_default();
@@ -173,21 +173,21 @@ impl Event {
         Ok(Some(value))
     }
 
-    fn head(&self, py: Python<'_>, head: Head) -> PyResult<Option<Py<PyAny>>> {
+    fn head(&self, py: Python<'_>, head: PathHead) -> PyResult<Option<Py<PyAny>>> {
         let inner = self.inner();
         let number = |value: u64| integer(py, value.into()).map(Some);
         match head {
-            Head::Name => Ok(Some(self.name(py).into_any())),
-            Head::Id => number(inner.id()),
-            Head::Stream => number(self.schema().stream(inner.class().stream).id),
-            Head::StreamName => Ok(Some(text(py, self.stream_name().as_bytes()))),
-            Head::Cpu => self.cpu().map_or(Ok(None), number),
-            Head::Trace => Ok(Some(text(py, self.trace().as_bytes()))),
-            Head::Ns | Head::Time => inner.ns.map(|ns| integer(py, ns)).transpose(),
-            Head::Cycles => number(inner.raw.cycles()),
-            Head::Scope(scope) => self.scope(py, scope),
+            PathHead::Name => Ok(Some(self.name(py).into_any())),
+            PathHead::Id => number(inner.id()),
+            PathHead::Stream => number(self.schema().stream(inner.class().stream).id),
+            PathHead::StreamName => Ok(Some(text(py, self.stream_name().as_bytes()))),
+            PathHead::Cpu => self.cpu().map_or(Ok(None), number),
+            PathHead::Trace => Ok(Some(text(py, self.trace().as_bytes()))),
+            PathHead::Ns | PathHead::Time => inner.ns.map(|ns| integer(py, ns)).transpose(),
+            PathHead::Cycles => number(inner.raw.cycles()),
+            PathHead::Scope(scope) => self.scope(py, scope),
             // Not values, and what only those know who look at states.
-            Head::Context | Head::Bare | Head::Beside { .. } => Ok(None),
+            PathHead::Context | PathHead::Bare | PathHead::Beside { .. } => Ok(None),
         }
     }
 

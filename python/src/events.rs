@@ -11,8 +11,8 @@ use tracemill_engine::session::Session;
 use tracemill_engine::timeline::merger;
 use tracemill_model::error::Error;
 
-use crate::errors::{Found, raised};
-use crate::event::{Chunks, Event, Reading};
+use crate::errors::{FoundFaults, raised};
+use crate::event::{Chunks, Event, EventReading};
 
 /// Events of a batch: few at first, so that the first event comes soon.
 const BATCH: (usize, usize) = (64, 4096);
@@ -24,8 +24,8 @@ const PATIENCE: usize = 64;
 #[pyclass(module = "tracemill")]
 pub(crate) struct Events {
     /// Behind a lock as it is for one thread at a time, which Python's borrow of the iterator sees to.
-    source: Option<Mutex<Source>>,
-    found: Arc<Found>,
+    source: Option<Mutex<MergedSource>>,
+    found: Arc<FoundFaults>,
     /// Events that are still wanted.
     left: u64,
     chunks: Option<Arc<Chunks>>,
@@ -35,10 +35,10 @@ pub(crate) struct Events {
     failed: Option<Error>,
 }
 
-struct Source {
+struct MergedSource {
     merger: Merger,
     matcher: Option<Matcher>,
-    reading: Arc<Reading>,
+    reading: Arc<EventReading>,
     size: usize,
 }
 
@@ -46,13 +46,13 @@ impl Events {
     pub(crate) fn new(
         session: &Arc<Session>,
         SelectedEvents { streams, selection, filter }: SelectedEvents,
-        found: Arc<Found>,
+        found: Arc<FoundFaults>,
         limit: Option<u64>,
     ) -> Self {
-        let source = Source {
+        let source = MergedSource {
             merger: merger(session, &streams, &selection),
             matcher: filter.as_ref().map(Filter::matcher),
-            reading: Arc::new(Reading::new(session.clone(), streams)),
+            reading: Arc::new(EventReading::new(session.clone(), streams)),
             size: BATCH.0,
         };
         let left = limit.unwrap_or(u64::MAX);
@@ -68,9 +68,9 @@ enum More {
     End,
 }
 
-impl Source {
+impl MergedSource {
     /// The next batch with events that are wanted.
-    fn next(&mut self, found: &Found) -> More {
+    fn next(&mut self, found: &FoundFaults) -> More {
         for _ in 0..PATIENCE {
             let Some(batch) = self.merger.next_batch(self.size) else { return More::End };
             self.size = (self.size * 2).min(BATCH.1);

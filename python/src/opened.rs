@@ -20,21 +20,21 @@ use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 use tracemill_render::info::Described;
 use tracemill_sql::database::Database;
-use tracemill_sql::query::{Limits, Queries};
+use tracemill_sql::query::{MemoryLimits, Queries};
 use tracemill_sql::rows::Parameter;
 
 use crate::answer::Answer;
-use crate::errors::{Found, misuse, object, raised, refused};
+use crate::errors::{FoundFaults, misuse, object, raised, refused};
 use crate::events::Events;
 
 /// The state that all results of opened traces keep alive.
-pub(crate) struct Shared {
+pub(crate) struct SharedTraces {
     pub(crate) queries: Queries,
-    pub(crate) found: Arc<Found>,
+    pub(crate) found: Arc<FoundFaults>,
     wishes: Wishes,
     /// These traces where queries are run elsewhere, by address.
     #[cfg(feature = "distributed")]
-    elsewhere: Mutex<HashMap<String, Arc<Shared>>>,
+    elsewhere: Mutex<HashMap<String, Arc<SharedTraces>>>,
 }
 
 /// Wishes of opening that are used again.
@@ -75,7 +75,7 @@ impl Wishes {
     }
 }
 
-impl Shared {
+impl SharedTraces {
     /// Keeps what the scans of queries met; with what they could not show when one has ended.
     pub(crate) fn collect(&self, is_over: bool) -> Result<(), Error> {
         let database = self.queries.database();
@@ -91,7 +91,7 @@ impl Shared {
 
     /// The traces as a cluster reads them.
     #[cfg(feature = "distributed")]
-    fn elsewhere(&self, address: &str) -> Result<Arc<Shared>, Error> {
+    fn elsewhere(&self, address: &str) -> Result<Arc<SharedTraces>, Error> {
         let mut all = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(address) {
             return Ok(known.clone());
@@ -115,16 +115,16 @@ impl Shared {
         let SelectedEvents { streams, selection, filter } = wishes.query.bind(session)?;
         let database = Database::of_streams(session.clone(), streams, selection, filter, jobs);
         let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
-        let mut queries = Queries::new(database, Limits { memory_bytes, spills: true })?;
+        let mut queries = Queries::new(database, MemoryLimits { memory_bytes, spills: true })?;
         queries.run_elsewhere(cluster);
         let (found, wishes) = (self.found.clone(), wishes.clone());
-        let shared = Arc::new(Shared { queries, found, wishes, elsewhere: Mutex::default() });
+        let shared = Arc::new(SharedTraces { queries, found, wishes, elsewhere: Mutex::default() });
         all.insert(address.to_string(), shared.clone());
         Ok(shared)
     }
 
     #[cfg(not(feature = "distributed"))]
-    fn elsewhere(&self, _: &str) -> Result<Arc<Shared>, Error> {
+    fn elsewhere(&self, _: &str) -> Result<Arc<SharedTraces>, Error> {
         let error = Error::unsupported("this module was built without `distributed`");
         Err(error.with_help("leave `cluster` out, or build it with that feature"))
     }
@@ -133,7 +133,7 @@ impl Shared {
 /// Options of opening, as `tracemill.open` passes them on.
 #[derive(FromPyObject, Default)]
 #[pyo3(from_item_all)]
-struct Options {
+struct TracesOptions {
     begin: Option<String>,
     end: Option<String>,
     filter: Option<String>,
@@ -154,7 +154,7 @@ struct Options {
 }
 
 #[cfg(feature = "distributed")]
-impl Options {
+impl TracesOptions {
     /// The options that executors open traces with, as words of the command line, but for those of formats.
     fn words(&self) -> Vec<String> {
         let one = |name: &str, value: &String| format!("--{name}={value}");
@@ -177,7 +177,7 @@ impl Options {
 
 /// Traces that were opened.
 #[pyclass(frozen, module = "tracemill")]
-pub(crate) struct Opened(Arc<Shared>);
+pub(crate) struct Opened(Arc<SharedTraces>);
 
 fn bytes(text: &Option<String>, name: &str) -> Result<Option<usize>, Error> {
     let read = |text: &String| size(text).map_err(|why| Error::misuse(format!("{name} `{text}`: {why}")));
@@ -185,7 +185,7 @@ fn bytes(text: &Option<String>, name: &str) -> Result<Option<usize>, Error> {
 }
 
 impl Opened {
-    fn open(paths: &[PathBuf], options: Options) -> Result<Shared, Error> {
+    fn open(paths: &[PathBuf], options: TracesOptions) -> Result<SharedTraces, Error> {
         #[cfg(feature = "distributed")]
         let words = options.words();
         let mut open = OpenOptions::new(FORMATS);
@@ -225,7 +225,7 @@ impl Opened {
             #[cfg(feature = "distributed")]
             is_correlated: options.correlate.is_some(),
         };
-        let found = Found::new(options.strict, options.quiet);
+        let found = FoundFaults::new(options.strict, options.quiet);
         let request = Request {
             inputs: paths.to_vec(),
             open,
@@ -246,15 +246,15 @@ impl Opened {
             Ok(ControlFlow::Continue(()))
         })?;
         let opened = opened.ok_or_else(|| Error::misuse("the traces were not opened"))?;
-        let request::Opened { session, streams, selection, filter, .. } = opened;
+        let request::OpenedTraces { session, streams, selection, filter, .. } = opened;
         let of_traces = session.traces.iter().flat_map(|trace| &trace.warnings);
         session.warnings.iter().chain(of_traces).for_each(|warning| found.warning(warning.to_string()));
         let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
         faults.cloned().try_for_each(|fault| found.fault(fault))?;
         let database = Database::of_streams(session.into(), streams, selection, filter, jobs);
         let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
-        let queries = Queries::new(database, Limits { memory_bytes, spills: options.spill })?;
-        Ok(Shared {
+        let queries = Queries::new(database, MemoryLimits { memory_bytes, spills: options.spill })?;
+        Ok(SharedTraces {
             queries,
             found: Arc::new(found),
             wishes,
@@ -267,7 +267,7 @@ impl Opened {
 #[pymethods]
 impl Opened {
     #[new]
-    fn new(py: Python<'_>, paths: Vec<PathBuf>, options: Options) -> PyResult<Self> {
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, options: TracesOptions) -> PyResult<Self> {
         let shared = py.detach(|| Opened::open(&paths, options)).map_err(|error| raised(py, &error))?;
         shared.found.tell(py)?;
         Ok(Opened(Arc::new(shared)))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tracemill_lod::EventSet;
 use tracemill_lod::counters::Counter;
-use tracemill_lod::group::Groups;
+use tracemill_lod::group::ValueGroups;
 
 use crate::cache::{Cache, Limits};
 
@@ -60,12 +60,12 @@ const FORGOTTEN: Duration = Duration::from_secs(5);
 
 /// A group, as far as it was read. It is not read on when it is not kept any more.
 pub(crate) struct GroupReading {
-    pub(crate) groups: Arc<Groups>,
+    pub(crate) groups: Arc<ValueGroups>,
     asked: Arc<Mutex<Instant>>,
 }
 
 impl GroupReading {
-    pub(crate) fn new(groups: Groups) -> GroupReading {
+    pub(crate) fn new(groups: ValueGroups) -> GroupReading {
         GroupReading { groups: Arc::new(groups), asked: Arc::new(Mutex::new(Instant::now())) }
     }
 

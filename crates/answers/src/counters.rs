@@ -13,14 +13,14 @@ use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Schema};
 use tracemill_semantics::Semantics;
 
 use crate::ids::{FieldId, FieldValue};
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// Tracks of counters at most, of each trace.
 const MOST: usize = 256;
 
 /// A counter that has a track.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct CounterTrack {
     pub(crate) field: FieldId,
     pub(crate) name: String,
     pub(crate) unit: Option<&'static str>,
@@ -41,19 +41,19 @@ fn path_text(schema: &Schema, class: EventClassId, path: &FieldPath) -> Option<S
 }
 
 /// Finds the counters of all traces: those of CPUs are looked for in the events. `None` when `stop` was set.
-pub(crate) fn find(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Vec<Known>> {
+pub(crate) fn find(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Vec<CounterTrack>> {
     let mut all = Vec::new();
     for (trace, of) in traces.session.traces.iter().enumerate() {
         let semantics = Semantics::new(&of.schema);
-        let mut own: Vec<Known> = Vec::new();
+        let mut own: Vec<CounterTrack> = Vec::new();
         // By the path that says the CPU: classes, and what they count.
-        let mut of_cpus: BTreeMap<String, (BTreeSet<u32>, Vec<Known>)> = BTreeMap::new();
+        let mut of_cpus: BTreeMap<String, (BTreeSet<u32>, Vec<CounterTrack>)> = BTreeMap::new();
         for class in (0..of.schema.events().len() as u32).map(EventClassId) {
             let Some(name) = of.schema.event(class).name.as_deref() else { continue };
             for counter in semantics.counters(class) {
                 let Some(path) = path_text(&of.schema, class, &counter.field) else { continue };
                 let field = FieldId { trace, name: name.to_string(), path, of: None };
-                let known = Known { field, name: counter.name.to_string(), unit: counter.unit };
+                let known = CounterTrack { field, name: counter.name.to_string(), unit: counter.unit };
                 if !counter.is_of_cpu {
                     own.push(known);
                     continue;
@@ -69,7 +69,7 @@ pub(crate) fn find(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Vec<Known>
                 own.extend(list.iter().map(|known| {
                     let of = Some(FieldValue { path: path.clone(), value: cpu.to_string() });
                     let name = format!("{}, CPU {cpu}", known.name);
-                    Known { field: FieldId { of, ..known.field.clone() }, name, unit: known.unit }
+                    CounterTrack { field: FieldId { of, ..known.field.clone() }, name, unit: known.unit }
                 }));
             }
         }
@@ -84,13 +84,13 @@ pub(crate) fn find(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Vec<Known>
 
 /// The CPUs that events of some classes name.
 fn cpus(
-    traces: &Traces,
+    traces: &ShownTraces,
     trace: usize,
     path: &str,
     wanted: &BTreeSet<u32>,
     stop: &Arc<AtomicBool>,
 ) -> Option<BTreeSet<i128>> {
-    let Traces { session, streams, selection, filter, .. } = traces;
+    let ShownTraces { session, streams, selection, filter, .. } = traces;
     let Ok(columns) = ColumnList::parse(path).and_then(|list| list.bind(session)) else { return Some(BTreeSet::new()) };
     let mut keys = KeyReader::new(session, &KeyBy::Paths(columns));
     let own = selection.classes.get(trace).cloned().flatten();

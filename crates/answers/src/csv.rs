@@ -9,9 +9,9 @@ use tracemill_render::csv::put_line;
 
 use crate::error::{Answer, ApiError};
 use crate::ids::base_id;
-use crate::measures::Wanted;
+use crate::measures::EventChoice;
 use crate::query::{Asker, Query};
-use crate::rows::Reader;
+use crate::rows::RowReader;
 use crate::selection;
 use crate::state::TraceState;
 
@@ -38,12 +38,12 @@ const CALLS: [&str; 11] = ["name", "calls", "whole", "total", "self", "min", "me
 pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
     let set = query.get("filter").map(|text| state.set_for(text, &query.asker)).transpose()?;
     // Mistakes are told before anything is fetched.
-    Wanted::new(state, state.whole_index()?, query, set.as_deref())?;
+    EventChoice::new(state, state.whole_index()?, query, set.as_deref())?;
     // The asker of the question has gone on when the file is fetched.
     let (state, query) = (state.clone(), Query { asker: Asker::default(), ..query.clone() });
     Ok(Box::new(move |taker: &mut dyn TextSink| {
         let index: &Index = state.whole_index()?;
-        let wanted = Wanted::new(&state, index, &query, set.as_deref())?;
+        let wanted = EventChoice::new(&state, index, &query, set.as_deref())?;
         let (mut reader, mut before) = (None, None);
         let mut out = Out::default();
         put_line(&mut out, &EVENTS);
@@ -51,7 +51,7 @@ pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
             if taker.is_gone() {
                 return Ok(());
             }
-            let row = Reader::on(&mut reader, &state, index, event, false);
+            let row = RowReader::on(&mut reader, &state, index, event, false);
             let row = row.ok_or_else(|| ApiError::new(500, "fault", "the traces cannot be read any more"))?;
             let (time, (name, track)) = (index.ns(event), index.kind(event).unwrap_or_default());
             let since = before.zip(time).map(|(before, time): (i128, i128)| time - before);

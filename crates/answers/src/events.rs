@@ -7,7 +7,7 @@ use tracemill_lod::search::{self, Direction};
 use tracemill_lod::{EventSet, Index};
 
 use crate::error::{Answer, ApiError};
-use crate::fields::Field;
+use crate::fields::FieldAnswer;
 use crate::ids::{base_id, calls_id};
 use crate::query::{Asker, Query, ns, some_ns};
 use crate::rows::{self, Row};
@@ -61,10 +61,10 @@ pub(crate) fn events(state: &TraceState, query: &Query, set: Option<&EventSet>) 
 }
 
 /// The fields of an event as JSON, as a page has them.
-pub(crate) fn fields_text(fields: &[Field]) -> String {
+pub(crate) fn fields_text(fields: &[FieldAnswer]) -> String {
     let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let mut out = String::from("[");
-    for (at, Field { path, text: value, kind }) in fields.iter().enumerate() {
+    for (at, FieldAnswer { path, text: value, kind }) in fields.iter().enumerate() {
         let comma = if at > 0 { "," } else { "" };
         let (path, value) = (text(path), text(value));
         let _ = write!(out, "{comma}{{\"path\":{path},\"text\":{value},\"kind\":\"{kind}\",\"base\":10}}");

@@ -18,7 +18,7 @@ use crate::query::{Asker, Query};
 use crate::random::random_name;
 use crate::selection::chosen;
 use crate::state::TraceState;
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// A part of the traces as a file.
 pub enum Exported {
@@ -109,7 +109,7 @@ fn cut_of(state: &TraceState, index: &Index, body: &Value) -> Answer<Cut> {
     };
     let ids: Vec<&str> = body["tracks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let list = ids.join(",");
-    let Traces { streams, .. } = &state.input.traces;
+    let ShownTraces { streams, .. } = &state.input.traces;
     if ids.iter().any(|id| ValueId::parse(&state.input.traces, id).is_some()) {
         return Err(ApiError::request("tracks by a value cannot be cut out; a filter on the value can"));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::{Fault, NoVisitor, NodeId, Plan, State, Visitor};
+use tracemill_codec::plan::{DecoderState, Fault, NoVisitor, NodeId, Plan, Visitor};
 use tracemill_codec::text::fields_json::{has_flag, has_wide_flag};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
@@ -12,7 +12,7 @@ use tracemill_model::schema::{FieldKind, Mapping, Schema, Scope};
 
 /// A single value of an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Field {
+pub struct FieldAnswer {
     /// Its path, as filters take it.
     pub path: String,
     /// The value for people.
@@ -31,7 +31,7 @@ const SCOPES: [(Scope, &str); 5] = [
 ];
 
 /// All single values of an event, scope by scope; none when a field cannot be decoded.
-pub(crate) fn fields(event: EventRef<'_>) -> Vec<Field> {
+pub(crate) fn fields(event: EventRef<'_>) -> Vec<FieldAnswer> {
     let mut fields = Vec::new();
     match add_all(event, &mut fields) {
         Ok(()) => fields,
@@ -39,11 +39,11 @@ pub(crate) fn fields(event: EventRef<'_>) -> Vec<Field> {
     }
 }
 
-fn add_all(event: EventRef<'_>, out: &mut Vec<Field>) -> Result<(), Fault> {
+fn add_all(event: EventRef<'_>, out: &mut Vec<FieldAnswer>) -> Result<(), Fault> {
     let packet = &event.chunk.packet;
     let (plans, stream) = (&packet.plans, packet.packet.class);
     let schema = plans.schema();
-    let mut state = State::default();
+    let mut state = DecoderState::default();
     let mut body = event.fields(&mut state);
     for (scope, key) in SCOPES {
         let is_declared = schema.scope_root(scope, event.class()).is_some();
@@ -52,9 +52,9 @@ fn add_all(event: EventRef<'_>, out: &mut Vec<Field>) -> Result<(), Fault> {
             Scope::PacketContext => plans.packet_context_rows(stream),
             _ => plans.event_rows(event.class()),
         };
-        let mut list = List { schema, plan, path: key.to_string(), around: Vec::new(), out: &mut *out };
+        let mut list = FieldList { schema, plan, path: key.to_string(), around: Vec::new(), out: &mut *out };
         match scope {
-            Scope::EventHeader if is_declared => event.visit_header(&mut State::default(), &mut list)?,
+            Scope::EventHeader if is_declared => event.visit_header(&mut DecoderState::default(), &mut list)?,
             Scope::PacketContext if is_declared => packet.visit_context(&mut list)?,
             Scope::EventHeader | Scope::PacketContext => {}
             _ if is_declared => body.visit(scope, &mut state, &mut list)?,
@@ -77,17 +77,17 @@ enum Around {
 }
 
 /// Adds single values to a list.
-struct List<'a> {
+struct FieldList<'a> {
     schema: &'a Schema,
     plan: &'a Plan,
     /// The path of the innermost that is around the next value.
     path: String,
     /// All that are around the next value, the innermost last, with the length of the path before each.
     around: Vec<(Around, usize)>,
-    out: &'a mut Vec<Field>,
+    out: &'a mut Vec<FieldAnswer>,
 }
 
-impl List<'_> {
+impl FieldList<'_> {
     /// Makes the path that of a node; gives the length that it had.
     fn enter(&mut self, node: NodeId) -> usize {
         let before = self.path.len();
@@ -127,7 +127,7 @@ impl List<'_> {
 
     fn add(&mut self, node: NodeId, text: String, kind: &'static str) {
         let before = self.enter(node);
-        self.out.push(Field { path: self.path.clone(), text, kind });
+        self.out.push(FieldAnswer { path: self.path.clone(), text, kind });
         self.path.truncate(before);
     }
 
@@ -152,7 +152,7 @@ impl List<'_> {
     }
 }
 
-impl Visitor for List<'_> {
+impl Visitor for FieldList<'_> {
     fn unsigned(&mut self, node: NodeId, value: u64) {
         self.add_number(node, value.to_string(), value.into(), |flag| has_flag(flag, value.into()));
     }
@@ -200,7 +200,7 @@ impl Visitor for List<'_> {
         strings::put_base64(&mut out, bytes);
         let before = self.enter(node);
         let texts = [("media_type", media_type), ("base64", String::from_utf8_lossy(out.written()).into_owned())];
-        self.out.extend(texts.map(|(part, text)| Field {
+        self.out.extend(texts.map(|(part, text)| FieldAnswer {
             path: format!("{}.{part}", self.path),
             text,
             kind: "string",
@@ -266,10 +266,10 @@ mod tests {
     use tracemill_engine::source::FileSystem;
     use tracemill_engine::timeline::Selection;
 
-    use crate::input::Input;
+    use crate::input::AnswerInput;
     use crate::rows;
     use crate::state::TraceState;
-    use crate::traces::Traces;
+    use crate::traces::ShownTraces;
 
     type Told = (String, String, &'static str);
 
@@ -318,7 +318,7 @@ mod tests {
         let session = Session::open(&FileSystem, &[path.to_path_buf()], &OpenOptions::new(tracemill_formats::FORMATS));
         let Ok(session) = session else { return 0 };
         let streams = streams(&session, &[]).expect("all streams");
-        let state = TraceState::new(Input::new(Traces::new(session, streams, Selection::default(), None)));
+        let state = TraceState::new(AnswerInput::new(ShownTraces::new(session, streams, Selection::default(), None)));
         let state = state.expect("random numbers");
         let events: Vec<usize> = (0..20_000).collect();
         let rows = rows::read(&state, None, &events, true).expect("they are there");

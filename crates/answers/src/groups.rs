@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tracemill_engine::filter::KeyValue;
 use tracemill_lod::EventSet;
-use tracemill_lod::group::{Groups, MOST_VALUES, OfValue};
+use tracemill_lod::group::{MOST_VALUES, OfValue, ValueGroups};
 use tracemill_lod::tiles::Density;
 
 use crate::caches::GroupReading;
@@ -32,7 +32,7 @@ fn group_of(state: &TraceState, trace: usize, path: &str, filter: Option<&str>) 
     }
     let reading = kept.get_or_make(key, &|| false, || {
         let filter = bound(state, filter)?;
-        let groups = Groups::new(&state.input.traces.source(), &state.timeline(), (trace, path), filter);
+        let groups = ValueGroups::new(&state.input.traces.source(), &state.timeline(), (trace, path), filter);
         let reading = GroupReading::new(groups.map_err(|error| ApiError::filter(path, &error))?);
         let (groups, is_forgotten) = (reading.groups.clone(), reading.forgotten());
         let traces = state.input.traces.clone();
@@ -54,7 +54,7 @@ fn group_of(state: &TraceState, trace: usize, path: &str, filter: Option<&str>) 
 }
 
 /// Waits until a group was read; no longer than `patience` when there is one.
-fn wait(state: &TraceState, groups: &Groups, patience: Option<Duration>, asker: &Asker) -> Answer<bool> {
+fn wait(state: &TraceState, groups: &ValueGroups, patience: Option<Duration>, asker: &Asker) -> Answer<bool> {
     let begun = Instant::now();
     while !groups.is_counted() {
         if asker.is_over(&state.progress) || groups.progress.stop.load(Ordering::Relaxed) {

@@ -16,8 +16,8 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::answer;
 use crate::events::fields_text;
-use crate::input::Input;
-use crate::pack::{Bytes, Lines};
+use crate::input::AnswerInput;
+use crate::pack::{PackedBytes, PackedLines};
 use crate::query::{Query, ns};
 use crate::rows;
 use crate::state::TraceState;
@@ -49,7 +49,7 @@ pub struct Page {
 /// # Errors
 /// When events cannot be read again, when the file would be larger than 50 MiB, with the number of events that would fit,
 /// and when times are further apart than the page can tell them.
-pub fn page(input: Input, skip: u64, limit: Option<u64>) -> Result<Page> {
+pub fn page(input: AnswerInput, skip: u64, limit: Option<u64>) -> Result<Page> {
     let mut state = TraceState::new(input)?;
     state.read();
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -68,8 +68,8 @@ pub fn page(input: Input, skip: u64, limit: Option<u64>) -> Result<Page> {
     }
     let mut tracks = vec![0u64; index.tracks.len()];
     let mut kinds = Kinds::default();
-    let Columns { times, kinds: of_events, lines } = events(&state, first, count, &mut kinds, &mut tracks)?;
-    let mut out = Bytes::default();
+    let PageColumns { times, kinds: of_events, lines } = events(&state, first, count, &mut kinds, &mut tracks)?;
+    let mut out = PackedBytes::default();
     out.text(&head(&state, count, &kinds, &tracks).to_string());
     out.number(count as u128);
     out.0.extend(times.0);
@@ -234,10 +234,10 @@ impl<'i> Kinds<'i> {
 }
 
 /// Events in columns.
-struct Columns {
-    times: Bytes,
-    kinds: Bytes,
-    lines: Lines,
+struct PageColumns {
+    times: PackedBytes,
+    kinds: PackedBytes,
+    lines: PackedLines,
 }
 
 /// Events in columns: times, kinds, texts. Counts those of each track.
@@ -247,16 +247,16 @@ fn events<'s>(
     count: usize,
     names: &mut Kinds<'s>,
     tracks: &mut [u64],
-) -> Result<Columns> {
+) -> Result<PageColumns> {
     let index = index_of(state)?;
     let mut reader = None;
-    let (mut lines, mut times, mut kinds) = (Lines::default(), Bytes::default(), Bytes::default());
+    let (mut lines, mut times, mut kinds) = (PackedLines::default(), PackedBytes::default(), PackedBytes::default());
     let (mut from, mut before) = (first, 0i128);
     while from < first + count {
         let to = (from + SAMPLE).min(first + count);
         for event in from..to {
             let gone = || Error::new(ErrorKind::Io, format!("event {event} is not there any more"));
-            let row = rows::Reader::on(&mut reader, state, index, event, true).ok_or_else(gone)?;
+            let row = rows::RowReader::on(&mut reader, state, index, event, true).ok_or_else(gone)?;
             let time = index.ns(row.event).map(|ns| ns - index.origin);
             // 0 says that there is no time.
             times.number(time.map_or(0, |time| {
@@ -279,7 +279,7 @@ fn events<'s>(
             }
         }
         if lines.len() == SAMPLE && count > 2 * SAMPLE {
-            let mut sample = Bytes::default();
+            let mut sample = PackedBytes::default();
             lines.write(&mut sample);
             sample.0.extend_from_slice(&times.0);
             sample.0.extend_from_slice(&kinds.0);
@@ -292,11 +292,11 @@ fn events<'s>(
         }
         from = to;
     }
-    Ok(Columns { times, kinds, lines })
+    Ok(PageColumns { times, kinds, lines })
 }
 
 /// Calls of each task, in columns.
-fn calls(state: &TraceState, out: &mut Bytes) {
+fn calls(state: &TraceState, out: &mut PackedBytes) {
     let Some(calls) = state.calls() else { return };
     let origin = state.timeline().origin;
     for task in 0..calls.tasks.len() {
@@ -315,7 +315,7 @@ fn calls(state: &TraceState, out: &mut Bytes) {
 }
 
 /// Pieces of each track of states, in columns.
-fn states(state: &TraceState, out: &mut Bytes) {
+fn states(state: &TraceState, out: &mut PackedBytes) {
     let Some(of) = state.states() else { return };
     let origin = state.timeline().origin;
     for track in 0..of.states.tracks.len() {

@@ -11,7 +11,7 @@
 
 use tracemill_engine::filter::KeyValue;
 
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// The id of a base track.
 pub(crate) fn base_id(track: usize) -> String {
@@ -80,7 +80,7 @@ pub(crate) fn decoded(part: &str) -> Option<String> {
 
 impl FieldId {
     /// Parses an id; `None` when it is none of a counter.
-    pub(crate) fn parse(traces: &Traces, id: &str) -> Option<FieldId> {
+    pub(crate) fn parse(traces: &ShownTraces, id: &str) -> Option<FieldId> {
         let parts: Vec<&str> = id.strip_prefix("p.")?.split('.').collect();
         let (group, name, path, of) = match parts[..] {
             [group, name, path] => (group, name, path, None),
@@ -149,7 +149,7 @@ pub(crate) fn id_of_value(value: Option<&KeyValue>) -> String {
 
 impl ValueId {
     /// The parts of an id; `None` when it is no id of such a track.
-    pub(crate) fn parse(traces: &Traces, id: &str) -> Option<ValueId> {
+    pub(crate) fn parse(traces: &ShownTraces, id: &str) -> Option<ValueId> {
         let mut parts = id.strip_prefix("v.")?.split('.');
         let (group, path, value) = (parts.next()?, parts.next()?, parts.next()?);
         let trace = (0..traces.session.traces.len()).find(|trace| group_id(*trace) == group)?;

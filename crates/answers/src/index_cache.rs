@@ -16,7 +16,7 @@ use tracemill_engine::session::Session;
 use tracemill_lod::store::{self, IndexParts, StoredIndex};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// Bytes that all indexes together may take.
 pub const MOST_BYTES: u64 = 2 << 30;
@@ -42,7 +42,7 @@ pub fn usual_folder() -> Option<PathBuf> {
 
 /// An index that is kept.
 #[derive(Debug)]
-pub struct Entry {
+pub struct IndexEntry {
     /// Its file.
     pub path: PathBuf,
     /// Bytes of it.
@@ -55,23 +55,23 @@ pub struct Entry {
 ///
 /// # Errors
 /// When the folder cannot be listed.
-pub fn entries(folder: &Path) -> Result<Vec<Entry>> {
+pub fn entries(folder: &Path) -> Result<Vec<IndexEntry>> {
     let listed = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         listed => listed.map_err(|error| Error::io("list the folder", folder, &error))?,
     };
     let entry = |path: PathBuf| {
         let metadata = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
-        Some(Entry { bytes: metadata.len(), used: metadata.modified().ok()?, path })
+        Some(IndexEntry { bytes: metadata.len(), used: metadata.modified().ok()?, path })
     };
     let paths = listed.flatten().filter(|entry| is_name(&entry.file_name())).map(|entry| entry.path());
-    let mut entries: Vec<Entry> = paths.filter_map(entry).collect();
+    let mut entries: Vec<IndexEntry> = paths.filter_map(entry).collect();
     entries.sort_by(|a, b| b.used.cmp(&a.used).then_with(|| a.path.cmp(&b.path)));
     Ok(entries)
 }
 
 /// The traces of a kept index, as they were named by their paths; none when the file is not an index of this program.
-pub fn traces(entry: &Entry) -> Vec<String> {
+pub fn traces(entry: &IndexEntry) -> Vec<String> {
     let own = File::open(&entry.path).ok().and_then(|file| store::identity(&mut BufReader::new(file), entry.bytes));
     let text = own.map(|own| String::from_utf8_lossy(&own).into_owned()).unwrap_or_default();
     text.lines().filter_map(|line| line.strip_prefix("trace ")).map(str::to_string).collect()
@@ -83,7 +83,7 @@ pub fn traces(entry: &Entry) -> Vec<String> {
 /// When the folder cannot be listed, or one cannot be removed.
 pub fn clear(folder: &Path) -> Result<(usize, u64)> {
     let all = entries(folder)?;
-    for Entry { path, .. } in &all {
+    for IndexEntry { path, .. } in &all {
         fs::remove_file(path).map_err(|error| Error::io("remove", path, &error))?;
     }
     Ok((all.len(), all.iter().map(|entry| entry.bytes).sum()))
@@ -127,7 +127,7 @@ impl IndexCache {
     }
 
     /// The index of the traces that is kept, when they are as they were.
-    pub(crate) fn load(&self, traces: &Traces) -> Option<StoredIndex> {
+    pub(crate) fn load(&self, traces: &ShownTraces) -> Option<StoredIndex> {
         let own = self.own(&traces.session)?;
         if !is_private(&self.folder, &self.path(own)) {
             return None;
@@ -340,7 +340,7 @@ mod tests {
     use tracemill_engine::session::OpenOptions;
     use tracemill_engine::source::FileSystem;
     use tracemill_engine::timeline::Selection;
-    use tracemill_lod::calls::{self, Calls};
+    use tracemill_lod::calls::{self, SessionCalls};
     use tracemill_lod::search::Direction;
     use tracemill_lod::states::States;
     use tracemill_lod::{Index, Progress, Timeline, index, tiles};
@@ -368,23 +368,23 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces")
     }
 
-    fn open(path: &Path) -> Traces {
+    fn open(path: &Path) -> ShownTraces {
         let options = OpenOptions::new(tracemill_formats::FORMATS);
         let session = Session::open(&FileSystem, &[path.to_path_buf()], &options).expect("they are right");
         let streams = streams(&session, &[]).expect("all streams");
-        Traces::new(session, streams, Selection::default(), None)
+        ShownTraces::new(session, streams, Selection::default(), None)
     }
 
     /// All that is known of traces.
     struct Known {
         timeline: Timeline,
         index: Index,
-        calls: Option<Calls>,
+        calls: Option<SessionCalls>,
         states: Option<(States, Vec<Option<usize>>)>,
     }
 
     impl Known {
-        fn read(traces: &Traces) -> Known {
+        fn read(traces: &ShownTraces) -> Known {
             let source = traces.source();
             let mut ends = traces.ends;
             let (timeline, index) = loop {
@@ -419,7 +419,7 @@ mod tests {
         }
 
         /// Everything that a page may ask.
-        fn shown(&self, traces: &Traces) -> String {
+        fn shown(&self, traces: &ShownTraces) -> String {
             shown(traces, &self.timeline, &self.index) + &self.shown_beside_events()
         }
 
@@ -459,7 +459,7 @@ mod tests {
     }
 
     /// Everything that a page may ask about events.
-    fn shown(traces: &Traces, timeline: &Timeline, index: &Index) -> String {
+    fn shown(traces: &ShownTraces, timeline: &Timeline, index: &Index) -> String {
         let mut text = format!("{:?} {:?} {:?}\n", index.tracks, index.losses, (index.begin, index.end, index.untimed));
         for event in 0..index.events() {
             text += &format!("{:?} {:?}\n", index.ns(event), index.kind(event));

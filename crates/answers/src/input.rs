@@ -9,12 +9,12 @@ use tracemill_engine::session::ClockMove;
 use tracemill_model::error::{Error, Result};
 
 use crate::index_cache::IndexCache;
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// The traces that are shown, and what can be done with them.
-pub struct Input {
+pub struct AnswerInput {
     /// The traces.
-    pub traces: Traces,
+    pub traces: ShownTraces,
     /// Errors and warnings of opening them.
     pub problems: (Vec<Error>, Vec<String>),
     /// Name and version of the program.
@@ -33,10 +33,10 @@ pub struct Input {
     pub cache: Option<IndexCache>,
 }
 
-impl Input {
+impl AnswerInput {
     /// Traces that are only looked at.
-    pub fn new(traces: Traces) -> Input {
-        Input {
+    pub fn new(traces: ShownTraces) -> AnswerInput {
+        AnswerInput {
             traces,
             problems: (Vec::new(), Vec::new()),
             program: String::new(),
@@ -51,7 +51,7 @@ impl Input {
 }
 
 /// Opens the traces again, with clocks that were moved.
-pub type Reopener = Arc<dyn Fn(&[ClockMove]) -> Result<Input> + Send + Sync>;
+pub type Reopener = Arc<dyn Fn(&[ClockMove]) -> Result<AnswerInput> + Send + Sync>;
 
 /// A part of the traces.
 #[derive(Clone, Default, Debug)]
@@ -62,7 +62,7 @@ pub struct Cut {
     pub end: Option<i128>,
     /// A condition beside that of the traces.
     pub filter: Option<String>,
-    /// The streams, by index among [those that are shown](Traces::streams); `None` for all.
+    /// The streams, by index among [those that are shown](ShownTraces::streams); `None` for all.
     pub streams: Option<Vec<usize>>,
     /// Set once it is not wanted any more.
     pub stop: Arc<AtomicBool>,
@@ -74,7 +74,7 @@ pub type Cutter = Box<dyn Fn(&Cut, &Path) -> Result<()> + Send + Sync>;
 
 /// A column of an answer.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub struct QueryColumn {
     /// Its name.
     pub name: String,
     /// The kind of its values: `integer`, `real`, `text`, `boolean` or `other`.
@@ -83,9 +83,9 @@ pub struct Column {
 
 /// The first rows of an answer.
 #[derive(Clone, Default, Debug)]
-pub struct Rows {
+pub struct QueryRows {
     /// Its columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<QueryColumn>,
     /// Values as texts; `None` for NULL.
     pub rows: Vec<Vec<Option<String>>>,
     /// Are there more?
@@ -105,4 +105,4 @@ pub struct Refused {
 
 /// Answers queries about the traces: a text, and whether the answer is not wanted any more, which is asked on the way;
 /// `None` then.
-pub type Querier = Box<dyn Fn(&str, &dyn Fn() -> bool) -> Result<Option<Rows>, Refused> + Send + Sync>;
+pub type Querier = Box<dyn Fn(&str, &dyn Fn() -> bool) -> Result<Option<QueryRows>, Refused> + Send + Sync>;

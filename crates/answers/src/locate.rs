@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tracemill_lod::calls::{Call, Calls};
+use tracemill_lod::calls::{Call, SessionCalls};
 use tracemill_lod::search::{self, Direction};
-use tracemill_lod::states::{Piece, States};
+use tracemill_lod::states::{StatePiece, States};
 use tracemill_lod::{EventSet, Index};
 
 use crate::error::{Answer, ApiError};
@@ -104,14 +104,14 @@ fn located_event(index: &Index, id: &str, (event, time): (usize, i128)) -> Value
     json!({ "event": event, "track": id, "ns": ns(time), "begin": ns(time), "end": ns(time), "name": name })
 }
 
-fn located_call(calls: &Calls, id: &str, call: &Call) -> Value {
+fn located_call(calls: &SessionCalls, id: &str, call: &Call) -> Value {
     json!({
         "call": call.number, "track": id, "ns": ns(call.begin), "begin": ns(call.begin), "end": some_ns(call.end),
         "name": calls.names[call.name as usize], "depth": call.depth,
     })
 }
 
-fn located_state(states: &States, id: &str, piece: &Piece) -> Value {
+fn located_state(states: &States, id: &str, piece: &StatePiece) -> Value {
     json!({
         "event": null, "track": id, "ns": ns(piece.from), "begin": ns(piece.from), "end": ns(piece.to),
         "name": states.names[piece.name as usize], "depth": piece.depth,

@@ -23,7 +23,7 @@ use crate::points::Points;
 use crate::query::{Asker, Query, ns, some_ns};
 use crate::selection::{chosen, range_of};
 use crate::state::TraceState;
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// Values that are told.
 const VALUES: usize = 10_000;
@@ -39,7 +39,7 @@ fn mistake(error: &Error) -> ApiError {
 }
 
 /// The events that a question is about, by number.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct EventChoice<'a> {
     index: &'a Index,
     /// Numbers of the first one and of the one behind the last.
     range: (usize, usize),
@@ -49,13 +49,13 @@ pub(crate) struct Wanted<'a> {
     set: Option<&'a EventSet>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> EventChoice<'a> {
     pub(crate) fn new(
         state: &TraceState,
         index: &'a Index,
         query: &Query,
         set: Option<&'a EventSet>,
-    ) -> Answer<Wanted<'a>> {
+    ) -> Answer<EventChoice<'a>> {
         let from = |ns: i128| index.first_from(ns).unwrap_or(index.events());
         let range = range_of(query, index)?;
         let range = range.map_or((0, index.events()), |(begin, end)| (from(begin), from(end.saturating_add(1))));
@@ -65,7 +65,7 @@ impl<'a> Wanted<'a> {
             chosen.bases.iter().for_each(|base| tracks[*base] = true);
             tracks
         });
-        Ok(Wanted { index, range, tracks, beside: chosen.and_then(|chosen| chosen.beside), set })
+        Ok(EventChoice { index, range, tracks, beside: chosen.and_then(|chosen| chosen.beside), set })
     }
 
     fn is_all(&self) -> bool {
@@ -97,11 +97,11 @@ fn key_of(state: &TraceState, text: Option<&str>) -> Answer<KeyBy> {
 /// `pairs`: how long it is from an event to the next one of another name, as `report --from --to` says it.
 pub(crate) fn pairs(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
     let index = state.whole_index()?;
-    let wanted = Wanted::new(state, index, query, set)?;
+    let wanted = EventChoice::new(state, index, query, set)?;
     let text = |name: &str| query.get(name).ok_or_else(|| ApiError::request(format!("`{name}` is missing")));
     let (from, to) = (Target::parse(text("from")?), Target::parse(text("to")?));
     let by = key_of(state, query.get("by"))?;
-    let Traces { session, streams, selection, filter, .. } = &state.input.traces;
+    let ShownTraces { session, streams, selection, filter, .. } = &state.input.traces;
     let selection = Selection { stop: Some(query.asker.flag()), ..selection.clone() };
     let input = Input { session, streams, selection, filter: filter.clone() };
     let question = Question { from: &from, to: &to, by: &by, regress: false };
@@ -172,7 +172,7 @@ impl Spread {
 /// `outliers`: the values of a field that are further from the mean than so many standard deviations.
 pub(crate) fn outliers(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
     let index = state.whole_index()?;
-    let wanted = Wanted::new(state, index, query, set)?;
+    let wanted = EventChoice::new(state, index, query, set)?;
     let field = query.get("field").ok_or_else(|| ApiError::request("`field` is missing"))?;
     let most: f64 = query.number("deviations")?.unwrap_or(2.5);
     let by = key_of(state, Some(field))?;

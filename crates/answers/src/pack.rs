@@ -38,9 +38,9 @@ mod form {
 
 /// Bytes of a file, as the page reads them.
 #[derive(Default)]
-pub(crate) struct Bytes(pub(crate) Vec<u8>);
+pub(crate) struct PackedBytes(pub(crate) Vec<u8>);
 
-impl Bytes {
+impl PackedBytes {
     pub(crate) fn number(&mut self, mut number: u128) {
         // Steps between numbers of 64 bits may be longer.
         while number > u64::MAX.into() {
@@ -60,8 +60,8 @@ impl Bytes {
     }
 
     /// A part that can be passed over.
-    pub(crate) fn part(&mut self, write: impl FnOnce(&mut Bytes)) {
-        let mut part = Bytes::default();
+    pub(crate) fn part(&mut self, write: impl FnOnce(&mut PackedBytes)) {
+        let mut part = PackedBytes::default();
         write(&mut part);
         self.number(part.0.len() as u128);
         self.0.append(&mut part.0);
@@ -79,9 +79,9 @@ fn size(number: u128) -> u64 {
 
 /// Values of one place, in the order of events: each with its length before it.
 #[derive(Default)]
-struct Values(Bytes);
+struct PackedValues(PackedBytes);
 
-impl Values {
+impl PackedValues {
     fn each(&self) -> impl Iterator<Item = &str> {
         let mut rest = &*self.0.0;
         std::iter::from_fn(move || {
@@ -98,11 +98,11 @@ impl Values {
 }
 
 /// Events whose texts differ in values only.
-struct Shape {
+struct LineShape {
     /// The texts, with holes.
     between: [String; TEXTS],
     /// By text and place.
-    values: [Vec<Values>; TEXTS],
+    values: [Vec<PackedValues>; TEXTS],
     /// By text and place: the columns of the first text, in it the earlier ones, that had the same value so far, perhaps as
     /// hexadecimal numbers.
     same: [Vec<Vec<(usize, bool)>>; TEXTS],
@@ -112,8 +112,8 @@ struct Shape {
 
 /// The texts of events, in their order.
 #[derive(Default)]
-pub(crate) struct Lines {
-    shapes: Vec<Shape>,
+pub(crate) struct PackedLines {
+    shapes: Vec<LineShape>,
     known: HashMap<String, usize>,
     /// By event: its shape and its kind.
     of: Vec<(usize, usize)>,
@@ -204,7 +204,7 @@ fn is_hex(text: &str, of: &str) -> bool {
     text.starts_with("0x") && number(of).is_some_and(|number| number >= 0 && format!("{number:#X}")[2..] == text[2..])
 }
 
-impl Lines {
+impl PackedLines {
     pub(crate) fn len(&self) -> usize {
         self.of.len()
     }
@@ -233,9 +233,9 @@ impl Lines {
                 let values = divided[text].1.iter().enumerate();
                 values.map(|(place, value)| candidates(text, place, value)).collect()
             };
-            self.shapes.push(Shape {
+            self.shapes.push(LineShape {
                 between: [0, 1, 2].map(|text| divided[text].0.clone()),
-                values: [0, 1, 2].map(|text| divided[text].1.iter().map(|_| Values::default()).collect()),
+                values: [0, 1, 2].map(|text| divided[text].1.iter().map(|_| PackedValues::default()).collect()),
                 same: [0, 1, 2].map(of_text),
                 times: Vec::new(),
             });
@@ -263,20 +263,20 @@ impl Lines {
     }
 
     /// All of them: shapes, columns, and the shape of each event.
-    pub(crate) fn write(&self, out: &mut Bytes) {
+    pub(crate) fn write(&self, out: &mut PackedBytes) {
         out.number(self.shapes.len() as u128);
         self.shapes.iter().for_each(|shape| shape.write(out));
         self.write_shapes(out);
     }
 
     /// The same, which frees what is written.
-    pub(crate) fn write_out(mut self, out: &mut Bytes) {
+    pub(crate) fn write_out(mut self, out: &mut PackedBytes) {
         out.number(self.shapes.len() as u128);
         std::mem::take(&mut self.shapes).into_iter().for_each(|shape| shape.write(out));
         self.write_shapes(out);
     }
 
-    fn write_shapes(&self, out: &mut Bytes) {
+    fn write_shapes(&self, out: &mut PackedBytes) {
         // 0: as the one before of its kind.
         let mut last: HashMap<usize, usize> = HashMap::new();
         for (shape, kind) in &self.of {
@@ -286,8 +286,8 @@ impl Lines {
     }
 }
 
-impl Shape {
-    fn write(&self, out: &mut Bytes) {
+impl LineShape {
+    fn write(&self, out: &mut PackedBytes) {
         self.between.iter().for_each(|text| out.text(text));
         out.number(self.times.len() as u128);
         for text in 0..TEXTS {
@@ -298,7 +298,7 @@ impl Shape {
         }
     }
 
-    fn column(&self, values: &Values, same: Option<&(usize, bool)>, out: &mut Bytes) {
+    fn column(&self, values: &PackedValues, same: Option<&(usize, bool)>, out: &mut PackedBytes) {
         let first = values.each().next().unwrap_or_default();
         if values.each().all(|value| value == first) {
             out.0.push(form::SAME);

@@ -18,7 +18,7 @@ use crate::error::{Answer, ApiError};
 use crate::ids::{FieldId, FieldValue, group_id};
 use crate::query::Asker;
 use crate::state::TraceState;
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// Events that are read for one question that need not be answered exactly.
 const READ: usize = 1 << 18;
@@ -33,7 +33,7 @@ impl FieldId {
         mut see: impl FnMut(i64, f64),
         (done, asker): (&AtomicUsize, &Asker),
     ) -> Answer<()> {
-        let Traces { session, streams, selection, filter: shown, .. } = &state.input.traces;
+        let ShownTraces { session, streams, selection, filter: shown, .. } = &state.input.traces;
         let wrong = |error: tracemill_model::error::Error| ApiError::new(404, "track", error.message());
         let columns = ColumnList::parse(&self.paths()).and_then(|list| list.bind(session)).map_err(wrong)?;
         let mut keys = KeyReader::new(session, &KeyBy::Paths(columns));

@@ -11,11 +11,11 @@ use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
 use tracemill_semantics::CpuOf;
 
 use crate::error::ApiError;
-use crate::fields::{Field, fields};
+use crate::fields::{FieldAnswer, fields};
 use crate::query::Asker;
 use crate::state::TraceState;
 use crate::titles::Titles;
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// An event that was read, and how it is shown.
 pub struct Row {
@@ -30,7 +30,7 @@ pub struct Row {
     /// The CPU of its packet.
     pub cpu: Option<u64>,
     /// Its single values.
-    pub fields: Vec<Field>,
+    pub fields: Vec<FieldAnswer>,
     /// The payload as `print` shows it.
     pub text: String,
     /// The line of `print --format jsonl`, when it was asked for.
@@ -70,9 +70,9 @@ pub fn read(
     with_json: bool,
 ) -> Result<Vec<Row>, ApiError> {
     let mut rows = Vec::with_capacity(events.len());
-    let mut reader: Option<Reader> = None;
+    let mut reader: Option<RowReader> = None;
     for event in events {
-        let Some(row) = Reader::on(&mut reader, state, index, *event, with_json) else {
+        let Some(row) = RowReader::on(&mut reader, state, index, *event, with_json) else {
             if index.is_none() {
                 break;
             }
@@ -83,7 +83,7 @@ pub fn read(
     Ok(rows)
 }
 
-pub(crate) struct Reader<'s> {
+pub(crate) struct RowReader<'s> {
     state: &'s TraceState,
     walker: Walker<&'s [StreamOf]>,
     json: LineRenderer,
@@ -92,10 +92,10 @@ pub(crate) struct Reader<'s> {
     cpus: CpuOf,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> RowReader<'s> {
     /// The row of an event, by a reader that goes on from one to the next of them. `None` when it is not there any more.
     pub(crate) fn on(
-        reader: &mut Option<Reader<'s>>,
+        reader: &mut Option<RowReader<'s>>,
         state: &'s TraceState,
         index: impl Into<Option<&'s Index>>,
         event: usize,
@@ -103,21 +103,21 @@ impl<'s> Reader<'s> {
     ) -> Option<Row> {
         let is_near = reader.as_ref().is_some_and(|reader| event - reader.walker.number() < THROUGH);
         if !is_near {
-            *reader = Some(Reader::new(state, index.into(), event, &Asker::default()));
+            *reader = Some(RowReader::new(state, index.into(), event, &Asker::default()));
         }
         reader.as_mut()?.read(event, with_json)
     }
 
     /// A reader that meets an event soon.
     fn new(state: &'s TraceState, index: Option<&Index>, event: usize, asker: &Asker) -> Self {
-        let Traces { session, streams, selection, filter, .. } = &state.input.traces;
+        let ShownTraces { session, streams, selection, filter, .. } = &state.input.traces;
         let selection = Selection { jobs: 1, stop: Some(asker.flag()), ..selection.clone() };
         let checkpoint = index.and_then(|index| index.place_before(event));
         let plan = |format| {
             let many_traces = session.traces.len() > 1;
             Arc::new(LinePlan { format, streams: streams.clone(), filter: None, many_traces, with_ends: false })
         };
-        Reader {
+        RowReader {
             state,
             walker: Walker::from_checkpoint(session, streams, &selection, filter.as_ref(), checkpoint),
             json: LineRenderer::new(plan(LineFormat::Jsonl), session),
@@ -191,7 +191,7 @@ pub(crate) fn search(
 ) -> Option<usize> {
     let text = text.to_lowercase();
     let find = |from: usize, to: usize, is_next: bool| {
-        let mut reader = Reader::new(state, Some(index), from, asker);
+        let mut reader = RowReader::new(state, Some(index), from, asker);
         let (mut event, mut last) = (from, None);
         while event < to && !asker.is_over(&state.progress) {
             let one = reader.find(event)?;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tracemill_lod::calls::{Call, Calls, OfFunction};
+use tracemill_lod::calls::{Call, OfFunction, SessionCalls};
 use tracemill_lod::states::{StateKind, StateStatistics};
-use tracemill_lod::statistics::{self, Part};
+use tracemill_lod::statistics::{self, StatisticsRange};
 use tracemill_lod::{EventSet, Index};
 use tracemill_model::schema::{CallHalf, EventClass, EventClassId};
-use tracemill_semantics::{Semantics, Shape, names};
+use tracemill_semantics::{EventShape, Semantics, names};
 
 use crate::error::{Answer, ApiError};
 use crate::groups;
@@ -17,7 +17,7 @@ use crate::points::Points;
 use crate::query::{Asker, Query, ns, some_ns};
 use crate::rows::{self, Row};
 use crate::state::TraceState;
-use crate::states::Found;
+use crate::states::StateTracks;
 use crate::tracks::{TrackId, base_of, find_track};
 
 /// A wanted range in ns: `None` for everything.
@@ -87,7 +87,7 @@ fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
     (time(begin), time(end))
 }
 
-fn function_json(calls: &Calls, of: OfFunction) -> Value {
+fn function_json(calls: &SessionCalls, of: OfFunction) -> Value {
     let value = json!({
         "name": calls.names[of.name as usize],
         "calls": of.calls,
@@ -120,7 +120,8 @@ pub(crate) fn select(state: &TraceState, query: &Query, set: Option<&EventSet>) 
     let (bases, tasks) = (chosen.as_ref().map(|chosen| &*chosen.bases), chosen.as_ref().map(|chosen| &*chosen.tasks));
     let beside = chosen.as_ref().and_then(|chosen| chosen.beside.as_deref());
     let is_over = || query.asker.is_over(&state.progress);
-    let sums = statistics::sums(index, Part { range, tracks: bases, beside, set }, &is_over).ok_or_else(Asker::over)?;
+    let sums = statistics::sums(index, StatisticsRange { range, tracks: bases, beside, set }, &is_over)
+        .ok_or_else(Asker::over)?;
     let names = sums.names.iter().map(|of| {
         let gap = |at: fn(&(i64, i64, i64)) -> i64| some_ns(of.gaps.as_ref().map(at));
         json!({
@@ -151,7 +152,7 @@ pub(crate) fn select(state: &TraceState, query: &Query, set: Option<&EventSet>) 
     Ok(answer)
 }
 
-fn state_json(found: &Found, of: &StateStatistics) -> Value {
+fn state_json(found: &StateTracks, of: &StateStatistics) -> Value {
     let value = json!({
         "of": match of.kind {
             StateKind::Cpu => "cpu",
@@ -237,7 +238,7 @@ const AT_ONCE: usize = 64;
 
 /// The values of a call, as the events say at which it begins and ends: arguments and what it returned; or all that they have,
 /// when the trace says that their classes are calls.
-fn said(state: &TraceState, calls: &Calls, task: usize, call: &Call) -> Answer<(Value, Value)> {
+fn said(state: &TraceState, calls: &SessionCalls, task: usize, call: &Call) -> Answer<(Value, Value)> {
     let index = state.whole_index()?;
     let (trace, base) = (calls.tasks[task].trace, base_of(state, calls, task));
     let schema = &state.input.traces.session.traces[trace].schema;
@@ -250,8 +251,8 @@ fn said(state: &TraceState, calls: &Calls, task: usize, call: &Call) -> Answer<(
             }
             let (shape, title) = semantics.shape(EventClassId(class));
             let is_paired = match half {
-                CallHalf::Entry => shape == Shape::Begin,
-                CallHalf::Exit => matches!(shape, Shape::End { .. }),
+                CallHalf::Entry => shape == EventShape::Begin,
+                CallHalf::Exit => matches!(shape, EventShape::End { .. }),
             };
             of.call == Some(half) && names::of_call(own, half) == name || is_paired && title == *name
         };

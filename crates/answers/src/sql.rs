@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::error::{Answer, ApiError};
-use crate::input::{Refused, Rows};
+use crate::input::{QueryRows, Refused};
 use crate::query::Asker;
 use crate::state::TraceState;
 
@@ -23,7 +23,7 @@ pub fn answer(state: &TraceState, body: &Value, asker: &Asker) -> Answer {
         let Refused { message, help, span } = refused;
         ApiError::sql(message, help, span)
     })?;
-    let Rows { columns, rows, is_cut } = found.ok_or_else(Asker::over)?;
+    let QueryRows { columns, rows, is_cut } = found.ok_or_else(Asker::over)?;
     let columns: Vec<Value> =
         columns.iter().map(|column| json!({ "name": column.name, "type": column.kind })).collect();
     Ok(json!({

@@ -7,25 +7,25 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tracemill_engine::choice;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::Expression;
-use tracemill_lod::calls::{self, Calls};
+use tracemill_lod::calls::{self, SessionCalls};
 use tracemill_lod::store::{IndexParts, StoredIndex};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
 
 use crate::caches::Caches;
-use crate::counters::{self, Known};
+use crate::counters::{self, CounterTrack};
 use crate::error::{Answer, ApiError};
-use crate::input::Input;
+use crate::input::AnswerInput;
 use crate::query::Asker;
 use crate::random::random_name;
 use crate::states;
 use crate::status::{Stage, Status};
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// Traces, and the knowledge of them so far. One thread [reads](TraceState::read), others ask meanwhile.
 pub struct TraceState {
     /// The traces.
-    pub input: Input,
+    pub input: AnswerInput,
     pub(crate) caches: Caches,
     /// How far all is, for those who wait.
     pub status: Arc<Status>,
@@ -38,9 +38,9 @@ pub struct TraceState {
     index: OnceLock<Arc<Index>>,
     /// Did the index come from the cache?
     is_kept: AtomicBool,
-    calls: OnceLock<Option<Arc<Calls>>>,
-    states: OnceLock<Option<states::Found>>,
-    counters: OnceLock<Vec<Known>>,
+    calls: OnceLock<Option<Arc<SessionCalls>>>,
+    states: OnceLock<Option<states::StateTracks>>,
+    counters: OnceLock<Vec<CounterTrack>>,
     /// Statistics of all calls of each name, as text.
     pub(crate) of_functions: OnceLock<HashMap<u32, Box<str>>>,
 }
@@ -50,17 +50,17 @@ impl TraceState {
     ///
     /// # Errors
     /// When the system has no random numbers.
-    pub fn new(input: Input) -> Result<TraceState> {
+    pub fn new(input: AnswerInput) -> Result<TraceState> {
         let status = Status::new(random_name()?[..12].to_string());
         Ok(TraceState::with(input, Arc::new(status), 0))
     }
 
     /// The state of the same traces after they were opened again.
-    pub fn next(input: Input, before: &TraceState) -> TraceState {
+    pub fn next(input: AnswerInput, before: &TraceState) -> TraceState {
         TraceState::with(input, before.status.clone(), before.version + 1)
     }
 
-    fn with(input: Input, status: Arc<Status>, version: usize) -> TraceState {
+    fn with(input: AnswerInput, status: Arc<Status>, version: usize) -> TraceState {
         let timeline = Timeline::new(&input.traces.source(), input.traces.ends);
         TraceState {
             timeline: Mutex::new(Arc::new(timeline)),
@@ -90,7 +90,7 @@ impl TraceState {
 
     /// Reads the traces: events are counted, then numbered; meanwhile calls and states are followed.
     pub fn read(&self) {
-        let Traces { session, selection, .. } = &self.input.traces;
+        let ShownTraces { session, selection, .. } = &self.input.traces;
         let change = || self.status.add_change();
         // Calls and states are followed as they were recorded, and would show what is redacted.
         let may_follow = selection.redactions.is_none();
@@ -152,7 +152,7 @@ impl TraceState {
     }
 
     /// Takes what was kept. Gives the states: who puts them there, when all else is known, says that nothing changes any more.
-    fn take(&self, kept: StoredIndex) -> Option<states::Found> {
+    fn take(&self, kept: StoredIndex) -> Option<states::StateTracks> {
         let StoredIndex { timeline, index, calls, states } = kept;
         self.is_kept.store(true, Ordering::Relaxed);
         self.put_timeline(timeline);
@@ -162,7 +162,7 @@ impl TraceState {
         // It is written once, so `set` cannot fail.
         let _ = self.calls.set(calls.map(Arc::new));
         let _ = self.index.set(Arc::new(index));
-        states.map(|(states, traces)| states::Found::new(states, traces))
+        states.map(|(states, traces)| states::StateTracks::new(states, traces))
     }
 
     fn put_timeline(&self, timeline: Timeline) {
@@ -217,17 +217,17 @@ impl TraceState {
     }
 
     /// The calls, when they are followed and there are some.
-    pub fn calls(&self) -> Option<&Arc<Calls>> {
+    pub fn calls(&self) -> Option<&Arc<SessionCalls>> {
         self.calls.get()?.as_ref()
     }
 
     /// States of CPUs and threads.
-    pub(crate) fn states(&self) -> Option<&states::Found> {
+    pub(crate) fn states(&self) -> Option<&states::StateTracks> {
         self.states.get()?.as_ref()
     }
 
     /// Counters that have tracks, once they are found.
-    pub(crate) fn counters(&self) -> &[Known] {
+    pub(crate) fn counters(&self) -> &[CounterTrack] {
         self.counters.get().map_or(&[], |list| list)
     }
 
@@ -268,7 +268,7 @@ impl TraceState {
     pub(crate) fn set_for(&self, text: &str, asker: &Asker) -> Answer<Arc<EventSet>> {
         let all = self.whole_index()?.events();
         self.set_of(text.to_string(), asker, || {
-            let Traces { session, .. } = &self.input.traces;
+            let ShownTraces { session, .. } = &self.input.traces;
             let mistake = |error: Error| ApiError::filter(text, &error);
             let expression = Expression::parse(text).map_err(mistake)?;
             let times = choice::times(session, false, expression.needs());
@@ -337,16 +337,16 @@ mod tests {
         assert_eq!(niceness(), own);
     }
 
-    fn mill() -> Input {
+    fn mill() -> AnswerInput {
         demo("traces/mill")
     }
 
-    fn demo(name: &str) -> Input {
+    fn demo(name: &str) -> AnswerInput {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name);
         let options = tracemill_engine::session::OpenOptions::new(tracemill_formats::FORMATS);
         let session = Session::open(&tracemill_engine::source::FileSystem, &[path], &options).expect("they are right");
         let streams = tracemill_engine::selection::streams(&session, &[]).expect("all streams");
-        Input::new(Traces::new(session, streams, Selection::default(), None))
+        AnswerInput::new(ShownTraces::new(session, streams, Selection::default(), None))
     }
 
     #[test]

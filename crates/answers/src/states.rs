@@ -11,19 +11,19 @@ use tracemill_analyses::kernel::{Analysis, Column, Input, Reading, ReportKind, R
 use tracemill_engine::item::Flow;
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::trace_calls::TraceCalls;
-use tracemill_lod::states::{Builder, Of, StateKind, States, UNKNOWN, tells_of_cpus};
+use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, UNKNOWN, tells_of_cpus};
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
 
 use crate::error::{Answer, ApiError};
 use crate::query::{Query, ns};
-use crate::traces::Traces;
+use crate::traces::ShownTraces;
 
 /// Wakes that are told for one question.
 const MAX_WAKES: usize = 1000;
 
 /// States, and where their tracks stand.
-pub(crate) struct Found {
+pub(crate) struct StateTracks {
     pub(crate) states: States,
     /// The first trace of each machine: its group holds the tracks. `None` where nothing is known of the machine, as of one
     /// whose programs were traced and not its kernel.
@@ -33,7 +33,7 @@ pub(crate) struct Found {
 }
 
 /// Follows the states of all machines. `None` when no trace tells of any, and when `stop` was set.
-pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
+pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<StateTracks> {
     let input = Input {
         session: &traces.session,
         streams: &traces.streams,
@@ -56,16 +56,16 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
         let text = "states of CPUs and threads are not shown: a filter leaves out events that change them";
         let mut states = States::default();
         states.left_out.push(text.to_string());
-        return Some(Found::new(states, Vec::new()));
+        return Some(StateTracks::new(states, Vec::new()));
     }
     let found = Rc::new(RefCell::new(States::default()));
     let range = (traces.selection.begin_ns, traces.selection.end_ns);
-    let mut builder = Builder::new(range);
+    let mut builder = StatesBuilder::new(range);
     // Where there are several traces nothing says which of them goes on until then.
     let last = traces.ends.1.filter(|_| traces.session.traces.len() == 1);
     let tellers = recordings.len() + usize::from(tells);
     for (turn, trace) in recordings.iter().copied().enumerate() {
-        let Traces { session, streams, selection, .. } = traces;
+        let ShownTraces { session, streams, selection, .. } = traces;
         let calls = TraceCalls::open(session, trace, streams, selection, None);
         // Its CPUs are no machine's that others tell of.
         let machine = firsts.len() as u32;
@@ -94,12 +94,12 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
         own.any(|(at, _)| states.pieces(at).any(|piece| piece.name != UNKNOWN))
     };
     let traces = firsts.iter().enumerate().map(|(machine, first)| is_known(machine).then_some(*first)).collect();
-    Some(Found::new(states, traces))
+    Some(StateTracks::new(states, traces))
 }
 
 /// Looks on while the events pass.
 struct Keeper {
-    builder: Builder,
+    builder: StatesBuilder,
     found: Rc<RefCell<States>>,
 }
 
@@ -135,9 +135,9 @@ impl Analysis for Keeper {
 /// The state of a CPU that has no other one.
 const IDLE: &str = "idle";
 
-impl Found {
-    pub(crate) fn new(states: States, traces: Vec<Option<usize>>) -> Found {
-        Found { states, traces, present: OnceLock::new() }
+impl StateTracks {
+    pub(crate) fn new(states: States, traces: Vec<Option<usize>>) -> StateTracks {
+        StateTracks { states, traces, present: OnceLock::new() }
     }
 
     /// The word for a state.
@@ -254,24 +254,24 @@ mod tests {
     use tracemill_formats::FORMATS;
     use tracemill_lod::search::Direction;
 
-    use tracemill_lod::calls::Slice;
+    use tracemill_lod::calls::TimelineSlice;
 
     use super::*;
 
-    fn opened(selection: Selection) -> Traces {
+    fn opened(selection: Selection) -> ShownTraces {
         opened_all(&["kernel/bakery"], selection)
     }
 
-    fn opened_all(names: &[&str], selection: Selection) -> Traces {
+    fn opened_all(names: &[&str], selection: Selection) -> ShownTraces {
         let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo");
         let paths: Vec<_> = names.iter().map(|name| demo.join(name)).collect();
         let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("the options are right");
         let streams = streams(&session, &[]).expect("all streams");
-        Traces::new(session, streams, selection, None)
+        ShownTraces::new(session, streams, selection, None)
     }
 
     /// Begin, end and state of the rows of `analyze states`, by CPU or thread, without times when a CPU is idle.
-    fn analyzed(traces: &Traces) -> BTreeMap<Of, Vec<(i128, i128, String)>> {
+    fn analyzed(traces: &ShownTraces) -> BTreeMap<Of, Vec<(i128, i128, String)>> {
         let Selection { begin_ns, end_ns, .. } = traces.selection;
         let asked = AnalysisQuery { begin: begin_ns, end: end_ns, ..AnalysisQuery::default() };
         let input = Input {
@@ -428,7 +428,7 @@ mod tests {
                     (depth, bucket as i64, 1, n, name, ((sum * 255) >> level).clamp(1, 255) as u8)
                 }));
                 wanted.sort_unstable();
-                let found = |slice: &Slice| {
+                let found = |slice: &TimelineSlice| {
                     (slice.depth, slice.at, slice.len.expect("an end"), slice.n, slice.name, slice.busy)
                 };
                 let mut found: Vec<_> = slices.iter().map(found).collect();
@@ -476,7 +476,7 @@ mod tests {
         let traces = opened_all(&["traces/mill", "kernel/bakery"], Selection::default());
         let found = follow(&traces, &Arc::default()).expect("one of them is of a kernel");
         let alone = follow(&opened(Selection::default()), &Arc::default()).expect("it is of a kernel");
-        let tracks = |found: &Found, trace: usize| found.tracks(trace, "g").count();
+        let tracks = |found: &StateTracks, trace: usize| found.tracks(trace, "g").count();
         let bakery = (traces.session.traces.iter()).position(|trace| trace.path.ends_with("bakery")).expect("its name");
         assert_eq!((tracks(&found, 1 - bakery), tracks(&found, bakery)), (0, tracks(&alone, 0)));
     }
@@ -494,7 +494,7 @@ mod tests {
         let whole: Vec<_> = all.states.pieces(track).collect();
         let part = kept.find("s0.643.0").expect("oven-log");
         for piece in kept.states.pieces(part).filter(|piece| piece.name != UNKNOWN) {
-            let is_same = |own: &&tracemill_lod::states::Piece| {
+            let is_same = |own: &&tracemill_lod::states::StatePiece| {
                 own.from <= piece.from && piece.to <= own.to && own.name == piece.name
             };
             assert!(whole.iter().any(|own| is_same(&own)), "{piece:?}");

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tracemill_codec::text::out::Out;
-use tracemill_lod::calls::Slice;
+use tracemill_lod::calls::TimelineSlice;
 use tracemill_lod::counters::Point;
 use tracemill_lod::tiles::{self, Density, MAX_LEVEL};
-use tracemill_lod::{EventSet, Loss, LossKind, Timeline};
+use tracemill_lod::{EventSet, LossKind, LossRange, Timeline};
 
 use crate::error::{Answer, ApiError};
 use crate::groups;
@@ -30,13 +30,13 @@ enum NameOf {
 
 /// Names that an answer uses, numbered as they come up.
 #[derive(Default)]
-struct Names {
+struct AnswerNames {
     list: Map<String, Value>,
     /// For each kind of thing by its own numbers: the number here and one more, or 0.
     known: [Vec<u32>; 3],
 }
 
-impl Names {
+impl AnswerNames {
     /// The number of a name.
     fn put(&mut self, of: NameOf, number: u32, name: impl FnOnce() -> Value) -> i64 {
         let (known, at) = (&mut self.known[of as usize], number as usize);
@@ -52,7 +52,7 @@ impl Names {
 }
 
 fn gaps_of(state: &TraceState, track: usize, level: u32, range: (u64, u64)) -> Vec<Value> {
-    let kind = |loss: &Loss| if loss.kind == LossKind::Events { "events" } else { "packets" };
+    let kind = |loss: &LossRange| if loss.kind == LossKind::Events { "events" } else { "packets" };
     let Some(index) = state.index() else { return Vec::new() };
     let losses = tiles::gaps(index, track, level, range);
     let losses = losses.map(|(at, len, loss)| json!([at, len, kind(loss), loss.count]));
@@ -87,7 +87,7 @@ impl TrackText {
         self.column_of(name, numbers, Out::put_i64)
     }
 
-    fn density(self, density: &Density, timeline: &Timeline, names: &mut Names) -> Self {
+    fn density(self, density: &Density, timeline: &Timeline, names: &mut AnswerNames) -> Self {
         let mut number = |name: u32| names.put(NameOf::Event, name, || Value::String(timeline.name(name).to_string()));
         self.column("at", density.at.iter().map(|at| *at as i64))
             .column("n", density.events.iter().map(|events| *events as i64))
@@ -95,7 +95,7 @@ impl TrackText {
     }
 
     /// Slices whose names are in a list.
-    fn slices(self, slices: &[Slice], of: NameOf, texts: &[String], names: &mut Names) -> Self {
+    fn slices(self, slices: &[TimelineSlice], of: NameOf, texts: &[String], names: &mut AnswerNames) -> Self {
         let text = |name: u32| Value::String(texts[name as usize].clone());
         let mut number = |name: u32| names.put(of, name, || text(name));
         self.column("at", slices.iter().map(|slice| slice.at.max(-(1 << 52))))
@@ -131,7 +131,7 @@ impl TrackText {
 }
 
 /// Makes the tracks of an answer.
-struct Tracks<'a> {
+struct TrackList<'a> {
     state: &'a TraceState,
     query: &'a Query,
     timeline: &'a Timeline,
@@ -144,13 +144,13 @@ struct Tracks<'a> {
     lane: Option<u32>,
     /// Tracks by a value, in the order in which they were asked for: what was not read yet is not known at all.
     of_values: std::vec::IntoIter<Option<Density>>,
-    names: Names,
+    names: AnswerNames,
     is_exact: bool,
 }
 
-impl Tracks<'_> {
+impl TrackList<'_> {
     /// One track, with its slices where it has some.
-    fn text(&mut self, id: &str, one: TrackId, slices: &[Slice]) -> Answer<Out> {
+    fn text(&mut self, id: &str, one: TrackId, slices: &[TimelineSlice]) -> Answer<Out> {
         Ok(match one {
             TrackId::Base(at) => {
                 let known = self.densities.get(&at).cloned().unwrap_or_default();
@@ -232,12 +232,12 @@ fn slices_of(
     (asked, first_lane): (&[TrackId], Option<u32>),
     level: u32,
     (begin, end): (i128, i128),
-) -> Vec<Vec<Slice>> {
+) -> Vec<Vec<TimelineSlice>> {
     let near = |time: i128| time.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     let slices = |one: &TrackId| match *one {
         TrackId::Calls(task) => {
             let found = state.calls().map(|calls| calls.slices(&[task], level, (near(begin), near(end))));
-            let mut slices: Vec<Slice> = found.into_iter().flatten().flatten().collect();
+            let mut slices: Vec<TimelineSlice> = found.into_iter().flatten().flatten().collect();
             if let Some(first) = first_lane {
                 let lanes = first..first.saturating_add(LANES);
                 slices.retain(|slice| lanes.contains(&slice.depth));
@@ -315,7 +315,7 @@ pub(crate) fn tiles(
     let (begin, end) = tiles::range(level, from, to);
     let span = (timeline.origin + i128::from(begin), timeline.origin + i128::from(end));
     let slices = slices_of(state, (&asked, lane), level, span);
-    let mut tracks = Tracks {
+    let mut tracks = TrackList {
         state,
         query,
         timeline: &timeline,
@@ -324,7 +324,7 @@ pub(crate) fn tiles(
         densities: bases.into_iter().zip(densities).collect(),
         lane,
         of_values,
-        names: Names::default(),
+        names: AnswerNames::default(),
         is_exact: true,
     };
     let texts = ids.iter().zip(&asked).zip(&slices);

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use tracemill_engine::session::Session;
 use tracemill_model::schema::EventClassId;
-use tracemill_semantics::{Semantics, Shape, names};
+use tracemill_semantics::{EventShape, Semantics, names};
 
-use crate::fields::Field;
+use crate::fields::FieldAnswer;
 
 /// Fields of event logs that are rendered: the text of a whole event, and that of its datum, before which its name stands.
 const TEXT: &str = "text";
@@ -24,7 +24,7 @@ impl Titles {
         session: &Session,
         trace: usize,
         class: EventClassId,
-        (name, fields): (Option<&str>, &[Field]),
+        (name, fields): (Option<&str>, &[FieldAnswer]),
     ) -> Option<String> {
         let name = name.unwrap_or_default();
         let field = |name: &str| fields.iter().find(|field| field.path.strip_prefix("payload.") == Some(name));
@@ -35,7 +35,7 @@ impl Titles {
         }
         let semantics = self.0.entry(trace).or_insert_with(|| Semantics::new(&session.traces[trace].schema));
         let (shape, title) = semantics.shape(class);
-        if shape == Shape::Instant {
+        if shape == EventShape::Instant {
             return None;
         }
         let address = || {
@@ -71,9 +71,9 @@ mod tests {
             let (name, class) = classes[at];
             let field = |(name, text): &(&str, &str)| {
                 let kind = if text.parse::<u64>().is_ok() { "integer" } else { "string" };
-                Field { path: format!("payload.{name}"), text: (*text).to_string(), kind }
+                FieldAnswer { path: format!("payload.{name}"), text: (*text).to_string(), kind }
             };
-            let fields: Vec<Field> = payload.iter().map(field).collect();
+            let fields: Vec<FieldAnswer> = payload.iter().map(field).collect();
             titles.title(&Session::default(), 0, class, (Some(name), &fields))
         };
         assert_eq!(title(0, &[("symbol", "main")]).as_deref(), Some("main"));

@@ -12,7 +12,7 @@ use tracemill_model::schema::ClockOrigin;
 
 /// The traces that are shown.
 #[derive(Clone)]
-pub struct Traces {
+pub struct ShownTraces {
     /// The session.
     pub session: Arc<Session>,
     /// The streams that are wanted.
@@ -27,10 +27,10 @@ pub struct Traces {
     pub is_unix: bool,
 }
 
-impl Traces {
+impl ShownTraces {
     /// The selected events of some streams of a session. Reads the packets at the ends of streams when no header tells their
     /// times.
-    pub fn new(session: Session, streams: Vec<StreamOf>, selection: Selection, filter: Option<Filter>) -> Traces {
+    pub fn new(session: Session, streams: Vec<StreamOf>, selection: Selection, filter: Option<Filter>) -> ShownTraces {
         let (first, last) = survey::ends(&session, (true, true));
         let within = |ns: i128| {
             let from = selection.begin_ns.map_or(ns, |begin| ns.max(begin));
@@ -39,12 +39,12 @@ impl Traces {
         let ends = (first.map(within), last.map(within));
         let mut clocks = session.traces.iter().flat_map(|trace| trace.schema.clocks());
         let is_unix = clocks.any(|clock| clock.origin == ClockOrigin::Unix);
-        Traces { session: Arc::new(session), streams, selection, filter, ends, is_unix }
+        ShownTraces { session: Arc::new(session), streams, selection, filter, ends, is_unix }
     }
 
     /// The session with the selection, as readers take them.
     pub fn source(&self) -> Source<'_> {
-        let Traces { session, streams, selection, filter, .. } = self;
+        let ShownTraces { session, streams, selection, filter, .. } = self;
         Source { session, streams, selection, filter: filter.as_ref() }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tracemill_lod::calls::{Calls, is_of_task};
+use tracemill_lod::calls::{SessionCalls, is_of_task};
 use tracemill_lod::{EventSet, LossKind};
 
 use crate::error::{Answer, ApiError};
@@ -47,7 +47,7 @@ pub(crate) fn find_track(state: &TraceState, id: &str) -> Answer<TrackId> {
 }
 
 /// The base track of a task: the stream that is called like it, up to a point.
-pub(crate) fn base_of(state: &TraceState, calls: &Calls, task: usize) -> Option<usize> {
+pub(crate) fn base_of(state: &TraceState, calls: &SessionCalls, task: usize) -> Option<usize> {
     let task = &calls.tasks[task];
     let (timeline, source) = (state.timeline(), state.input.traces.source());
     let is_it = |(trace, own): (usize, &str)| trace == task.trace && is_of_task(own, task.tid);

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use tracemill_codec::text::json::{self, Escapes};
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
-use tracemill_format::open_calls::{End, Level, OpenCalls};
+use tracemill_format::open_calls::{CallLevel, End, OpenCalls};
 
 use crate::consistency::is_consistent;
-use crate::follow::{Follower, SCHEDULE, Shown};
+use crate::follow::{Follower, SCHEDULE, ShownRecord};
 use crate::select::CallOptions;
 use crate::tasks::task_name;
 use crate::text::{Micros, entry};
@@ -146,7 +146,7 @@ impl Chrome<'_> {
     }
 
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
-        let Some(Shown { place, .. }) = follower.step(record) else { return };
+        let Some(ShownRecord { place, .. }) = follower.step(record) else { return };
         match (record.kind, record.address) {
             (CallKind::Entry | CallKind::Exit, _) => self.call(follower, record, place),
             // uftrace writes the end of it only.
@@ -212,7 +212,7 @@ impl Chrome<'_> {
             return self.put(at, time, name, is_entry, values);
         }
         // Places are below zero behind some lost records.
-        let level = Some(Level { is_kernel: false, depth: place.cast_unsigned() as u64 ^ 1 << 63 });
+        let level = Some(CallLevel { is_kernel: false, depth: place.cast_unsigned() as u64 ^ 1 << 63 });
         let open = &self.open[at];
         if is_entry {
             // A call that is still open at this level was left without an exit.

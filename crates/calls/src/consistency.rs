@@ -13,11 +13,11 @@ use crate::text::entry;
 /// Can all calls be followed from their entries to their exits? Damage and lost records say no. `tids`: the tasks that are
 /// wanted, unless it is empty.
 pub(crate) fn is_consistent(source: &dyn CallSource, tids: &[i64]) -> bool {
-    let mut functions = Functions { source, tids, known: Vec::new() };
+    let mut functions = FunctionMeanings { source, tids, known: Vec::new() };
     (0..source.stream_count()).all(|stream| is_stream_consistent(source.open(stream), &mut functions))
 }
 
-fn is_stream_consistent(mut stream: Box<dyn CallStream + '_>, functions: &mut Functions<'_>) -> bool {
+fn is_stream_consistent(mut stream: Box<dyn CallStream + '_>, functions: &mut FunctionMeanings<'_>) -> bool {
     let mut block: Vec<CallRecord> = Vec::new();
     let mut depths = None;
     let mut goes_on = true;
@@ -54,13 +54,13 @@ fn is_forked(source: &dyn CallSource, record: &CallRecord) -> bool {
 }
 
 /// Meanings of the names of functions, by their symbols.
-struct Functions<'a> {
+struct FunctionMeanings<'a> {
     source: &'a dyn CallSource,
     tids: &'a [i64],
     known: Vec<Option<Special>>,
 }
 
-impl Functions<'_> {
+impl FunctionMeanings<'_> {
     /// Is the task of a record wanted? All records of a stream are of one task.
     #[inline]
     fn is_wanted(&self, record: &CallRecord) -> bool {

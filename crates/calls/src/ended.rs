@@ -53,7 +53,7 @@ impl Ended {
 }
 
 /// Decides which records are wanted.
-pub trait Wanted {
+pub trait CallFilter {
     /// Are all of them?
     fn is_everything(&self) -> bool;
 
@@ -68,7 +68,7 @@ pub trait Wanted {
 #[derive(Clone, Copy, Debug)]
 pub struct Everything;
 
-impl Wanted for Everything {
+impl CallFilter for Everything {
     fn is_everything(&self) -> bool {
         true
     }
@@ -92,7 +92,7 @@ pub trait Takes {
 }
 
 /// An open call.
-struct Open {
+struct OpenCall {
     number: u64,
     address: u64,
     begin: u64,
@@ -116,7 +116,7 @@ struct Around {
 
 /// The stacks of the tasks: calls at their places, and places without any.
 struct Stacks<N> {
-    tasks: Vec<Vec<Option<Open>>>,
+    tasks: Vec<Vec<Option<OpenCall>>>,
     next: u64,
     /// Makes ns of cycles.
     ns: N,
@@ -124,7 +124,7 @@ struct Stacks<N> {
 
 /// The calls below one that is made now.
 #[inline]
-fn around(stack: &[Option<Open>]) -> Around {
+fn around(stack: &[Option<OpenCall>]) -> Around {
     let innermost = stack.iter().enumerate().rev().find_map(|(at, open)| Some((open.as_ref()?, at + 1)));
     innermost.map_or_else(Around::default, |(open, below)| Around {
         below,
@@ -133,10 +133,10 @@ fn around(stack: &[Option<Open>]) -> Around {
     })
 }
 
-impl Open {
+impl OpenCall {
     #[inline]
     fn ended(self, task: u32, taken: Option<u64>) -> Ended {
-        let Open { number, address, begin, inside, symbol, cpu, is_wait, around, texts } = self;
+        let OpenCall { number, address, begin, inside, symbol, cpu, is_wait, around, texts } = self;
         let Around { parent, depth, .. } = around;
         Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside, is_wait, texts }
     }
@@ -166,7 +166,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
         let &CallRecord { symbol, address, cpu, time: begin, .. } = record;
         let is_wait = record.kind == CallKind::Event;
         let texts = entry.map(|entry| Box::new(Texts { entry: Some(entry), exit: None }));
-        stack.push(Some(Open { number, address, begin, inside: 0, symbol, cpu, is_wait, around, texts }));
+        stack.push(Some(OpenCall { number, address, begin, inside: 0, symbol, cpu, is_wait, around, texts }));
     }
 
     /// A call that makes none itself, and whose end follows it.
@@ -218,7 +218,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
 
 /// Adds the ns of a call to those inside of the one that it stands on.
 #[inline]
-fn add_inside(stack: &mut [Option<Open>], below: usize, taken: u64) {
+fn add_inside(stack: &mut [Option<OpenCall>], below: usize, taken: u64) {
     if let Some(Some(around)) = below.checked_sub(1).and_then(|at| stack.get_mut(at)) {
         around.inside = around.inside.saturating_add(taken);
     }
@@ -231,7 +231,7 @@ const STEPS: usize = 1024;
 /// the inside out. `ns` makes ns of the cycles of a record. The number of calls, unless `to` wanted no more.
 pub fn follow(
     follower: &mut Follower<'_>,
-    wanted: &mut impl Wanted,
+    wanted: &mut impl CallFilter,
     ns: impl Fn(u64) -> i128,
     to: &mut impl Takes,
 ) -> Option<u64> {

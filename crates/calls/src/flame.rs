@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use tracemill_format::calls::{CallSource, Findings};
 
-use crate::json::{List, quoted};
+use crate::json::{JsonList, quoted};
 use crate::select::CallOptions;
 use crate::stacks::{Stack, Stacks};
 
@@ -30,7 +30,7 @@ impl Default for FlameOptions {
 
 /// A stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Frame {
+struct FlameFrame {
     name: String,
     stack: Stack,
     /// Ns with those of callees.
@@ -44,7 +44,7 @@ struct Frame {
 /// The stacks of a recording; the first one is the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flame {
-    frames: Vec<Frame>,
+    frames: Vec<FlameFrame>,
     /// Stacks of the other recording that this one does not have, and their ns.
     gone: (u64, u64),
     is_compared: bool,
@@ -55,11 +55,11 @@ impl Flame {
     pub fn of(source: &dyn CallSource, calls: CallOptions) -> (Flame, Findings) {
         let (stacks, findings) = Stacks::of(source, calls);
         let name = |at: usize, name: usize| if at == 0 { "all" } else { &*stacks.names[name] }.to_string();
-        let mut frames: Vec<Frame> = stacks
+        let mut frames: Vec<FlameFrame> = stacks
             .list
             .iter()
             .enumerate()
-            .map(|(at, stack)| Frame { name: name(at, stack.name), stack: stack.clone(), ..Frame::default() })
+            .map(|(at, stack)| FlameFrame { name: name(at, stack.name), stack: stack.clone(), ..FlameFrame::default() })
             .collect();
         for at in 1..frames.len() {
             let parent = frames[at].stack.parent;
@@ -72,7 +72,7 @@ impl Flame {
     /// The stacks that lines of folded stacks name, `caller;callee NS`, as the target `folded` writes them. `None`, with the
     /// number of the line from 1, when one is none.
     pub fn of_folded(text: &str) -> Result<Flame, usize> {
-        let mut frames = vec![Frame { name: "all".into(), ..Frame::default() }];
+        let mut frames = vec![FlameFrame { name: "all".into(), ..FlameFrame::default() }];
         let mut known: HashMap<(usize, String), usize> = HashMap::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
             let parsed = line.rsplit_once(' ').and_then(|(path, own)| Some((path, own.parse::<u64>().ok()?)));
@@ -81,7 +81,7 @@ impl Flame {
             for name in path.split(';') {
                 at = *known.entry((at, name.to_string())).or_insert_with(|| {
                     let (depth, stack) = (frames[at].depth + 1, Stack { parent: at, ..Stack::default() });
-                    frames.push(Frame { name: name.to_string(), stack, depth, ..Frame::default() });
+                    frames.push(FlameFrame { name: name.to_string(), stack, depth, ..FlameFrame::default() });
                     let new = frames.len() - 1;
                     frames[at].children.push(new);
                     new
@@ -93,7 +93,7 @@ impl Flame {
     }
 
     /// The graph of frames that know their own time and their callees, which stand behind their callers.
-    fn of_frames(mut frames: Vec<Frame>) -> Flame {
+    fn of_frames(mut frames: Vec<FlameFrame>) -> Flame {
         for at in (0..frames.len()).rev() {
             let sum = frames[at].children.iter().map(|&child| frames[child].value).fold(0, u64::saturating_add);
             frames[at].value = frames[at].stack.own.saturating_add(sum);
@@ -130,9 +130,9 @@ impl Flame {
     /// # Errors
     /// Errors of the writer.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut list = List::new("nodes");
+        let mut list = JsonList::new("nodes");
         for (id, frame) in self.frames.iter().enumerate() {
-            let Frame { name, stack, value, depth, before, .. } = frame;
+            let FlameFrame { name, stack, value, depth, before, .. } = frame;
             let Stack { calls, own, parent, is_wait, .. } = stack;
             let parent = if id == 0 { "null".to_string() } else { parent.to_string() };
             let text = list.item();
@@ -216,7 +216,7 @@ impl Flame {
         out.write_all(text.as_bytes())
     }
 
-    fn put_frame(&self, text: &mut String, frame: &Frame, start: u64, scale: f64, deepest: usize) {
+    fn put_frame(&self, text: &mut String, frame: &FlameFrame, start: u64, scale: f64, deepest: usize) {
         let (x, width) = (MARGIN + start as f64 * scale, frame.value as f64 * scale);
         let y = TOP + (deepest - frame.depth) as f64 * ROW;
         let name = xml(&frame.name);
@@ -251,7 +251,7 @@ impl Flame {
     }
 
     /// Warm colors by the name, a cold one for times without processor; compared, red for what takes longer and blue for what takes less.
-    fn color(&self, frame: &Frame) -> String {
+    fn color(&self, frame: &FlameFrame) -> String {
         if !self.is_compared {
             if frame.stack.is_wait {
                 return "rgb(190,200,210)".into();

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use tracemill_codec::text::json::{self, Escapes};
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, ColorStyle, DumpOptions, Findings, ValueStyle};
 
-use crate::follow::{Follower, Shown};
-use crate::report::{FunctionStats, ReportOptions, Times};
+use crate::follow::{Follower, ShownRecord};
+use crate::report::{FunctionStats, ReportOptions, TimeStats};
 use crate::select::CallOptions;
 use crate::tasks::{TaskStats, TaskTree};
 
@@ -22,15 +22,15 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// Items of a list, one a line.
-pub(crate) struct List {
+pub(crate) struct JsonList {
     pub(crate) text: String,
     is_first: bool,
 }
 
-impl List {
+impl JsonList {
     /// The beginning of an object with a list in it.
-    pub(crate) fn new(name: &str) -> List {
-        List { text: format!("{{{}:[", quoted(name)), is_first: true }
+    pub(crate) fn new(name: &str) -> JsonList {
+        JsonList { text: format!("{{{}:[", quoted(name)), is_first: true }
     }
 
     /// Goes on behind an item.
@@ -71,13 +71,13 @@ pub fn write_replay(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let mut follower = Follower::new(source, calls);
-    let mut list = List::new("records");
+    let mut list = JsonList::new("records");
     let mut values = Vec::new();
     while let Some(record) = follower.next() {
         if record.is_call() && follower.is_skipped_library_call(record.symbol, record.address) {
             continue;
         }
-        let Some(Shown { place, depth }) = follower.step(&record) else { continue };
+        let Some(ShownRecord { place, depth }) = follower.step(&record) else { continue };
         let ended = follower.left_call(record.task as usize);
         if record.kind == CallKind::Event && ended.is_none() {
             continue;
@@ -159,7 +159,7 @@ fn word(kind: CallKind) -> &'static str {
     }
 }
 
-fn put_times(text: &mut String, name: &str, times: &Times, calls: u64) {
+fn put_times(text: &mut String, name: &str, times: &TimeStats, calls: u64) {
     let min = if calls == 0 { 0 } else { times.min };
     let _ = write!(
         text,
@@ -204,7 +204,7 @@ pub fn write_report(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     crate::report::sort(&mut functions, &options.keys);
-    let mut list = List::new("functions");
+    let mut list = JsonList::new("functions");
     for stats in &functions {
         put_function(list.item(), source, stats, options);
         list.flush(out)?;
@@ -241,7 +241,7 @@ pub fn write_difference(
     let mut names: Vec<&str> = base.iter().chain(other).map(|stats| stats.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let mut list = List::new("functions");
+    let mut list = JsonList::new("functions");
     for name in names {
         let text = list.item();
         let _ = write!(text, "{{\"name\":{}", quoted(name));
@@ -264,7 +264,7 @@ pub fn write_difference(
 /// # Errors
 /// Errors of the writer.
 pub fn write_tasks(source: &dyn CallSource, stats: &[TaskStats], out: &mut dyn Write) -> io::Result<()> {
-    let mut list = List::new("tasks");
+    let mut list = JsonList::new("tasks");
     for stats in stats {
         let task = &source.tasks()[stats.task];
         let (tid, pid, name) = (task.tid, task.pid, quoted(&String::from_utf8_lossy(&stats.name)));
@@ -282,7 +282,7 @@ pub fn write_tasks(source: &dyn CallSource, stats: &[TaskStats], out: &mut dyn W
 /// Errors of the writer.
 pub fn write_task_tree(source: &dyn CallSource, tree: &TaskTree, out: &mut dyn Write) -> io::Result<()> {
     let tasks = source.tasks();
-    let mut list = List::new("tasks");
+    let mut list = JsonList::new("tasks");
     for (at, task) in tasks.iter().enumerate() {
         let parent = tree.children.iter().position(|children| children.contains(&at));
         let parent = parent.map_or("null".to_string(), |parent| tasks[parent].tid.to_string());
@@ -305,7 +305,7 @@ pub fn write_records(
     options: DumpOptions<'_>,
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
-    let mut list = List::new("records");
+    let mut list = JsonList::new("records");
     let mut failed = Ok(());
     let mut see = |record: &CallRecord| {
         if failed.is_err() || options.no_events && record.kind == CallKind::Event {

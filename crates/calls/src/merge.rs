@@ -6,12 +6,12 @@ use tracemill_format::calls::{
     CallJudge, CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id, first_two,
 };
 
-use crate::select::{Between, CallOptions, LastRead, Limits, MixedFilter, SchedFilter, TimeFilter};
+use crate::select::{Between, CallLimits, CallOptions, LastRead, MixedFilter, SchedFilter, TimeFilter};
 
 /// Merges the streams of a source: the smallest time first; at equal times the first stream.
 #[derive(Default)]
 pub(crate) struct Merged<'a> {
-    heads: Vec<Head<'a>>,
+    heads: Vec<RecordHead<'a>>,
     /// The times of their next records; at the end of a stream the largest one.
     times: Vec<u64>,
     /// The stream of the next record.
@@ -28,7 +28,7 @@ pub(crate) struct Merged<'a> {
     pub(crate) last_read: Option<LastRead>,
 }
 
-struct Head<'a> {
+struct RecordHead<'a> {
     stream: Box<dyn CallStream + 'a>,
     block: Vec<CallRecord>,
     at: usize,
@@ -37,7 +37,7 @@ struct Head<'a> {
     last: u64,
 }
 
-impl Head<'_> {
+impl RecordHead<'_> {
     /// Makes the next record be there, unless the stream is at its end.
     fn load(&mut self, findings: &mut Findings, must_stop: Option<&AtomicBool>) {
         while self.at >= self.block.len() && !self.is_at_end {
@@ -100,7 +100,7 @@ impl<'a> Merged<'a> {
             return Merged::of(streams, must_stop);
         }
         let last_read = LastRead::new(vec![0; source.tasks().len()].into());
-        let limits = Limits::new(options, source.tasks().len());
+        let limits = CallLimits::new(options, source.tasks().len());
         let mut merged = Merged::of(filtered(streams, options, &limits, &last_read, source.is_mixed()), must_stop);
         merged.last_read = Some(last_read);
         merged
@@ -112,7 +112,7 @@ impl<'a> Merged<'a> {
     }
 
     fn of(streams: impl IntoIterator<Item = Box<dyn CallStream + 'a>>, must_stop: Option<&'a AtomicBool>) -> Self {
-        let head = |stream| Head { stream, block: Vec::new(), at: 0, is_at_end: false, last: 0 };
+        let head = |stream| RecordHead { stream, block: Vec::new(), at: 0, is_at_end: false, last: 0 };
         let heads = streams.into_iter().map(head).collect();
         let mut merged = Merged { heads, must_stop, ..Merged::default() };
         for head in &mut merged.heads {
@@ -263,7 +263,7 @@ impl<'a> Merged<'a> {
 fn filtered<'a>(
     streams: impl Iterator<Item = Box<dyn CallStream + 'a>>,
     options: &CallOptions,
-    limits: &Limits,
+    limits: &CallLimits,
     last_read: &LastRead,
     is_mixed: bool,
 ) -> Vec<Box<dyn CallStream + 'a>> {

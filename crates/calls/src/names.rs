@@ -8,14 +8,14 @@ use crate::text::entry;
 
 /// Names that were met.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct MetNames {
     texts: Vec<String>,
     by_text: HashMap<String, usize>,
     /// By symbol id: the number of the name, from 1.
     by_symbol: Vec<usize>,
 }
 
-impl Names {
+impl MetNames {
     /// The number of a name.
     pub(crate) fn number(&mut self, name: &str) -> usize {
         if let Some(&at) = self.by_text.get(name) {
@@ -46,7 +46,7 @@ impl Names {
     }
 }
 
-impl Index<usize> for Names {
+impl Index<usize> for MetNames {
     type Output = String;
 
     fn index(&self, number: usize) -> &String {

@@ -29,7 +29,7 @@ const PARTS: usize = 4;
 const SYSTEM_SHARE: u64 = 4;
 
 /// Tasks that one follower follows.
-pub(crate) struct Part {
+pub(crate) struct TaskPart {
     /// Its streams, in order.
     pub(crate) streams: Vec<usize>,
     /// By task: is it one of this part? `None` where the streams say so themselves.
@@ -41,7 +41,7 @@ pub(crate) struct Part {
 }
 
 /// `longjmp` goes back to where any task called `setjmp` last. Are those that were called both of one part?
-fn are_jumps_own(parts: &[Part]) -> bool {
+fn are_jumps_own(parts: &[TaskPart]) -> bool {
     let mut set = parts.iter().enumerate().filter(|(_, part)| part.sets_jump.load(Ordering::Relaxed));
     let (first, second) = (set.next(), set.next());
     let is_own = |at| second.is_none() && first.is_none_or(|(setting, _)| setting == at);
@@ -84,7 +84,7 @@ pub(crate) fn follow<T: Send>(
 }
 
 /// The parts; `None` when the source and the options do not let tasks be followed one without the others.
-fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<Part>> {
+fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<TaskPart>> {
     // Triggers of one task switch the others on and off, and guesses depend on what was looked at.
     let is_common = options.is_disabled || !options.rules.is_empty() || source.is_estimated();
     if is_common {
@@ -119,8 +119,8 @@ fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<Part>> {
     streams.sort_by_key(|&(bytes, stream, _)| (std::cmp::Reverse(bytes), stream));
     let has_system = !of_system.is_empty();
     let no_tasks = || has_system.then(|| vec![false; source.tasks().len()]);
-    let empty = || Part { streams: Vec::new(), tasks: no_tasks(), sets_jump: false.into(), jumps: false.into() };
-    let mut parts: Vec<(u64, Part)> = (0..count).map(|_| (0, empty())).collect();
+    let empty = || TaskPart { streams: Vec::new(), tasks: no_tasks(), sets_jump: false.into(), jumps: false.into() };
+    let mut parts: Vec<(u64, TaskPart)> = (0..count).map(|_| (0, empty())).collect();
     if let Some(tasks) = &mut parts[0].1.tasks {
         // Of some tasks only the system tells.
         tasks.fill(true);
@@ -144,7 +144,7 @@ fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<Part>> {
         // forked processes: the less was read until then, the better.
         parts.reverse();
     }
-    let in_order = |(_, mut part): (u64, Part)| {
+    let in_order = |(_, mut part): (u64, TaskPart)| {
         part.streams.sort_unstable();
         part.streams.extend(&of_system);
         part

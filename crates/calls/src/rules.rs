@@ -32,13 +32,13 @@ pub struct RuleTexts {
 }
 
 impl RuleTexts {
-    fn lists(&self) -> [(Kind, &Vec<String>); 5] {
+    fn lists(&self) -> [(RuleKind, &Vec<String>); 5] {
         [
-            (Kind::Filter, &self.filters),
-            (Kind::Trigger, &self.triggers),
-            (Kind::Caller, &self.callers),
-            (Kind::Hide, &self.hides),
-            (Kind::Location, &self.locations),
+            (RuleKind::Filter, &self.filters),
+            (RuleKind::Trigger, &self.triggers),
+            (RuleKind::Caller, &self.callers),
+            (RuleKind::Hide, &self.hides),
+            (RuleKind::Location, &self.locations),
         ]
     }
 
@@ -113,7 +113,7 @@ fn color(name: &str) -> Option<Color> {
 /// The rules of a source's symbols.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    table: Arc<Table>,
+    table: Arc<RuleTable>,
     /// Is only shown what a filter lets in?
     pub(crate) is_opt_in: bool,
     /// Is only shown what a filter of source files lets in?
@@ -128,7 +128,7 @@ pub struct Rules {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Table {
+struct RuleTable {
     /// By symbol id: the number of its rule, from 1.
     by_symbol: Vec<u32>,
     rules: Vec<Rule>,
@@ -138,7 +138,7 @@ struct Table {
 
 /// Kinds of options, as far as they decide which actions count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RuleKind {
     Filter,
     Trigger,
     Caller,
@@ -147,7 +147,7 @@ enum Kind {
 }
 
 /// One `PATTERN@action,action`.
-struct Item {
+struct RuleItem {
     pattern: Pattern,
     rule: Rule,
     module: Option<String>,
@@ -168,7 +168,7 @@ impl Pattern {
 }
 
 /// Functions that options may name.
-pub struct Functions<'a> {
+pub struct KnownFunctions<'a> {
     /// Numbers of symbols, and what is known of them.
     pub symbols: Vec<(u32, CallSymbol)>,
     /// Names of the modules that are programs.
@@ -186,7 +186,7 @@ impl Rules {
         if !texts.is_empty() {
             source.each_symbol(&mut |id, symbol| symbols.push((id, symbol.clone())));
         }
-        let functions = Functions {
+        let functions = KnownFunctions {
             symbols,
             programs: source.programs().iter().map(|program| program.name.as_str()).collect(),
             shown_name: &|name| source.shown_name(name),
@@ -196,7 +196,7 @@ impl Rules {
     }
 
     /// As [`Rules::new`], for functions that are no trace's.
-    pub fn of_functions(functions: &Functions<'_>, texts: &RuleTexts, warnings: &mut Vec<String>) -> Rules {
+    pub fn of_functions(functions: &KnownFunctions<'_>, texts: &RuleTexts, warnings: &mut Vec<String>) -> Rules {
         let has_filters = !texts.filters.is_empty() || !texts.triggers.is_empty();
         let mut rules = Rules { size: texts.size, has_filters, ..Rules::default() };
         let lists = texts.lists();
@@ -205,13 +205,13 @@ impl Rules {
         }
         let symbols = &functions.symbols;
         let count = symbols.iter().map(|&(id, _)| id as usize + 1).max().unwrap_or(0);
-        let mut table = Table { by_symbol: vec![0; count], ..Table::default() };
+        let mut table = RuleTable { by_symbol: vec![0; count], ..RuleTable::default() };
         for (kind, list) in lists {
             if list.is_empty() {
                 continue;
             }
             for text in list.iter().flat_map(|list| list.split(';')).map(str::trim).filter(|text| !text.is_empty()) {
-                let Some(item) = Item::read(functions, text, kind, texts.patterns, warnings) else { continue };
+                let Some(item) = RuleItem::read(functions, text, kind, texts.patterns, warnings) else { continue };
                 let has_match = item.apply(functions, &mut table);
                 if !has_match {
                     let meant = item.meant(functions).map(|meant| format!("; did you mean `{meant}`?"));
@@ -275,14 +275,14 @@ impl Rules {
     }
 }
 
-impl Item {
+impl RuleItem {
     fn read(
-        functions: &Functions<'_>,
+        functions: &KnownFunctions<'_>,
         text: &str,
-        kind: Kind,
+        kind: RuleKind,
         patterns: PatternKind,
         warnings: &mut Vec<String>,
-    ) -> Option<Item> {
+    ) -> Option<RuleItem> {
         let (mut name, actions) = text.split_once('@').unwrap_or((text, ""));
         let mut rule = Rule::default();
         let mut module = None;
@@ -300,20 +300,20 @@ impl Item {
             }
         }
         match kind {
-            Kind::Filter => rule.filter = Some(Filter::take(&mut name)),
-            Kind::Trigger => {}
-            Kind::Caller => rule.is_caller = true,
-            Kind::Hide => rule.is_hidden = true,
-            Kind::Location => {
+            RuleKind::Filter => rule.filter = Some(Filter::take(&mut name)),
+            RuleKind::Trigger => {}
+            RuleKind::Caller => rule.is_caller = true,
+            RuleKind::Hide => rule.is_hidden = true,
+            RuleKind::Location => {
                 rule.location = Some(Filter::take(&mut name));
-                return Some(Item { pattern: location_pattern(name, patterns), rule, module });
+                return Some(RuleItem { pattern: location_pattern(name, patterns), rule, module });
             }
         }
-        Some(Item { pattern: pattern(&(functions.shown_name)(name), patterns), rule, module })
+        Some(RuleItem { pattern: pattern(&(functions.shown_name)(name), patterns), rule, module })
     }
 
     /// The function that was probably meant by a name that none has: one of this name in a namespace, or the nearest.
-    fn meant<'f>(&self, functions: &'f Functions<'_>) -> Option<&'f str> {
+    fn meant<'f>(&self, functions: &'f KnownFunctions<'_>) -> Option<&'f str> {
         let Pattern::Exact(wanted) = &self.pattern else { return None };
         let names = || functions.symbols.iter().map(|(_, symbol)| symbol.name.as_str());
         let is_inside = |name: &&str| name.strip_suffix(wanted.as_str()).is_some_and(|space| space.ends_with("::"));
@@ -321,7 +321,7 @@ impl Item {
     }
 
     /// Adds the rule to the functions that it names; false when there are none.
-    fn apply(&self, functions: &Functions<'_>, table: &mut Table) -> bool {
+    fn apply(&self, functions: &KnownFunctions<'_>, table: &mut RuleTable) -> bool {
         let (symbols, programs) = (&functions.symbols, &functions.programs);
         let module = self.module.as_deref();
         let is_linkage = module.is_some_and(|module| module.eq_ignore_ascii_case("plt"));
@@ -365,18 +365,18 @@ const KERNEL: &str = "[kernel]";
 
 impl Rule {
     /// Takes an action; false when the word is none. Actions that an option does not know are passed over.
-    fn take(&mut self, action: &str, kind: Kind) -> Result<bool, String> {
+    fn take(&mut self, action: &str, kind: RuleKind) -> Result<bool, String> {
         let lower = action.to_ascii_lowercase();
         let is_one_of = |names: &[&str]| names.iter().any(|name| lower.starts_with(name));
         let value = |name: &str| lower.starts_with(name).then(|| &action[name.len()..]);
         // Words are matched by their beginnings, as in uftrace. What was recorded decides about values, and actions of
         // recording come too late.
         if is_one_of(&["arg", "fparg", "retval", "finish", "read=", "recover", "auto-args"]) {
-            self.is_last |= lower.starts_with("finish") && kind == Kind::Trigger;
+            self.is_last |= lower.starts_with("finish") && kind == RuleKind::Trigger;
             return Ok(true);
         }
         let is_of_trigger = is_one_of(&["trace", "color=", "backtrace"]);
-        if kind != Kind::Trigger && (kind != Kind::Filter || is_of_trigger) {
+        if kind != RuleKind::Trigger && (kind != RuleKind::Filter || is_of_trigger) {
             let of_filters = ["filter", "notrace", "depth=", "time=", "size=", "caller", "hide"];
             return Ok(is_of_trigger || is_one_of(&of_filters));
         }
@@ -465,15 +465,17 @@ mod tests {
     #[test]
     fn actions_count_where_their_option_knows_them() {
         let mut rule = Rule::default();
-        assert_eq!(rule.take("depth=3", Kind::Filter), Ok(true));
-        assert_eq!(rule.take("trace_off", Kind::Filter), Ok(true));
+        assert_eq!(rule.take("depth=3", RuleKind::Filter), Ok(true));
+        assert_eq!(rule.take("trace_off", RuleKind::Filter), Ok(true));
         assert_eq!((rule.depth, rule.tracing), (Some(3), None));
-        assert_eq!(rule.take("Trace-Off", Kind::Trigger), Ok(true));
-        assert_eq!(rule.take("time=2us", Kind::Trigger), Ok(true));
+        assert_eq!(rule.take("Trace-Off", RuleKind::Trigger), Ok(true));
+        assert_eq!(rule.take("time=2us", RuleKind::Trigger), Ok(true));
         assert_eq!((rule.tracing, rule.time), (Some(false), Some(2000)));
-        assert_eq!(rule.take("libfoo", Kind::Trigger), Ok(false));
-        assert!(rule.take("depth=x", Kind::Trigger).is_err() && rule.take("color=pink", Kind::Trigger).is_err());
-        assert_eq!(rule.take("hide", Kind::Caller), Ok(true));
+        assert_eq!(rule.take("libfoo", RuleKind::Trigger), Ok(false));
+        assert!(
+            rule.take("depth=x", RuleKind::Trigger).is_err() && rule.take("color=pink", RuleKind::Trigger).is_err()
+        );
+        assert_eq!(rule.take("hide", RuleKind::Caller), Ok(true));
         assert!(!rule.is_hidden);
     }
 }

@@ -154,14 +154,14 @@ fn note(last_read: &LastRead, record: &CallRecord) {
 
 /// Records of a task that wait for the exits that decide about them.
 struct Held {
-    limits: Limits,
+    limits: CallLimits,
     waiting: Vec<CallRecord>,
 }
 
 /// How long and how large calls must be, which triggers change from their functions on. Calls of a task and those of the
 /// kernel for it change it for each other, as in uftrace: what is read first counts.
 #[derive(Clone)]
-pub(crate) struct Limits {
+pub(crate) struct CallLimits {
     threshold: u64,
     rules: Rules,
     /// By task.
@@ -177,10 +177,10 @@ struct Below {
     size: u64,
 }
 
-impl Limits {
-    pub(crate) fn new(options: &CallOptions, tasks: usize) -> Limits {
+impl CallLimits {
+    pub(crate) fn new(options: &CallOptions, tasks: usize) -> CallLimits {
         let below = Rc::new(RefCell::new(vec![Vec::new(); tasks]));
-        Limits { threshold: options.time_filter, rules: options.rules.clone(), below }
+        CallLimits { threshold: options.time_filter, rules: options.rules.clone(), below }
     }
 
     /// Conditions of a record: its rule, the time that it must take and the size that it must have.
@@ -229,7 +229,7 @@ impl Limits {
     }
 }
 
-impl CallJudge for Limits {
+impl CallJudge for CallLimits {
     fn see(&mut self, record: &CallRecord) -> Judgement {
         let (rule, threshold, size) = self.of(record);
         Judgement {
@@ -242,7 +242,7 @@ impl CallJudge for Limits {
 }
 
 impl<'a> TimeFilter<'a> {
-    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, limits: Limits, last_read: LastRead) -> Self {
+    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, limits: CallLimits, last_read: LastRead) -> Self {
         let held = Held { limits, waiting: Vec::new() };
         TimeFilter { stream, held, block: VecDeque::new(), is_at_end: false, last_read }
     }
@@ -326,7 +326,7 @@ impl CallStream for TimeFilter<'_> {
 /// the order of the stream again.
 pub(crate) struct MixedFilter<'a> {
     stream: Box<dyn CallStream + 'a>,
-    limits: Limits,
+    limits: CallLimits,
     last_read: LastRead,
     /// By task: the records that wait, and their places in the stream.
     held: HashMap<u32, (Held, Vec<u64>)>,
@@ -336,7 +336,7 @@ pub(crate) struct MixedFilter<'a> {
 }
 
 impl<'a> MixedFilter<'a> {
-    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, limits: Limits, last_read: LastRead) -> Self {
+    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, limits: CallLimits, last_read: LastRead) -> Self {
         MixedFilter { stream, limits, last_read, held: HashMap::new(), passed: BTreeMap::new(), next: 0 }
     }
 

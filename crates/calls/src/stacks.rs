@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, Findings};
-use tracemill_format::open_calls::{Level, OpenCalls};
+use tracemill_format::open_calls::{CallLevel, OpenCalls};
 
 use crate::follow::{CallChange, Follower, Special, special};
 use crate::graph::is_forked;
-use crate::names::Names;
+use crate::names::MetNames;
 use crate::parts::{self, Moment};
 use crate::select::CallOptions;
 
@@ -32,17 +32,17 @@ pub(crate) struct Stack {
 
 /// The stacks of a recording; the first one is that of no call.
 pub(crate) struct Stacks {
-    pub(crate) names: Names,
+    pub(crate) names: MetNames,
     pub(crate) list: Vec<Stack>,
     /// By the stack below and the name.
     found: HashMap<(usize, usize), usize>,
-    tasks: Vec<Task>,
+    tasks: Vec<StackTask>,
     /// Calls that forked: stack, address of the function, and process.
     forks: Vec<(usize, u64, i64)>,
 }
 
 /// A task that is followed.
-struct Task {
+struct StackTask {
     /// Stacks of the open calls, and whether each is shown.
     open: OpenCalls<(usize, bool)>,
     /// The stack on which the task began: that of the call that forked it, as long as that is open.
@@ -51,7 +51,7 @@ struct Task {
     time: u64,
 }
 
-impl Task {
+impl StackTask {
     /// Where time counts now, unless the innermost call is hidden or there is none.
     fn counts_for(&self) -> Option<usize> {
         let (stack, is_shown) = self.open.last().copied().unwrap_or((self.base, true));
@@ -70,15 +70,15 @@ impl Stacks {
         }
     }
 
-    fn new(tasks: Vec<Task>) -> Stacks {
-        let (names, list) = (Names::default(), vec![Stack::default()]);
+    fn new(tasks: Vec<StackTask>) -> Stacks {
+        let (names, list) = (MetNames::default(), vec![Stack::default()]);
         Stacks { names, list, found: HashMap::new(), tasks, forks: Vec::new() }
     }
 
     /// The stacks of all that a follower has.
     fn followed(mut follower: Follower<'_>) -> (Stacks, Findings) {
         let source = follower.source;
-        let task = |_: &_| Task { open: OpenCalls::new(source.max_depth()), base: 0, time: 0 };
+        let task = |_: &_| StackTask { open: OpenCalls::new(source.max_depth()), base: 0, time: 0 };
         let mut stacks = Stacks::new(source.tasks().iter().map(task).collect());
         while let Some(record) = follower.next() {
             let is_shown = follower.step(&record).is_some();
@@ -157,7 +157,7 @@ impl Stacks {
     }
 
     /// A call begins: the stack with it, or without it when it is not shown.
-    fn begin(&mut self, at: usize, met: Moment, level: Level, name: usize, is_shown: bool) -> usize {
+    fn begin(&mut self, at: usize, met: Moment, level: CallLevel, name: usize, is_shown: bool) -> usize {
         self.end(at, met.0, level);
         let task = &mut self.tasks[at];
         let below = task.open.last().map_or(task.base, |&(stack, _)| stack);
@@ -172,7 +172,7 @@ impl Stacks {
     }
 
     /// Ends the calls at a level and above it; false when there are none.
-    fn end(&mut self, at: usize, time: u64, level: Level) -> bool {
+    fn end(&mut self, at: usize, time: u64, level: CallLevel) -> bool {
         self.count(at, time);
         let open = &mut self.tasks[at].open;
         let count = open.abandoned_at(Some(level));

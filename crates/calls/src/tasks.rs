@@ -345,7 +345,7 @@ pub fn write_tree(
         text.push(b'\n');
     }
     let (tasks, branches) = (source.tasks(), Branches::default());
-    let mut printer = Printer { tasks, tree, fields, headers, threshold, colors, branches, text: &mut text };
+    let mut printer = TaskPrinter { tasks, tree, fields, headers, threshold, colors, branches, text: &mut text };
     if let Some(first) = tree.first.filter(|&first| tree.times[first].0 >= threshold) {
         printer.task(first, None, 0);
     }
@@ -353,7 +353,7 @@ pub fn write_tree(
     out.write_all(&text)
 }
 
-struct Printer<'a> {
+struct TaskPrinter<'a> {
     tasks: &'a [CallTask],
     tree: &'a TaskTree,
     fields: &'a [TaskGraphField],
@@ -367,7 +367,7 @@ struct Printer<'a> {
 /// Tasks that began one another, at most: the printer goes down by itself.
 const MAX_DEPTH: usize = 256;
 
-impl Printer<'_> {
+impl TaskPrinter<'_> {
     /// Did one that it began, or that these began, run for long enough?
     fn has_long_child(&self, at: usize, depth: usize) -> bool {
         depth < MAX_DEPTH

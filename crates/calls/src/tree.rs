@@ -7,7 +7,7 @@
 ///
 /// `is_left(known, new)` says on which side of a known element a new one goes.
 pub(crate) fn order_by_tree(count: usize, is_left: impl Fn(usize, usize) -> bool) -> Vec<usize> {
-    let mut tree = Tree { nodes: vec![Node::default(); count], root: None };
+    let mut tree = RedBlackTree { nodes: vec![TreeNode::default(); count], root: None };
     for new in 0..count {
         let (mut parent, mut side) = (None, LEFT);
         let mut at = tree.root;
@@ -25,20 +25,20 @@ const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
 #[derive(Clone, Copy, Default)]
-struct Node {
+struct TreeNode {
     parent: Option<usize>,
     children: [Option<usize>; 2],
     is_red: bool,
 }
 
-struct Tree {
-    nodes: Vec<Node>,
+struct RedBlackTree {
+    nodes: Vec<TreeNode>,
     root: Option<usize>,
 }
 
-impl Tree {
+impl RedBlackTree {
     fn insert(&mut self, new: usize, parent: Option<usize>, side: usize) {
-        self.nodes[new] = Node { parent, children: [None; 2], is_red: true };
+        self.nodes[new] = TreeNode { parent, children: [None; 2], is_red: true };
         match parent {
             Some(parent) => self.nodes[parent].children[side] = Some(new),
             None => self.root = Some(new),

@@ -6,7 +6,7 @@ use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::flame::{Flame, FlameOptions};
 use tracemill_calls::graph::{self, GraphOptions};
 use tracemill_calls::replay::{self, ReplayField, ReplayLines, ReplayOptions};
-use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions, Statistic};
+use tracemill_calls::report::{self, DiffPolicy, ReportColumn, ReportOptions, Statistic};
 use tracemill_calls::rules::{PatternKind, RuleTexts, Rules};
 use tracemill_calls::tasks::{self, TaskColumn, TaskGraphField};
 use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange, follow::Follower, json, raw};
@@ -731,7 +731,7 @@ fn flat_lines_and_source_lines() {
 fn percentiles_and_histograms_are_asked_for() {
     let calls = twice();
     let (stats, _) = report::functions(&calls, CallOptions::default(), true);
-    let columns = vec![Column::Total(Statistic::Percentile(50)), Column::Own(Statistic::Percentile(99))];
+    let columns = vec![ReportColumn::Total(Statistic::Percentile(50)), ReportColumn::Own(Statistic::Percentile(99))];
     let options = ReportOptions { columns, histogram: true, ..ReportOptions::default() };
     let mut out = Vec::new();
     report::write(&calls, stats, &options, &mut out).unwrap();

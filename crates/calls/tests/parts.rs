@@ -7,11 +7,11 @@ use std::sync::{Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use tracemill_calls::ended::{self, Ended, Everything, Takes, Wanted};
+use tracemill_calls::ended::{self, CallFilter, Ended, Everything, Takes};
 use tracemill_calls::flame::Flame;
 use tracemill_calls::follow::Follower;
 use tracemill_calls::graph::{self, GraphOptions};
-use tracemill_calls::report::{self, Column, ReportOptions};
+use tracemill_calls::report::{self, ReportColumn, ReportOptions};
 use tracemill_calls::{CallOptions, TimeRange};
 use tracemill_format::calls::*;
 
@@ -246,8 +246,8 @@ fn made(seed: u64, tasks: u32, kind: Kind) -> Calls {
 /// All that is made of calls by tasks.
 fn outputs(calls: &Calls, options: &CallOptions) -> String {
     let mut out = Vec::new();
-    let columns = Column::ALL.iter().chain(&Column::PERCENTILES).map(|&(_, column)| column);
-    let columns = columns.filter(|&column| column != Column::Name).collect();
+    let columns = ReportColumn::ALL.iter().chain(&ReportColumn::PERCENTILES).map(|&(_, column)| column);
+    let columns = columns.filter(|&column| column != ReportColumn::Name).collect();
     let look = ReportOptions { columns, histogram: true, ..ReportOptions::default() };
     let (functions, _) = report::functions(calls, options.clone(), true);
     let symbols: Vec<_> = functions.iter().map(|function| (function.name.clone(), function.symbol)).collect();
@@ -366,7 +366,7 @@ impl Takes for Kept {
 /// All records, with texts of the calls of one symbol.
 struct WithTexts;
 
-impl Wanted for WithTexts {
+impl CallFilter for WithTexts {
     fn is_everything(&self) -> bool {
         true
     }

@@ -26,11 +26,11 @@ fn bar() -> MutexGuard<'static, Option<ProgressBar>> {
 }
 
 /// Shows the progress of a session until it is dropped.
-pub(crate) struct Shown(Option<(Sender<()>, JoinHandle<()>)>);
+pub(crate) struct ProgressLine(Option<(Sender<()>, JoinHandle<()>)>);
 
 /// Begins to show progress if the options ask for it. `has_lines` when stdout gets lines all the time: a bar between
 /// them on the same terminal would disturb both.
-pub(crate) fn show(options: &InputOptions, progress: &Arc<Progress>, has_lines: bool) -> Shown {
+pub(crate) fn show(options: &InputOptions, progress: &Arc<Progress>, has_lines: bool) -> ProgressLine {
     let is_terminal = std::io::stderr().is_terminal();
     let is_wanted = match options.progress {
         When::Always => true,
@@ -38,7 +38,7 @@ pub(crate) fn show(options: &InputOptions, progress: &Arc<Progress>, has_lines: 
         When::Auto => !options.messages.quiet && is_terminal && !(has_lines && std::io::stdout().is_terminal()),
     };
     if !is_wanted {
-        return Shown(None);
+        return ProgressLine(None);
     }
     let (end, ended) = channel();
     let progress = progress.clone();
@@ -66,7 +66,7 @@ pub(crate) fn show(options: &InputOptions, progress: &Arc<Progress>, has_lines: 
             }
         }
     });
-    Shown(Some((end, thread)))
+    ProgressLine(Some((end, thread)))
 }
 
 fn new_bar() -> ProgressBar {
@@ -97,7 +97,7 @@ pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-impl Drop for Shown {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.0.take() {
             drop(end);

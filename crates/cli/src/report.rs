@@ -60,7 +60,7 @@ pub(crate) struct Reporter {
     reported: HashSet<String>,
     /// Errors behind the first one of their kind, by file and kind.
     more: BTreeMap<(Option<PathBuf>, String), More>,
-    losses: BTreeMap<(String, &'static str), Loss>,
+    losses: BTreeMap<(String, &'static str), ReportedLoss>,
 }
 
 /// Errors of one kind behind the first one.
@@ -72,7 +72,7 @@ struct More {
 
 /// Stretches of a stream where something is missing.
 #[derive(Clone, Debug)]
-pub(crate) struct Loss {
+pub(crate) struct ReportedLoss {
     /// `event`, `packet`.
     pub(crate) thing: &'static str,
     /// `discarded by the tracer`, `lost`.
@@ -91,7 +91,7 @@ pub(crate) struct Loss {
     pub(crate) place: String,
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for ReportedLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.count, self.is_unknown) {
             (0, true) => write!(f, "an unknown number of {}s", self.thing)?,
@@ -157,7 +157,7 @@ impl Reporter {
     }
 
     /// Reports a stretch where something is missing.
-    pub(crate) fn missing(&mut self, loss: Loss) {
+    pub(crate) fn missing(&mut self, loss: ReportedLoss) {
         if self.options.verbose {
             return self.warning(&loss);
         }
@@ -285,7 +285,7 @@ pub(crate) fn counted(count: u64, one: &str) -> String {
 }
 
 /// Where output goes: stdout or the file of `-o`, which has its name when it is complete.
-pub(crate) struct Sink {
+pub(crate) struct OutputSink {
     writer: Box<dyn Write>,
     /// The file, when it is none of the standard streams.
     path: Option<PathBuf>,
@@ -295,10 +295,10 @@ pub(crate) struct Sink {
     pub(crate) is_closed: bool,
 }
 
-impl Sink {
+impl OutputSink {
     /// A sink for stdout.
     pub(crate) fn stdout() -> Self {
-        Sink { writer: Box::new(std::io::stdout().lock()), path: None, pending: None, is_closed: false }
+        OutputSink { writer: Box::new(std::io::stdout().lock()), path: None, pending: None, is_closed: false }
     }
 
     /// A sink for stdout, or for a file, which replaces one of its name at the end.
@@ -306,7 +306,7 @@ impl Sink {
     /// # Errors
     /// When the file would replace one of the inputs, or cannot be written.
     pub(crate) fn open(path: Option<&Path>, inputs: &[PathBuf]) -> Result<Self, Error> {
-        let Some(path) = path.filter(|path| *path != Path::new("-")) else { return Ok(Sink::stdout()) };
+        let Some(path) = path.filter(|path| *path != Path::new("-")) else { return Ok(OutputSink::stdout()) };
         refuse_input("output", path, inputs)?;
         let (file, pending) = if is_flow(path) {
             (File::create(path).map_err(|error| Error::io("write the file", path, &error))?, None)
@@ -318,7 +318,7 @@ impl Sink {
             let failed = |error| pending.naming()(Error::io("write the file", pending.path(), &error));
             (File::create(pending.path()).map_err(failed)?, Some(pending))
         };
-        Ok(Sink { writer: Box::new(file), path: Some(path.to_path_buf()), pending, is_closed: false })
+        Ok(OutputSink { writer: Box::new(file), path: Some(path.to_path_buf()), pending, is_closed: false })
     }
 
     /// Writes a text that is all of the output. The outcome is that of the command, unless the reader has gone.

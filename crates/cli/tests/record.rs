@@ -189,10 +189,10 @@ static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 /// Spans with numbers, as those of the crate `tracing`: two tasks that take turns in two threads.
 #[test]
 fn spans_have_times_from_the_first_entry_to_the_close() {
-    use tracemill_record::{Call, Site};
-    static ENTRY: Site = Site::new("app", "task", Call::Entry, &["span_id", "parent_span_id"]);
-    static EXIT: Site = Site::new("app", "task", Call::Exit, &["span_id"]);
-    static CLOSE: Site = Site::new("app", "task_close", Call::None, &["span_id"]);
+    use tracemill_record::{CallHalf, Site};
+    static ENTRY: Site = Site::new("app", "task", CallHalf::Entry, &["span_id", "parent_span_id"]);
+    static EXIT: Site = Site::new("app", "task", CallHalf::Exit, &["span_id"]);
+    static CLOSE: Site = Site::new("app", "task_close", CallHalf::None, &["span_id"]);
     let poll = |id: u64, ms: u64| {
         ENTRY.record(|| (id, 0_u64));
         std::thread::sleep(std::time::Duration::from_millis(ms));

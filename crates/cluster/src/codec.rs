@@ -18,7 +18,7 @@ use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema as SchemaMessage};
 use prost::Message;
-use tracemill_sql::elsewhere::{Functions, Opens, OverlapExec, Sent, SentPart, functions};
+use tracemill_sql::elsewhere::{Opens, OverlapExec, RemoteFunctions, Sent, SentPart, functions};
 
 /// How the bytes of a scan begin; those of Ballista's plans do not.
 const MAGIC: &[u8] = b"\0tracemill scan\0";
@@ -43,7 +43,7 @@ pub(crate) struct Codec {
 
 impl Codec {
     pub(crate) fn new(opens: Arc<dyn Opens>, traces: Option<Arc<str>>) -> Result<Codec> {
-        let Functions { scalar, aggregates, windows } = functions()?;
+        let RemoteFunctions { scalar, aggregates, windows } = functions()?;
         let inner = BallistaPhysicalExtensionCodec::default();
         Ok(Codec { inner, opens, traces, scalar, aggregates, windows })
     }

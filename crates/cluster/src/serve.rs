@@ -27,7 +27,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use tracemill_model::error::Error;
-use tracemill_sql::elsewhere::{Functions, Opens, SentSource, functions};
+use tracemill_sql::elsewhere::{Opens, RemoteFunctions, SentSource, functions};
 
 use crate::MESSAGE_BYTES;
 use crate::allow::Allow;
@@ -49,7 +49,7 @@ fn config() -> ConfigProducer {
 }
 
 fn state(config: SessionConfig) -> Result<SessionState> {
-    let Functions { scalar, aggregates, windows } = functions()?;
+    let RemoteFunctions { scalar, aggregates, windows } = functions()?;
     let mut state = SessionStateBuilder::new().with_config(config).with_default_features();
     state.scalar_functions().get_or_insert_default().extend(scalar);
     state.aggregate_functions().get_or_insert_default().extend(aggregates);

@@ -12,7 +12,7 @@ use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, OpenIds, Scope};
 
-use crate::plan::{Fault, FlatSections, Input, NoVisitor, Plan, State, Visitor};
+use crate::plan::{DecoderState, Fault, FlatSections, NoVisitor, Plan, PlanInput, Visitor};
 use crate::spine::{EventFault, ScanEnd, Spine, SpineSink};
 use crate::trace_plans::TracePlans;
 
@@ -74,7 +74,7 @@ pub struct PacketData {
     /// First bit of its first event.
     pub events_bits: u64,
     /// Slots and roles after header and context were read.
-    pub state: State,
+    pub state: DecoderState,
     /// Where its bytes come from, when they are a copy of those of its file, or of some of them.
     pub copied: Option<CopiedFrom>,
 }
@@ -99,16 +99,16 @@ impl PacketData {
             spine: Some(spine),
             context_bits: 0,
             events_bits: 0,
-            state: State::default(),
+            state: DecoderState::default(),
             copied: None,
         }
     }
 
     /// Its bytes from the first one to the end of what they lie in, and where its content ends.
     #[inline]
-    pub fn input(&self) -> Input<'_> {
+    pub fn input(&self) -> PlanInput<'_> {
         let bytes = self.bytes.bytes().get(self.base_bytes..).unwrap_or(&[]);
-        Input::new(bytes, self.packet.content_bits)
+        PlanInput::new(bytes, self.packet.content_bits)
     }
 
     /// The bytes of its content that are whole.
@@ -143,7 +143,7 @@ impl PacketData {
     /// `*pos` is what [`PacketData::first_event`] or the call before left: bits, or the number of an event when the
     /// reader has found them.
     #[inline]
-    pub fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
+    pub fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut DecoderState, sink: &mut S) -> ScanEnd {
         match &self.spine {
             None => self.plans.scanner(self.packet.class).scan(self.input(), pos, state, sink),
             Some(spine) => spine.scan(pos, state, sink),
@@ -194,7 +194,7 @@ impl PacketData {
         let plan = self.plans.packet_context_rows(self.packet.class);
         let mut pos = self.context_bits;
         // The bits before the context were checked when the packet was opened.
-        let mut state = State { order: None, ..self.state.clone() };
+        let mut state = DecoderState { order: None, ..self.state.clone() };
         plan.run(self.input(), &mut pos, &mut state, visitor)
     }
 }
@@ -204,7 +204,7 @@ impl PacketData {
 /// ```
 /// use std::sync::Arc;
 /// use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
-/// use tracemill_codec::plan::State;
+/// use tracemill_codec::plan::DecoderState;
 /// use tracemill_codec::spine::Spine;
 /// use tracemill_codec::trace_plans::TracePlans;
 /// use tracemill_codec::value::Value;
@@ -232,7 +232,7 @@ impl PacketData {
 /// let packet = Arc::new(packet);
 ///
 /// let mut chunk = Chunk::new(packet.clone(), packet.first_event(), 2);
-/// packet.scan(&mut packet.first_event(), &mut State::default(), &mut ChunkSink::new(&mut chunk, 2));
+/// packet.scan(&mut packet.first_event(), &mut DecoderState::default(), &mut ChunkSink::new(&mut chunk, 2));
 /// let event = chunk.event(1);
 /// assert_eq!(event.cycles(), 1001);
 /// let payload = event.values(Scope::Payload)?.expect("it is declared");
@@ -460,7 +460,7 @@ impl<'a> EventRef<'a> {
 
     /// Begins a visit of its fields, scope by scope. The same `state` goes into every call of [`EventFields::visit`].
     #[inline]
-    pub fn fields(&self, state: &mut State) -> EventFields<'a> {
+    pub fn fields(&self, state: &mut DecoderState) -> EventFields<'a> {
         let plans = &self.chunk.packet.plans;
         let mut input = self.load(state);
         let cut = self.cut_bits();
@@ -480,7 +480,7 @@ impl<'a> EventRef<'a> {
     /// # Errors
     /// When its bytes are no longer those in which it was found.
     #[inline]
-    pub fn end_bits(&self, state: &mut State) -> Result<u64, Fault> {
+    pub fn end_bits(&self, state: &mut DecoderState) -> Result<u64, Fault> {
         let packet = &self.chunk.packet;
         if packet.spine.is_none()
             && let Some(end) = packet.plans.quick_end(self.class(), packet.input(), self.chunk.body_bits(self.at))
@@ -522,7 +522,7 @@ impl<'a> EventRef<'a> {
 
     /// Shows all fields behind the header in one go, without the marks of the structures that are always there.
     #[inline]
-    pub fn visit_flat<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+    pub fn visit_flat<V: Visitor>(&self, state: &mut DecoderState, visitor: &mut V) -> Result<(), Fault> {
         self.visit_sections(FlatSections::All, self.chunk.body_bits(self.at), state, visitor).map(|_| ())
     }
 
@@ -542,7 +542,7 @@ impl<'a> EventRef<'a> {
 
     /// [`EventRef::visit_flat`] of its common context alone; the first bit behind it, from the start of the packet.
     #[inline]
-    pub fn visit_flat_context<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<u64, Fault> {
+    pub fn visit_flat_context<V: Visitor>(&self, state: &mut DecoderState, visitor: &mut V) -> Result<u64, Fault> {
         self.visit_sections(FlatSections::First, self.chunk.body_bits(self.at), state, visitor)
     }
 
@@ -551,7 +551,7 @@ impl<'a> EventRef<'a> {
     pub fn visit_flat_behind_context<V: Visitor>(
         &self,
         begin_bits: u64,
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) -> Result<(), Fault> {
         self.visit_sections(FlatSections::BehindFirst, begin_bits, state, visitor).map(|_| ())
@@ -564,7 +564,7 @@ impl<'a> EventRef<'a> {
         &self,
         sections: FlatSections,
         begin_bits: u64,
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) -> Result<u64, Fault> {
         let packet = &self.chunk.packet;
@@ -584,7 +584,7 @@ impl<'a> EventRef<'a> {
         let (input, mut pos) = (self.load(state), begin_bits);
         let plan = self.chunk.packet.plans.event_flat_rows(self.class());
         if let Some(end_bits) = self.cut_bits() {
-            let input = Input { end_bits: end_bits.min(input.end_bits), ..input };
+            let input = PlanInput { end_bits: end_bits.min(input.end_bits), ..input };
             for section in sections.of(plan.sections()) {
                 plan.run_cut(section, input, &mut pos, state, visitor);
             }
@@ -595,7 +595,7 @@ impl<'a> EventRef<'a> {
 
     /// Makes the state hold what the fields of this event may refer to.
     #[inline]
-    fn load(&self, state: &mut State) -> Input<'a> {
+    fn load(&self, state: &mut DecoderState) -> PlanInput<'a> {
         let packet = &self.chunk.packet;
         let input = packet.input();
         state.load(&packet.state.slots);
@@ -611,7 +611,7 @@ impl<'a> EventRef<'a> {
     }
 
     /// Shows the event header to a visitor. The state then holds what later scopes refer to.
-    pub fn visit_header<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+    pub fn visit_header<V: Visitor>(&self, state: &mut DecoderState, visitor: &mut V) -> Result<(), Fault> {
         let packet = &self.chunk.packet;
         state.load(&packet.state.slots);
         let mut pos = self.chunk.start_bits(self.at);
@@ -623,7 +623,7 @@ impl<'a> EventRef<'a> {
 /// The fields of an event, being shown.
 pub struct EventFields<'a> {
     plan: &'a Plan,
-    input: Input<'a>,
+    input: PlanInput<'a>,
     body: u64,
     pos: u64,
     /// The section at `pos`.
@@ -642,7 +642,7 @@ impl EventFields<'_> {
     /// Cheapest in this order, since a scope begins where the one before it ends: those that were left out are passed over,
     /// and to go back is to begin anew.
     #[inline]
-    pub fn visit<V: Visitor>(&mut self, scope: Scope, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+    pub fn visit<V: Visitor>(&mut self, scope: Scope, state: &mut DecoderState, visitor: &mut V) -> Result<(), Fault> {
         let Some(section) = (scope as usize).checked_sub(Scope::CommonContext as usize) else { return Ok(()) };
         if section != self.next {
             self.go_to(section, state)?;
@@ -655,7 +655,7 @@ impl EventFields<'_> {
     /// # Errors
     /// As for a visit of each.
     #[inline]
-    pub fn visit_contexts<V: Visitor>(&mut self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+    pub fn visit_contexts<V: Visitor>(&mut self, state: &mut DecoderState, visitor: &mut V) -> Result<(), Fault> {
         let contexts = 0..Scope::Payload as usize - Scope::CommonContext as usize;
         if self.is_cut {
             return contexts.into_iter().try_for_each(|section| self.run(section, state, visitor));
@@ -665,7 +665,7 @@ impl EventFields<'_> {
     }
 
     #[inline]
-    fn run<V: Visitor>(&mut self, section: usize, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+    fn run<V: Visitor>(&mut self, section: usize, state: &mut DecoderState, visitor: &mut V) -> Result<(), Fault> {
         self.next = section + 1;
         if self.is_cut {
             self.plan.run_cut(section, self.input, &mut self.pos, state, visitor);
@@ -676,7 +676,7 @@ impl EventFields<'_> {
 
     /// Goes to the beginning of a section.
     #[cold]
-    fn go_to(&mut self, section: usize, state: &mut State) -> Result<(), Fault> {
+    fn go_to(&mut self, section: usize, state: &mut DecoderState) -> Result<(), Fault> {
         if section < self.next {
             (self.next, self.pos) = (0, self.body);
         }

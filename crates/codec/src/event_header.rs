@@ -6,18 +6,18 @@ use tracemill_model::schema::{
 };
 
 use crate::bits;
-use crate::plan::{Fault, FaultKind, Input, Known, NoVisitor, Plan, SharedSlots, State};
+use crate::plan::{DecoderState, Fault, FaultKind, KnownAlignment, NoVisitor, Plan, PlanInput, SharedSlots};
 
 pub(crate) trait ReadHeader {
-    fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault>;
+    fn read(&self, input: PlanInput<'_>, pos_bits: &mut u64, state: &mut DecoderState) -> Result<Option<u64>, Fault>;
 
     /// Saves what fields behind the header refer to, where `read` does not.
-    fn save(&self, _input: Input<'_>, _start_bits: u64, _state: &mut State) {}
+    fn save(&self, _input: PlanInput<'_>, _start_bits: u64, _state: &mut DecoderState) {}
 }
 
 impl ReadHeader for Plan {
     #[inline]
-    fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault> {
+    fn read(&self, input: PlanInput<'_>, pos_bits: &mut u64, state: &mut DecoderState) -> Result<Option<u64>, Fault> {
         state.roles.event_id = None;
         let order = state.order;
         self.run(input, pos_bits, state, &mut NoVisitor).inspect_err(|_| state.order = order)?;
@@ -30,14 +30,14 @@ impl ReadHeader for Plan {
 #[derive(Default)]
 pub(crate) struct FastHeader {
     /// The part that is read first.
-    prefix: Part,
+    prefix: HeaderPart,
     /// Integer that selects the arm.
-    selector: Option<Piece>,
+    selector: Option<FixedPlaceInteger>,
     /// Slot of the selector, for classes outside the header that refer to it too.
     slot: Option<u16>,
-    arms: Vec<(u64, u64, Part)>,
+    arms: Vec<(u64, u64, HeaderPart)>,
     /// Alignment of the position behind it, as far as it is known.
-    pub(crate) known: Known,
+    pub(crate) known: KnownAlignment,
     /// The header as one word, when it has that form.
     pub(crate) one_word: Option<OneWord>,
 }
@@ -65,7 +65,7 @@ struct WordPiece {
 
 impl WordPiece {
     /// `None` when the piece does not lie in the word; an absent piece reads as 0.
-    fn of(piece: Option<Piece>, big: bool) -> Option<Self> {
+    fn of(piece: Option<FixedPlaceInteger>, big: bool) -> Option<Self> {
         let Some(piece) = piece else { return Some(WordPiece::default()) };
         let end = piece.offset_bits + piece.len_bits;
         let shift = if big { 64u32.checked_sub(end)? } else { piece.offset_bits };
@@ -128,7 +128,7 @@ impl OneWord {
 
     /// The id, and the first bit behind the header; `None` leaves the header to the general way.
     #[inline]
-    fn read(&self, input: Input<'_>, start: u64, state: &mut State) -> Option<(Option<u64>, u64)> {
+    fn read(&self, input: PlanInput<'_>, start: u64, state: &mut DecoderState) -> Option<(Option<u64>, u64)> {
         let end = start + self.end_bits;
         let bytes = input.bytes.get((start >> 3) as usize..)?.first_chunk()?;
         let word = if self.big { u64::from_be_bytes(*bytes) } else { u64::from_le_bytes(*bytes) };
@@ -146,7 +146,7 @@ impl OneWord {
 
 /// An unsigned integer at a fixed place.
 #[derive(Clone, Copy)]
-struct Piece {
+struct FixedPlaceInteger {
     offset_bits: u32,
     len_bits: u32,
     big: bool,
@@ -154,9 +154,9 @@ struct Piece {
 
 /// Id and time stamp of one part of a header.
 #[derive(Clone, Copy, Default)]
-struct Part {
-    id: Option<Piece>,
-    time: Option<Piece>,
+struct HeaderPart {
+    id: Option<FixedPlaceInteger>,
+    time: Option<FixedPlaceInteger>,
     end_bits: u32,
 }
 
@@ -173,7 +173,7 @@ impl FastHeader {
         let align = class.align_bits;
         let FieldKind::Struct(structure) = &class.kind else { return None };
         let mut header = FastHeader::default();
-        let mut pieces: Vec<Option<Piece>> = Vec::new();
+        let mut pieces: Vec<Option<FixedPlaceInteger>> = Vec::new();
         for (at, member) in structure.members.iter().enumerate() {
             let class = schema.field_class(member.class);
             if let FieldKind::Variant(variant) = &class.kind {
@@ -184,7 +184,7 @@ impl FastHeader {
                 header.selector = Some((*pieces.get(tag as usize)?)?);
                 header.slot = shared.slot(&variant.selector);
                 for option in &variant.options {
-                    let mut part = Part { id: None, time: None, ..header.prefix };
+                    let mut part = HeaderPart { id: None, time: None, ..header.prefix };
                     part.add(schema, option.class, align)?;
                     header.arms.extend(
                         option.ranges.iter().filter_map(|&range| unsigned(range)).map(|(low, high)| (low, high, part)),
@@ -199,7 +199,8 @@ impl FastHeader {
             .iter()
             .map(|arm| arm.2.end_bits)
             .chain(header.arms.is_empty().then_some(header.prefix.end_bits));
-        header.known = ends.map(|end| Known::aligned(align).advance(u64::from(end))).reduce(Known::join)?;
+        header.known =
+            ends.map(|end| KnownAlignment::aligned(align).advance(u64::from(end))).reduce(KnownAlignment::join)?;
         header.one_word = OneWord::of(&header, align);
         Some(header)
     }
@@ -207,7 +208,7 @@ impl FastHeader {
 
 impl ReadHeader for FastHeader {
     #[inline(always)]
-    fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault> {
+    fn read(&self, input: PlanInput<'_>, pos_bits: &mut u64, state: &mut DecoderState) -> Result<Option<u64>, Fault> {
         if let Some(form) = &self.one_word
             && let Some((id, end)) = form.read(input, *pos_bits, state)
         {
@@ -217,7 +218,7 @@ impl ReadHeader for FastHeader {
         self.read_parts(input, pos_bits, state)
     }
 
-    fn save(&self, input: Input<'_>, start_bits: u64, state: &mut State) {
+    fn save(&self, input: PlanInput<'_>, start_bits: u64, state: &mut DecoderState) {
         if let (Some(slot), Some(selector)) = (self.slot, self.selector) {
             state.save(slot, selector.read(input, start_bits));
         }
@@ -227,7 +228,12 @@ impl ReadHeader for FastHeader {
 impl FastHeader {
     /// Any form of the header, part by part.
     #[inline(never)]
-    fn read_parts(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault> {
+    fn read_parts(
+        &self,
+        input: PlanInput<'_>,
+        pos_bits: &mut u64,
+        state: &mut DecoderState,
+    ) -> Result<Option<u64>, Fault> {
         let start = *pos_bits;
         let end = self.prefix.check(input, start)?;
         let mut id = self.prefix.id.map(|piece| piece.read(input, start));
@@ -252,9 +258,9 @@ fn unsigned((low, high): Range) -> Option<(u64, u64)> {
     Some((u64::try_from(low.max(0)).ok()?, high))
 }
 
-impl Part {
+impl HeaderPart {
     /// Adds a field of fixed size; returns where an unsigned integer of at most 64 bits stands.
-    fn add(&mut self, schema: &Schema, id: FieldClassId, max_align: u32) -> Option<Option<Piece>> {
+    fn add(&mut self, schema: &Schema, id: FieldClassId, max_align: u32) -> Option<Option<FixedPlaceInteger>> {
         let class = schema.field_class(id);
         if class.align_bits > max_align {
             return None;
@@ -280,7 +286,7 @@ impl Part {
     }
 
     #[inline]
-    fn check(&self, input: Input<'_>, start: u64) -> Result<u64, Fault> {
+    fn check(&self, input: PlanInput<'_>, start: u64) -> Result<u64, Fault> {
         let end = start + u64::from(self.end_bits);
         if end <= input.end_bits {
             return Ok(end);
@@ -289,7 +295,7 @@ impl Part {
     }
 
     #[inline]
-    fn tick(&self, input: Input<'_>, start: u64, state: &mut State) {
+    fn tick(&self, input: PlanInput<'_>, start: u64, state: &mut DecoderState) {
         if let Some(piece) = self.time {
             state.clock = extend_cycles(state.clock, piece.read(input, start), piece.len_bits);
             state.clock_is_set = true;
@@ -297,19 +303,19 @@ impl Part {
     }
 }
 
-fn as_piece(class: &FieldClass, offset_bits: u32) -> Option<Piece> {
+fn as_piece(class: &FieldClass, offset_bits: u32) -> Option<FixedPlaceInteger> {
     match &class.kind {
         FieldKind::Integer(integer) if !integer.signed && !integer.reversed_bits && integer.len_bits <= 64 => {
             let big = integer.byte_order == ByteOrder::Big;
-            Some(Piece { offset_bits, len_bits: integer.len_bits, big })
+            Some(FixedPlaceInteger { offset_bits, len_bits: integer.len_bits, big })
         }
         _ => None,
     }
 }
 
-impl Piece {
+impl FixedPlaceInteger {
     #[inline]
-    fn read(self, input: Input<'_>, start: u64) -> u64 {
+    fn read(self, input: PlanInput<'_>, start: u64) -> u64 {
         let at = start + u64::from(self.offset_bits);
         if self.big {
             bits::read_be(input.bytes, at, self.len_bits)

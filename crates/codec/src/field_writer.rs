@@ -1,12 +1,12 @@
 //! Values of a program become the bytes of an event.
 //!
-//! A [`Layout`] is made once of the field classes of an event; a [`FieldWriter`] goes through it value by value. Nothing is
+//! A [`FieldLayout`] is made once of the field classes of an event; a [`FieldWriter`] goes through it value by value. Nothing is
 //! allocated for an event, and no tree of values stands between the program and the bytes. Every field begins at a whole
 //! byte (see [`crate::encode`]), so the bytes of an event do not depend on where it stands.
 //!
 //! ```
 //! use tracemill_codec::encode::LooseBits;
-//! use tracemill_codec::field_writer::Layout;
+//! use tracemill_codec::field_writer::FieldLayout;
 //! use tracemill_model::schema::{FieldClass, FieldKind, IntegerClass, Member, Schema, Scope, StructClass};
 //!
 //! let mut schema = Schema::new("ctf2");
@@ -14,7 +14,7 @@
 //! let members = vec![Member::new("id", id)];
 //! let root = schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8));
 //!
-//! let layout = Layout::new(&schema, &[(Scope::Payload, root)])?;
+//! let layout = FieldLayout::new(&schema, &[(Scope::Payload, root)])?;
 //! let (mut bytes, mut loose) = (Vec::new(), LooseBits::default());
 //! layout.write(&mut bytes, &mut loose, |e| e.u64(0x1234))?;
 //! assert_eq!(bytes, [0x34, 0x12]);
@@ -42,8 +42,8 @@ use crate::value::Value;
 
 /// The order and the form of the values of an event.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
-    steps: Vec<Step>,
+pub struct FieldLayout {
+    steps: Vec<LayoutStep>,
     /// The path of each step's field.
     paths: Vec<Box<str>>,
     /// Labels of the steps that are enumerations.
@@ -54,7 +54,7 @@ pub struct Layout {
 
 /// One value, or the frame of several.
 #[derive(Clone, Debug)]
-enum Step {
+enum LayoutStep {
     Unsigned {
         len_bits: u8,
         order: ByteOrder,
@@ -63,7 +63,7 @@ enum Step {
         len_bits: u8,
         order: ByteOrder,
     },
-    Boolean(Number),
+    Boolean(WholeBytes),
     Float32(ByteOrder),
     Float64(ByteOrder),
     Text,
@@ -75,12 +75,12 @@ enum Step {
     },
     /// The steps of the content follow, and an end.
     Optional {
-        flag: Number,
+        flag: WholeBytes,
         next: u32,
     },
     /// The steps of each option follow, with an end each.
     Variant {
-        tag: Number,
+        tag: WholeBytes,
         options: Box<[Choice]>,
         next: u32,
     },
@@ -89,7 +89,7 @@ enum Step {
 
 /// An unsigned integer of whole bytes that the writer knows itself.
 #[derive(Clone, Copy, Debug)]
-struct Number {
+struct WholeBytes {
     len_bytes: u8,
     order: ByteOrder,
 }
@@ -99,7 +99,7 @@ struct Number {
 enum Count {
     Fixed(u64),
     /// Written before them.
-    Stored(Number),
+    Stored(WholeBytes),
 }
 
 /// An option of a variant.
@@ -111,14 +111,14 @@ struct Choice {
     first: u32,
 }
 
-impl Layout {
+impl FieldLayout {
     /// The layout of the scopes of an event, one after the other. A field that says the length, the presence or the
     /// option of the one right behind it is written by itself: no value is given for it.
     ///
     /// # Errors
     /// When a class has no place here: one that begins inside of a byte, integers of more than 64 bits or of variable
     /// length, strings that do not end with a zero, lengths and selectors that do not stand right before their field.
-    pub fn new(schema: &Schema, roots: &[(Scope, FieldClassId)]) -> Result<Layout> {
+    pub fn new(schema: &Schema, roots: &[(Scope, FieldClassId)]) -> Result<FieldLayout> {
         let mut compiler = Compiler::new(schema);
         for &(scope, root) in roots {
             compiler.root(scope, root, 0)?;
@@ -129,8 +129,8 @@ impl Layout {
     /// The layout of the members of one scope from the one at `first` on.
     ///
     /// # Errors
-    /// As [`Layout::new`].
-    pub fn of_members(schema: &Schema, scope: Scope, root: FieldClassId, first: usize) -> Result<Layout> {
+    /// As [`FieldLayout::new`].
+    pub fn of_members(schema: &Schema, scope: Scope, root: FieldClassId, first: usize) -> Result<FieldLayout> {
         let mut compiler = Compiler::new(schema);
         compiler.root(scope, root, first)?;
         Ok(compiler.done())
@@ -169,12 +169,12 @@ impl Layout {
 /// Makes the steps of field classes.
 struct Compiler<'a> {
     schema: &'a Schema,
-    layout: Layout,
+    layout: FieldLayout,
 }
 
 impl<'a> Compiler<'a> {
     fn new(schema: &'a Schema) -> Self {
-        Compiler { schema, layout: Layout::default() }
+        Compiler { schema, layout: FieldLayout::default() }
     }
 
     /// Adds the steps of the members of a scope.
@@ -185,22 +185,22 @@ impl<'a> Compiler<'a> {
         self.members(&structure.members, first, &FieldPath { scope, steps: Vec::new() }, scope.key())
     }
 
-    fn add(&mut self, step: Step, name: &str) {
+    fn add(&mut self, step: LayoutStep, name: &str) {
         self.layout.steps.push(step);
         self.layout.paths.push(name.into());
     }
 
     fn end(&mut self) {
-        self.add(Step::End, "");
+        self.add(LayoutStep::End, "");
     }
 
-    fn done(mut self) -> Layout {
+    fn done(mut self) -> FieldLayout {
         self.end();
         self.layout
     }
 
     /// Adds the steps of a class. `before` is the number that stands right before it for it.
-    fn class(&mut self, id: FieldClassId, path: &FieldPath, name: &str, before: Option<Number>) -> Result<()> {
+    fn class(&mut self, id: FieldClassId, path: &FieldPath, name: &str, before: Option<WholeBytes>) -> Result<()> {
         let class = self.schema.field_class(id);
         let unsupported = |what: &str| Err(Error::unsupported(format!("{what} cannot be written")).in_field(name));
         let is_leaf = layout::children(class).is_empty() && !matches!(class.kind, FieldKind::Struct(_));
@@ -222,27 +222,27 @@ impl<'a> Compiler<'a> {
                 }
                 let (len_bits, order) = (integer.len_bits as u8, integer.byte_order);
                 let step = match integer.signed {
-                    true => Step::Signed { len_bits, order },
-                    false => Step::Unsigned { len_bits, order },
+                    true => LayoutStep::Signed { len_bits, order },
+                    false => LayoutStep::Unsigned { len_bits, order },
                 };
                 self.add(step, name);
             }
             FieldKind::Boolean(_) => match self.number(id) {
-                Some(number) => self.add(Step::Boolean(number), name),
+                Some(number) => self.add(LayoutStep::Boolean(number), name),
                 None => return unsupported("a boolean of this size"),
             },
             FieldKind::Float(float) if !float.reversed_bits && float.len_bits == 32 => {
-                self.add(Step::Float32(float.byte_order), name);
+                self.add(LayoutStep::Float32(float.byte_order), name);
             }
             FieldKind::Float(float) if !float.reversed_bits && float.len_bits == 64 => {
-                self.add(Step::Float64(float.byte_order), name);
+                self.add(LayoutStep::Float64(float.byte_order), name);
             }
             FieldKind::String(string)
                 if string.encoding == Encoding::Utf8 && string.length == StringLength::NullTerminated =>
             {
-                self.add(Step::Text, name);
+                self.add(LayoutStep::Text, name);
             }
-            FieldKind::Blob(blob) => self.add(Step::Blob(count(&blob.length)?), name),
+            FieldKind::Blob(blob) => self.add(LayoutStep::Blob(count(&blob.length)?), name),
             FieldKind::Struct(structure) => {
                 self.layout.structs.push(self.layout.steps.len() as u32);
                 self.members(&structure.members, 0, path, name)?;
@@ -250,29 +250,29 @@ impl<'a> Compiler<'a> {
             FieldKind::Array(array) => {
                 let at = self.layout.steps.len();
                 let count = count(&array.length)?;
-                self.add(Step::Array { count, next: 0 }, name);
+                self.add(LayoutStep::Array { count, next: 0 }, name);
                 self.class(array.element, &inside(path, PathStep::Element), &format!("{name}[]"), None)?;
                 self.end();
                 let next = self.layout.steps.len() as u32;
-                self.layout.steps[at] = Step::Array { count, next };
+                self.layout.steps[at] = LayoutStep::Array { count, next };
             }
             FieldKind::Optional(optional) => {
                 let (Some(flag), Presence::Boolean) = (before, &optional.presence) else {
                     return unsupported("an optional field without a boolean right before it");
                 };
                 let at = self.layout.steps.len();
-                self.add(Step::Optional { flag, next: 0 }, name);
+                self.add(LayoutStep::Optional { flag, next: 0 }, name);
                 self.class(optional.content, &inside(path, PathStep::Content), name, None)?;
                 self.end();
                 let next = self.layout.steps.len() as u32;
-                self.layout.steps[at] = Step::Optional { flag, next };
+                self.layout.steps[at] = LayoutStep::Optional { flag, next };
             }
             FieldKind::Variant(variant) => {
                 let Some(tag) = before else {
                     return unsupported("a variant without its selector right before it");
                 };
                 let at = self.layout.steps.len();
-                self.add(Step::End, name);
+                self.add(LayoutStep::End, name);
                 let mut options = Vec::new();
                 for (index, option) in variant.options.iter().enumerate() {
                     let first = self.layout.steps.len() as u32;
@@ -284,7 +284,7 @@ impl<'a> Compiler<'a> {
                     self.end();
                 }
                 self.layout.steps[at] =
-                    Step::Variant { tag, options: options.into(), next: self.layout.steps.len() as u32 };
+                    LayoutStep::Variant { tag, options: options.into(), next: self.layout.steps.len() as u32 };
             }
             _ => return unsupported("a field of this class"),
         }
@@ -306,14 +306,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// The form of an unsigned integer or boolean of whole bytes.
-    fn number(&self, id: FieldClassId) -> Option<Number> {
+    fn number(&self, id: FieldClassId) -> Option<WholeBytes> {
         let (len_bits, order) = match &self.schema.field_class(id).kind {
             FieldKind::Integer(class) if !class.signed && !class.reversed_bits => (class.len_bits, class.byte_order),
             FieldKind::Boolean(class) if !class.reversed_bits => (class.len_bits, class.byte_order),
             _ => return None,
         };
         let is_whole = matches!(len_bits, 8 | 16 | 32 | 64);
-        is_whole.then_some(Number { len_bytes: (len_bits / 8) as u8, order })
+        is_whole.then_some(WholeBytes { len_bytes: (len_bits / 8) as u8, order })
     }
 }
 
@@ -326,10 +326,10 @@ fn inside(path: &FieldPath, step: PathStep) -> FieldPath {
 /// Takes the values of an event in the order of its fields.
 ///
 /// Structures take no call of their own: their members follow one another. A value that is not of the field whose turn it
-/// is makes [`Layout::write`] fail; the calls behind it do nothing.
+/// is makes [`FieldLayout::write`] fail; the calls behind it do nothing.
 pub struct FieldWriter<'a> {
     out: &'a mut Vec<u8>,
-    layout: &'a Layout,
+    layout: &'a FieldLayout,
     at: usize,
     loose: &'a mut LooseBits,
     /// A step, and how many of the structures that begin there were given as a value.
@@ -342,7 +342,7 @@ impl<'a> FieldWriter<'a> {
     #[inline]
     pub fn u64(&mut self, value: u64) -> &mut Self {
         match self.layout.steps.get(self.at) {
-            Some(&Step::Unsigned { len_bits, order }) if value <= mask(len_bits.into()) => {
+            Some(&LayoutStep::Unsigned { len_bits, order }) if value <= mask(len_bits.into()) => {
                 self.integer(value, len_bits, order);
             }
             _ => return self.refuse(format_args!("{value}")),
@@ -360,10 +360,10 @@ impl<'a> FieldWriter<'a> {
     #[inline]
     pub fn i64(&mut self, value: i64) -> &mut Self {
         match self.layout.steps.get(self.at) {
-            Some(&Step::Signed { len_bits, order }) if sign_extend(value as u64, len_bits.into()) == value => {
+            Some(&LayoutStep::Signed { len_bits, order }) if sign_extend(value as u64, len_bits.into()) == value => {
                 self.integer(value as u64, len_bits, order);
             }
-            Some(Step::Signed { .. }) => return self.refuse(format_args!("{value}")),
+            Some(LayoutStep::Signed { .. }) => return self.refuse(format_args!("{value}")),
             _ => return self.refuse(format_args!("the signed integer {value}")),
         }
         self
@@ -389,7 +389,7 @@ impl<'a> FieldWriter<'a> {
     #[inline]
     pub fn bool(&mut self, value: bool) -> &mut Self {
         match self.layout.steps.get(self.at) {
-            Some(Step::Boolean(number)) => {
+            Some(LayoutStep::Boolean(number)) => {
                 put_uint(self.out, value.into(), number.len_bytes.into(), number.order);
                 self.at += 1;
             }
@@ -402,7 +402,7 @@ impl<'a> FieldWriter<'a> {
     #[inline]
     pub fn f64(&mut self, value: f64) -> &mut Self {
         match self.layout.steps.get(self.at) {
-            Some(&Step::Float64(order)) => {
+            Some(&LayoutStep::Float64(order)) => {
                 put_uint(self.out, value.to_bits(), 8, order);
                 self.at += 1;
             }
@@ -415,7 +415,7 @@ impl<'a> FieldWriter<'a> {
     #[inline]
     pub fn f32(&mut self, value: f32) -> &mut Self {
         match self.layout.steps.get(self.at) {
-            Some(&Step::Float32(order)) => {
+            Some(&LayoutStep::Float32(order)) => {
                 put_uint(self.out, value.to_bits().into(), 4, order);
                 self.at += 1;
                 self
@@ -428,7 +428,7 @@ impl<'a> FieldWriter<'a> {
     #[inline]
     pub fn str(&mut self, text: &str) -> &mut Self {
         match self.layout.steps.get(self.at) {
-            Some(Step::Text) if zero_at(text.as_bytes()).is_none() => {
+            Some(LayoutStep::Text) if zero_at(text.as_bytes()).is_none() => {
                 self.out.extend_from_slice(text.as_bytes());
                 self.out.push(0);
                 self.at += 1;
@@ -443,8 +443,8 @@ impl<'a> FieldWriter<'a> {
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         let len = bytes.len() as u64;
         match self.layout.steps.get(self.at) {
-            Some(&Step::Blob(Count::Fixed(count))) if count == len => self.loose.align(),
-            Some(&Step::Blob(Count::Stored(number))) if number.holds(len) => {
+            Some(&LayoutStep::Blob(Count::Fixed(count))) if count == len => self.loose.align(),
+            Some(&LayoutStep::Blob(Count::Stored(number))) if number.holds(len) => {
                 put_uint(self.out, len, number.len_bytes.into(), number.order);
             }
             _ => return self.refuse(format_args!("{len} bytes")),
@@ -463,7 +463,7 @@ impl<'a> FieldWriter<'a> {
         mut each: impl FnMut(&mut Self, T) -> &mut Self,
     ) -> &mut Self {
         let array = self.at;
-        let Some(&Step::Array { count, next }) = self.layout.steps.get(array) else {
+        let Some(&LayoutStep::Array { count, next }) = self.layout.steps.get(array) else {
             return self.refuse(format_args!("an array"));
         };
         let place = self.out.len();
@@ -495,7 +495,7 @@ impl<'a> FieldWriter<'a> {
     /// `e.optional(path, |e, path| e.str(path))`.
     #[inline]
     pub fn optional<T>(&mut self, value: Option<T>, content: impl FnOnce(&mut Self, T) -> &mut Self) -> &mut Self {
-        let Some(&Step::Optional { flag, next }) = self.layout.steps.get(self.at) else {
+        let Some(&LayoutStep::Optional { flag, next }) = self.layout.steps.get(self.at) else {
             return self.refuse(format_args!("an optional value"));
         };
         put_uint(self.out, value.is_some().into(), flag.len_bytes.into(), flag.order);
@@ -514,7 +514,9 @@ impl<'a> FieldWriter<'a> {
     pub fn variant(&mut self, option: &str, content: impl FnOnce(&mut Self) -> &mut Self) -> &mut Self {
         let layout = self.layout;
         let index = match layout.steps.get(self.at) {
-            Some(Step::Variant { options, .. }) => options.iter().position(|of| of.name.as_deref() == Some(option)),
+            Some(LayoutStep::Variant { options, .. }) => {
+                options.iter().position(|of| of.name.as_deref() == Some(option))
+            }
             _ => None,
         };
         match index {
@@ -526,7 +528,7 @@ impl<'a> FieldWriter<'a> {
     fn option_at(&mut self, index: usize, content: impl FnOnce(&mut Self) -> &mut Self) -> &mut Self {
         let layout = self.layout;
         let found = match layout.steps.get(self.at) {
-            Some(Step::Variant { tag, options, next }) => {
+            Some(LayoutStep::Variant { tag, options, next }) => {
                 let last = options.get(index + 1).map_or(*next, |option| option.first) - 1;
                 options.get(index).map(|option| (*tag, option, last, *next))
             }
@@ -563,7 +565,7 @@ impl<'a> FieldWriter<'a> {
             }
             return self;
         }
-        if let Some(Step::Optional { .. }) = self.layout.steps.get(self.at) {
+        if let Some(LayoutStep::Optional { .. }) = self.layout.steps.get(self.at) {
             let content = Some(value).filter(|value| !value.is_null());
             return self.optional(content, |e, value| e.value(value));
         }
@@ -578,7 +580,7 @@ impl<'a> FieldWriter<'a> {
             Value::Real(value) => {
                 let narrow = *value as f32;
                 let is_same = f64::from(narrow) == *value || value.is_nan();
-                let is_narrow = matches!(self.layout.steps.get(self.at), Some(Step::Float32(_)));
+                let is_narrow = matches!(self.layout.steps.get(self.at), Some(LayoutStep::Float32(_)));
                 if is_narrow && is_same { self.f32(narrow) } else { self.f64(*value) }
             }
             Value::Text(bytes) => match std::str::from_utf8(bytes) {
@@ -609,8 +611,8 @@ impl<'a> FieldWriter<'a> {
 
     fn any_integer(&mut self, value: i128) -> &mut Self {
         match (self.layout.steps.get(self.at), u64::try_from(value), i64::try_from(value)) {
-            (Some(Step::Unsigned { .. }), Ok(value), _) => self.u64(value),
-            (Some(Step::Signed { .. }), _, Ok(value)) => self.i64(value),
+            (Some(LayoutStep::Unsigned { .. }), Ok(value), _) => self.u64(value),
+            (Some(LayoutStep::Signed { .. }), _, Ok(value)) => self.i64(value),
             _ => self.refuse(format_args!("{value}")),
         }
     }
@@ -648,7 +650,7 @@ impl<'a> FieldWriter<'a> {
         }
         let (step, path) = (self.layout.steps.get(self.at), self.layout.paths.get(self.at));
         let error = match step {
-            None | Some(Step::End) => Error::misuse(format!("no field is left for {given}")),
+            None | Some(LayoutStep::End) => Error::misuse(format!("no field is left for {given}")),
             Some(step) => Error::misuse(format!("expected {step}, not {given}")),
         };
         let path = path.filter(|path| !path.is_empty());
@@ -659,7 +661,7 @@ impl<'a> FieldWriter<'a> {
     }
 }
 
-impl Number {
+impl WholeBytes {
     fn holds(self, value: u64) -> bool {
         value <= mask(u32::from(self.len_bytes) * 8)
     }
@@ -674,25 +676,25 @@ impl Number {
 }
 
 /// The noun of what a field takes.
-impl fmt::Display for Step {
+impl fmt::Display for LayoutStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Unsigned { len_bits, .. } => write!(f, "an unsigned integer of {len_bits} bits"),
-            Step::Signed { len_bits, .. } => write!(f, "a signed integer of {len_bits} bits"),
-            Step::Boolean(_) => f.write_str("a boolean"),
-            Step::Float32(_) => f.write_str("a floating point number of 32 bits"),
-            Step::Float64(_) => f.write_str("a floating point number of 64 bits"),
-            Step::Text => f.write_str("a string without a zero byte"),
-            Step::Blob(Count::Fixed(count)) => write!(f, "{count} bytes"),
-            Step::Blob(Count::Stored(_)) => f.write_str("bytes"),
-            Step::Array { count: Count::Fixed(count), .. } => write!(f, "an array of {count} elements"),
-            Step::Array { .. } => f.write_str("an array"),
-            Step::Optional { .. } => f.write_str("an optional value"),
-            Step::Variant { options, .. } => {
+            LayoutStep::Unsigned { len_bits, .. } => write!(f, "an unsigned integer of {len_bits} bits"),
+            LayoutStep::Signed { len_bits, .. } => write!(f, "a signed integer of {len_bits} bits"),
+            LayoutStep::Boolean(_) => f.write_str("a boolean"),
+            LayoutStep::Float32(_) => f.write_str("a floating point number of 32 bits"),
+            LayoutStep::Float64(_) => f.write_str("a floating point number of 64 bits"),
+            LayoutStep::Text => f.write_str("a string without a zero byte"),
+            LayoutStep::Blob(Count::Fixed(count)) => write!(f, "{count} bytes"),
+            LayoutStep::Blob(Count::Stored(_)) => f.write_str("bytes"),
+            LayoutStep::Array { count: Count::Fixed(count), .. } => write!(f, "an array of {count} elements"),
+            LayoutStep::Array { .. } => f.write_str("an array"),
+            LayoutStep::Optional { .. } => f.write_str("an optional value"),
+            LayoutStep::Variant { options, .. } => {
                 let names = options.iter().map(|option| option.name.as_deref().unwrap_or(""));
                 write!(f, "an option of the variant ({})", names.collect::<Vec<_>>().join(", "))
             }
-            Step::End => f.write_str("the end"),
+            LayoutStep::End => f.write_str("the end"),
         }
     }
 }

@@ -14,15 +14,15 @@ pub(crate) enum Quick {
     Fixed(u32),
     /// A few steps, one after the other, in half a cache line: traces of thousands of classes meet another class with
     /// every event, and the next event is not found before the steps are there.
-    Few { len: u8, steps: [Step; FEW] },
+    Few { len: u8, steps: [QuickStep; FEW] },
     /// More steps.
-    Many(Box<[Step]>),
+    Many(Box<[QuickStep]>),
     /// Not of this form.
     No,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum QuickStep {
     Skip {
         bytes: u16,
     },
@@ -78,7 +78,7 @@ impl Quick {
                 Op::Advance { bits } if bits % 8 == 0 => {
                     // Contexts and payload lie next to each other.
                     let before = match steps.last() {
-                        Some(Step::Skip { bytes }) if u64::from(*bytes) < LONGEST => u64::from(*bytes),
+                        Some(QuickStep::Skip { bytes }) if u64::from(*bytes) < LONGEST => u64::from(*bytes),
                         _ => 0,
                     };
                     if before > 0 {
@@ -90,21 +90,21 @@ impl Quick {
                         return None;
                     }
                     let full = (0..full).map(|_| LONGEST);
-                    steps.extend(full.chain([rest]).map(|bytes| Step::Skip { bytes: bytes as u16 }));
+                    steps.extend(full.chain([rest]).map(|bytes| QuickStep::Skip { bytes: bytes as u16 }));
                     continue;
                 }
                 Op::Str { unit: 1, .. } => {
-                    steps.push(Step::Str);
+                    steps.push(QuickStep::Str);
                     continue;
                 }
                 Op::AdvanceBy { len, stride_bits, last_bits } if stride_bits == last_bits && stride_bits % 8 == 0 => {
                     let slot = own(len).filter(|&slot| written[slot])? as u8;
-                    steps.push(Step::SkipBy { slot, bytes: u16::try_from(stride_bits / 8).ok()? });
+                    steps.push(QuickStep::SkipBy { slot, bytes: u16::try_from(stride_bits / 8).ok()? });
                     continue;
                 }
                 Op::StrBytes { len, unit: 1, .. } | Op::Blob { len, .. } => {
                     let slot = own(len).filter(|&slot| written[slot])? as u8;
-                    steps.push(Step::SkipBy { slot, bytes: 1 });
+                    steps.push(QuickStep::SkipBy { slot, bytes: 1 });
                     continue;
                 }
                 Op::U8 { .. } => (Width::One, false),
@@ -116,13 +116,13 @@ impl Quick {
             let Some(Op::Save { slot }) = ops.next() else { return None };
             let slot = own(*slot)?;
             written[slot] = true;
-            steps.push(Step::Read { slot: slot as u8, width, big });
+            steps.push(QuickStep::Read { slot: slot as u8, width, big });
         }
         Some(match steps.as_slice() {
             [] => Quick::Fixed(0),
-            [Step::Skip { bytes }] => Quick::Fixed((*bytes).into()),
+            [QuickStep::Skip { bytes }] => Quick::Fixed((*bytes).into()),
             few if few.len() <= FEW => {
-                let mut inline = [Step::Str; FEW];
+                let mut inline = [QuickStep::Str; FEW];
                 inline[..few.len()].copy_from_slice(few);
                 Quick::Few { len: few.len() as u8, steps: inline }
             }
@@ -142,18 +142,18 @@ impl Quick {
     }
 }
 
-fn run(steps: &[Step], content: &[u8], mut at: usize) -> Option<usize> {
+fn run(steps: &[QuickStep], content: &[u8], mut at: usize) -> Option<usize> {
     let mut slots = [0u64; SLOTS];
     for step in steps {
         match *step {
-            Step::Skip { bytes } => at = at.checked_add(bytes as usize)?,
-            Step::Str => at += zero_at(content.get(at..)?)? + 1,
-            Step::Read { slot, width, big } => {
+            QuickStep::Skip { bytes } => at = at.checked_add(bytes as usize)?,
+            QuickStep::Str => at += zero_at(content.get(at..)?)? + 1,
+            QuickStep::Read { slot, width, big } => {
                 let (value, len) = read(content.get(at..)?, width, big)?;
                 slots[usize::from(slot) % SLOTS] = value;
                 at += len;
             }
-            Step::SkipBy { slot, bytes } => {
+            QuickStep::SkipBy { slot, bytes } => {
                 let bytes = slots[usize::from(slot) % SLOTS].checked_mul(u64::from(bytes))?;
                 at = at.checked_add(usize::try_from(bytes).ok()?)?;
             }

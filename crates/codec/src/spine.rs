@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tracemill_model::schema::EventClassId;
 
-use crate::plan::{Fault, State};
+use crate::plan::{DecoderState, Fault};
 
 /// How a scan of a packet ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,7 +80,7 @@ impl Spine {
         self.cycles.is_empty()
     }
 
-    pub(crate) fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
+    pub(crate) fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut DecoderState, sink: &mut S) -> ScanEnd {
         if let Some(taken) = sink.events(self, *pos as usize) {
             *pos += taken as u64;
             state.clock =

@@ -6,7 +6,10 @@ use tracemill_model::schema::{EventClassId, FieldClassId, Schema, Scope, StreamC
 
 use crate::event_header::{FastHeader, OneWord, ReadHeader};
 use crate::layout;
-use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, Short, State};
+use crate::plan::{
+    Compiler, DecoderState, Fault, FaultKind, KnownAlignment, NoVisitor, Plan, PlanInput, ScopeRoots, SharedSlots,
+    ShortPlan,
+};
 use crate::quick::Quick;
 use crate::spine::{EventFault, ScanEnd, SpineSink};
 
@@ -24,13 +27,13 @@ pub struct TracePlans {
     /// The quick form of each event's skip plan: small and close together, for traces of thousands of classes.
     quick: Vec<HalfLine<Quick>>,
     /// The short form of each event's flat row plan, for the same reason.
-    short: Vec<Line<Short>>,
+    short: Vec<LazyLine<ShortPlan>>,
     step_bytes: usize,
 }
 
 /// Something that is made on first use, on cache lines of its own.
 #[repr(align(64))]
-struct Line<T>(OnceLock<T>);
+struct LazyLine<T>(OnceLock<T>);
 
 /// Something that is made on first use, in one cache line with another.
 #[repr(align(32))]
@@ -38,14 +41,14 @@ struct HalfLine<T>(OnceLock<T>);
 
 struct StreamPlans {
     packet_context: Plan,
-    header: Header,
+    header: HeaderPlan,
     header_align_bits: u64,
     ids: IdTable,
     row_header: OnceLock<Plan>,
     row_packet_context: OnceLock<Plan>,
 }
 
-enum Header {
+enum HeaderPlan {
     Fast(FastHeader),
     General(Plan),
 }
@@ -71,7 +74,7 @@ struct EventPlans {
 
 /// A form of the plan of an event.
 #[derive(Clone, Copy)]
-enum Form {
+enum EventPlanForm {
     Skip,
     Row,
     /// A row form that refuses two byte orders in a byte, as the skip form does.
@@ -97,7 +100,7 @@ impl TracePlans {
     /// Plans of a schema; compiles nothing but the packet header.
     pub fn new(schema: Arc<Schema>) -> Self {
         let shared = SharedSlots::of(&schema);
-        let compiler = Compiler::skip(&schema, &shared, packet_roots(&schema), Known::START);
+        let compiler = Compiler::skip(&schema, &shared, packet_roots(&schema), KnownAlignment::START);
         let packet_header = compiler.plan(&[Scope::PacketHeader]);
         let count = schema.events().len();
         TracePlans {
@@ -107,7 +110,7 @@ impl TracePlans {
             streams: (0..schema.streams().len()).map(|_| OnceLock::new()).collect(),
             events: (0..count).map(|_| OnceLock::new()).collect(),
             quick: (0..count).map(|_| HalfLine(OnceLock::new())).collect(),
-            short: (0..count).map(|_| Line(OnceLock::new())).collect(),
+            short: (0..count).map(|_| LazyLine(OnceLock::new())).collect(),
             step_bytes: step_bytes(&schema),
             schema,
         }
@@ -126,13 +129,13 @@ impl TracePlans {
     /// Decodes a packet header from `*pos_bits`; values with a role go to `state.roles`.
     pub fn read_packet_header(
         &self,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
     ) -> Result<(), EventFault> {
         let start = *pos_bits;
         self.packet_header.skip(input, pos_bits, state).map_err(|fault| {
-            let compiler = self.rows(packet_roots(&self.schema), Known::NOTHING).with_order_checks();
+            let compiler = self.rows(packet_roots(&self.schema), KnownAlignment::NOTHING).with_order_checks();
             let plan = compiler.plan(&[Scope::PacketHeader]);
             explain_scope(&plan, Scope::PacketHeader, input, start, pos_bits, state, fault)
         })
@@ -142,9 +145,9 @@ impl TracePlans {
     pub fn read_packet_context(
         &self,
         stream: StreamClassId,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
     ) -> Result<(), EventFault> {
         let (start, order) = (*pos_bits, state.order);
         self.stream(stream).packet_context.skip(input, pos_bits, state).map_err(|fault| {
@@ -157,7 +160,7 @@ impl TracePlans {
     /// The plan of a packet header for visitors; begins at the start of the packet.
     pub fn packet_header_rows(&self) -> &Plan {
         self.row_packet_header
-            .get_or_init(|| self.rows(packet_roots(&self.schema), Known::START).plan(&[Scope::PacketHeader]))
+            .get_or_init(|| self.rows(packet_roots(&self.schema), KnownAlignment::START).plan(&[Scope::PacketHeader]))
     }
 
     /// The plan of a packet context for visitors; begins behind the packet header.
@@ -173,20 +176,20 @@ impl TracePlans {
     pub fn header_rows(&self, stream: StreamClassId) -> &Plan {
         self.stream(stream)
             .row_header
-            .get_or_init(|| self.rows(self.stream_roots(stream), Known::NOTHING).plan(&[Scope::EventHeader]))
+            .get_or_init(|| self.rows(self.stream_roots(stream), KnownAlignment::NOTHING).plan(&[Scope::EventHeader]))
     }
 
     /// The plan of an event for visitors: its sections are common context, specific context and payload.
     pub fn event_rows(&self, class: EventClassId) -> &Plan {
         let plans = self.event(class);
-        plans.row.get_or_init(|| self.compile_event(class, Form::Row))
+        plans.row.get_or_init(|| self.compile_event(class, EventPlanForm::Row))
     }
 
     /// The plan of [`TracePlans::event_rows`], with the same nodes, without the marks of structures that are always there.
     #[inline]
     pub fn event_flat_rows(&self, class: EventClassId) -> &Plan {
         let plans = self.event(class);
-        plans.flat.get_or_init(|| self.compile_event(class, Form::Flat))
+        plans.flat.get_or_init(|| self.compile_event(class, EventPlanForm::Flat))
     }
 
     /// The scanner of a stream class.
@@ -200,7 +203,7 @@ impl TracePlans {
 
     fn event(&self, id: EventClassId) -> &EventPlans {
         self.events[id.0 as usize].get_or_init(|| {
-            let skip = self.compile_event(id, Form::Skip);
+            let skip = self.compile_event(id, EventPlanForm::Skip);
             let needs_header = self.refers_to_header(id);
             Box::new(EventPlans { skip, row: OnceLock::new(), flat: OnceLock::new(), needs_header })
         })
@@ -225,7 +228,7 @@ impl TracePlans {
 
     /// First bit behind the fields of an event whose header ends at `body_bits`, for classes of whole bytes.
     #[inline]
-    pub(crate) fn quick_end(&self, class: EventClassId, input: Input<'_>, body_bits: u64) -> Option<u64> {
+    pub(crate) fn quick_end(&self, class: EventClassId, input: PlanInput<'_>, body_bits: u64) -> Option<u64> {
         let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
         let is_whole = body_bits & 7 == 0;
         let end = if is_whole { self.quick(class).end(content, (body_bits >> 3) as usize) } else { None };
@@ -233,14 +236,14 @@ impl TracePlans {
     }
 
     #[inline]
-    pub(crate) fn short(&self, id: EventClassId) -> &Short {
+    pub(crate) fn short(&self, id: EventClassId) -> &ShortPlan {
         self.short[id.0 as usize]
             .0
-            .get_or_init(|| Short::of(self.event_flat_rows(id), self.needs_header(id), self.shared.len()))
+            .get_or_init(|| ShortPlan::of(self.event_flat_rows(id), self.needs_header(id), self.shared.len()))
     }
 
     /// A compiler for visitors that know roles already.
-    fn rows(&self, roots: ScopeRoots, known: Known) -> Compiler<'_> {
+    fn rows(&self, roots: ScopeRoots, known: KnownAlignment) -> Compiler<'_> {
         Compiler::row(&self.schema, &self.shared, roots, known).without_roles()
     }
 
@@ -260,8 +263,8 @@ impl TracePlans {
         let packet_context = skip(self.packet_header.known).plan(&[Scope::PacketContext]);
         let align_bits = class.event_header.map_or(1, |root| self.schema.field_class(root).align_bits);
         let header = match FastHeader::of(&self.schema, &self.shared, class.event_header) {
-            Some(fast) => Header::Fast(fast),
-            None => Header::General(skip(Known::aligned(align_bits)).plan(&[Scope::EventHeader])),
+            Some(fast) => HeaderPlan::Fast(fast),
+            None => HeaderPlan::General(skip(KnownAlignment::aligned(align_bits)).plan(&[Scope::EventHeader])),
         };
         StreamPlans {
             packet_context,
@@ -273,26 +276,32 @@ impl TracePlans {
         }
     }
 
-    fn compile_event(&self, id: EventClassId, form: Form) -> Plan {
+    fn compile_event(&self, id: EventClassId, form: EventPlanForm) -> Plan {
         let stream = self.schema.event(id).stream;
         let roots = self.schema.event_roots(self.schema.event(id));
         let known = match &self.stream(stream).header {
-            Header::Fast(fast) => fast.known,
-            Header::General(plan) => plan.known,
+            HeaderPlan::Fast(fast) => fast.known,
+            HeaderPlan::General(plan) => plan.known,
         };
         let compiler = match form {
-            Form::Skip => Compiler::skip(&self.schema, &self.shared, roots, known),
-            Form::Row => self.rows(roots, known),
-            Form::Checked => self.rows(roots, known).with_order_checks(),
-            Form::Flat => self.rows(roots, known).flat(),
+            EventPlanForm::Skip => Compiler::skip(&self.schema, &self.shared, roots, known),
+            EventPlanForm::Row => self.rows(roots, known),
+            EventPlanForm::Checked => self.rows(roots, known).with_order_checks(),
+            EventPlanForm::Flat => self.rows(roots, known).flat(),
         };
         compiler.plan(&EVENT_SCOPES)
     }
 
     /// Decodes a faulty event again with the plan that knows names.
     #[cold]
-    fn explain(&self, class: EventClassId, input: Input<'_>, body_bits: u64, state: &mut State) -> EventFault {
-        let checked = self.shared.mixes_orders.then(|| self.compile_event(class, Form::Checked));
+    fn explain(
+        &self,
+        class: EventClassId,
+        input: PlanInput<'_>,
+        body_bits: u64,
+        state: &mut DecoderState,
+    ) -> EventFault {
+        let checked = self.shared.mixes_orders.then(|| self.compile_event(class, EventPlanForm::Checked));
         let plan = checked.as_ref().unwrap_or_else(|| self.event_rows(class));
         let mut pos = body_bits;
         for (section, scope) in EVENT_SCOPES.into_iter().enumerate() {
@@ -312,9 +321,15 @@ impl<'a> Scanner<'a> {
     ///
     /// `state` carries the clock; `*pos_bits` ends behind the last event that the sink took.
     #[inline]
-    pub fn scan<S: SpineSink>(self, input: Input<'_>, pos_bits: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
+    pub fn scan<S: SpineSink>(
+        self,
+        input: PlanInput<'_>,
+        pos_bits: &mut u64,
+        state: &mut DecoderState,
+        sink: &mut S,
+    ) -> ScanEnd {
         match &self.stream.header {
-            Header::Fast(fast) => {
+            HeaderPlan::Fast(fast) => {
                 let form = fast.one_word.as_ref().filter(|form| form.whole_bytes().is_some());
                 loop {
                     if form.is_some_and(|form| self.scan_words(form, input, pos_bits, state, sink)) {
@@ -326,7 +341,7 @@ impl<'a> Scanner<'a> {
                     }
                 }
             }
-            Header::General(plan) => loop {
+            HeaderPlan::General(plan) => loop {
                 if let Some(end) = self.scan_one(plan, input, pos_bits, state, sink) {
                     return end;
                 }
@@ -339,9 +354,9 @@ impl<'a> Scanner<'a> {
     fn scan_one<H: ReadHeader, S: SpineSink>(
         self,
         header: &H,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
         sink: &mut S,
     ) -> Option<ScanEnd> {
         let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
@@ -373,9 +388,9 @@ impl<'a> Scanner<'a> {
     fn scan_words<S: SpineSink>(
         self,
         form: &OneWord,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
         sink: &mut S,
     ) -> bool {
         let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
@@ -424,9 +439,9 @@ impl<'a> Scanner<'a> {
     fn begin_event<H: ReadHeader>(
         self,
         header: &H,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: u64,
-        state: &mut State,
+        state: &mut DecoderState,
     ) -> Result<(u64, u64, EventClassId), ScanEnd> {
         let align = self.stream.header_align_bits - 1;
         let start = (pos_bits + align) & !align;
@@ -454,10 +469,10 @@ impl<'a> Scanner<'a> {
         self,
         header: &H,
         class: EventClassId,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         start_bits: u64,
         pos: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
     ) -> Result<(), Fault> {
         let plans = self.plans.event(class);
         if plans.needs_header {
@@ -486,10 +501,10 @@ impl<'a> Scanner<'a> {
     }
 
     #[cold]
-    fn header_fault(self, input: Input<'_>, start_bits: u64, state: &mut State, fault: Fault) -> EventFault {
+    fn header_fault(self, input: PlanInput<'_>, start_bits: u64, state: &mut DecoderState, fault: Fault) -> EventFault {
         let stream = self.stream.ids.stream;
         let checked = self.plans.shared.mixes_orders.then(|| {
-            let compiler = self.plans.rows(self.plans.stream_roots(stream), Known::NOTHING);
+            let compiler = self.plans.rows(self.plans.stream_roots(stream), KnownAlignment::NOTHING);
             compiler.with_order_checks().plan(&[Scope::EventHeader])
         });
         let plan = checked.as_ref().unwrap_or_else(|| self.plans.header_rows(stream));
@@ -522,10 +537,10 @@ fn packet_roots(schema: &Schema) -> ScopeRoots {
 fn explain_scope(
     rows: &Plan,
     scope: Scope,
-    input: Input<'_>,
+    input: PlanInput<'_>,
     start_bits: u64,
     pos_bits: &mut u64,
-    state: &mut State,
+    state: &mut DecoderState,
     fault: Fault,
 ) -> EventFault {
     *pos_bits = start_bits;

@@ -9,7 +9,7 @@ use tracemill_model::schema::{FieldKind, Scope};
 
 use crate::bits::Wide;
 use crate::chunk::EventRef;
-use crate::plan::{Fault, NodeId, Plan, Shown, State, Visitor};
+use crate::plan::{DecoderState, Fault, NodeId, Plan, Visitor, VisitorCall};
 use crate::trace_plans::TracePlans;
 
 /// A field.
@@ -128,21 +128,21 @@ impl EventRef<'_> {
         if plans.schema().scope_root(scope, self.class()).is_none() {
             return Ok(None);
         }
-        let mut state = State::default();
+        let mut state = DecoderState::default();
         match scope {
             Scope::PacketHeader => Ok(None),
             Scope::PacketContext => {
-                let mut values = Values::new(plans, plans.packet_context_rows(packet.packet.class));
+                let mut values = ValueBuilder::new(plans, plans.packet_context_rows(packet.packet.class));
                 packet.visit_context(&mut values)?;
                 Ok(values.values.pop())
             }
             Scope::EventHeader => {
-                let mut values = Values::new(plans, plans.header_rows(packet.packet.class));
+                let mut values = ValueBuilder::new(plans, plans.header_rows(packet.packet.class));
                 self.visit_header(&mut state, &mut values)?;
                 Ok(values.values.pop())
             }
             _ => {
-                let mut values = Values::new(plans, plans.event_rows(self.class()));
+                let mut values = ValueBuilder::new(plans, plans.event_rows(self.class()));
                 self.fields(&mut state).visit(scope, &mut state, &mut values)?;
                 Ok(values.values.pop())
             }
@@ -151,7 +151,7 @@ impl EventRef<'_> {
 }
 
 /// Builds the tree of the fields that a plan shows.
-struct Values<'a> {
+struct ValueBuilder<'a> {
     plans: &'a TracePlans,
     plan: &'a Plan,
     /// Begun and not ended, with the number of values before it, and its option.
@@ -160,9 +160,9 @@ struct Values<'a> {
     values: Vec<Value>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> ValueBuilder<'a> {
     fn new(plans: &'a TracePlans, plan: &'a Plan) -> Self {
-        Values { plans, plan, open: Vec::with_capacity(4), values: Vec::with_capacity(8) }
+        ValueBuilder { plans, plan, open: Vec::with_capacity(4), values: Vec::with_capacity(8) }
     }
 
     fn put(&mut self, value: Value) {
@@ -195,21 +195,23 @@ impl<'a> Values<'a> {
     }
 }
 
-impl Visitor for Values<'_> {
-    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+impl Visitor for ValueBuilder<'_> {
+    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         match shown {
-            Shown::Unsigned(value) => self.put(Value::Unsigned(value)),
-            Shown::Signed(value) => self.put(Value::Signed(value)),
-            Shown::Wide(value) => self.put(Value::Wide(value.clone())),
-            Shown::Boolean(value) => self.put(Value::Boolean(value)),
-            Shown::Real(value) => self.put(Value::Real(value)),
-            Shown::String(bytes) => self.put(Value::Text(bytes.to_vec())),
-            Shown::Blob(bytes) => self.put(Value::Blob(bytes.to_vec())),
-            Shown::BeginStruct | Shown::BeginArray(_) | Shown::BeginOptional => self.begin(node, 0),
-            Shown::BeginVariant(option) => self.begin(node, option),
-            Shown::EndStruct | Shown::EndArray | Shown::EndVariant | Shown::EndOptional => self.end(),
-            Shown::Element(_) => {}
-            Shown::Absent => self.put(Value::Null),
+            VisitorCall::Unsigned(value) => self.put(Value::Unsigned(value)),
+            VisitorCall::Signed(value) => self.put(Value::Signed(value)),
+            VisitorCall::Wide(value) => self.put(Value::Wide(value.clone())),
+            VisitorCall::Boolean(value) => self.put(Value::Boolean(value)),
+            VisitorCall::Real(value) => self.put(Value::Real(value)),
+            VisitorCall::String(bytes) => self.put(Value::Text(bytes.to_vec())),
+            VisitorCall::Blob(bytes) => self.put(Value::Blob(bytes.to_vec())),
+            VisitorCall::BeginStruct | VisitorCall::BeginArray(_) | VisitorCall::BeginOptional => self.begin(node, 0),
+            VisitorCall::BeginVariant(option) => self.begin(node, option),
+            VisitorCall::EndStruct | VisitorCall::EndArray | VisitorCall::EndVariant | VisitorCall::EndOptional => {
+                self.end()
+            }
+            VisitorCall::Element(_) => {}
+            VisitorCall::Absent => self.put(Value::Null),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
-use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::packet::Packet;
@@ -85,12 +85,12 @@ fn visit(bytes: &[u8], end: Option<u32>) -> (String, String) {
         spine: Some(spine),
         context_bits: 0,
         events_bits: 0,
-        state: State::default(),
+        state: DecoderState::default(),
         copied: None,
     });
     let mut chunk = Chunk::new(data.clone(), 0, 1);
-    data.scan(&mut 0, &mut State::default(), &mut ChunkSink::new(&mut chunk, 9));
-    let (mut rows, mut flat, mut state) = (Log::default(), Log::default(), State::default());
+    data.scan(&mut 0, &mut DecoderState::default(), &mut ChunkSink::new(&mut chunk, 9));
+    let (mut rows, mut flat, mut state) = (Log::default(), Log::default(), DecoderState::default());
     let event = chunk.event(0);
     let mut fields = event.fields(&mut state);
     for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {

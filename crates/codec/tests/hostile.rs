@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::read_float;
 use tracemill_codec::layout::tree_sizes;
-use tracemill_codec::plan::{Compiler, FaultKind, Input, Known, SharedSlots, State};
+use tracemill_codec::plan::{Compiler, DecoderState, FaultKind, KnownAlignment, PlanInput, SharedSlots};
 use tracemill_codec::spine::{EventFault, ScanEnd, SpineSink};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::schema::*;
-use tracemill_referee::{Interpreter, Value};
+use tracemill_referee::{DecodedValue, Interpreter};
 
 use tree::{Tree, compare_fault};
 
@@ -86,16 +86,17 @@ fn payload(steps: &[PathStep]) -> FieldPath {
 use PathStep::{Content, Element, Member as M, Option as O, Selected};
 
 /// Decodes the payload of event 0 in every way.
-fn decode(schema: &Schema, bytes: &[u8], end_bits: u64) -> Result<Value, (FaultKind, u64)> {
+fn decode(schema: &Schema, bytes: &[u8], end_bits: u64) -> Result<DecodedValue, (FaultKind, u64)> {
     let roots = Scope::ALL.map(|scope| schema.scope_root(scope, EventClassId(0)));
     let shared = SharedSlots::of(schema);
-    let mut compilers = [Compiler::row, Compiler::skip].map(|compiler| compiler(schema, &shared, roots, Known::START));
+    let mut compilers =
+        [Compiler::row, Compiler::skip].map(|compiler| compiler(schema, &shared, roots, KnownAlignment::START));
     compilers.iter_mut().for_each(|compiler| compiler.add(Scope::Payload));
     let [row, skip] = compilers.map(Compiler::finish);
-    let input = Input::new(bytes, end_bits);
+    let input = PlanInput::new(bytes, end_bits);
     let (mut row_pos, mut skip_pos, mut visitor) = (0, 0, Tree::default());
-    let row_end = row.run(input, &mut row_pos, &mut State::default(), &mut visitor);
-    let skip_end = skip.skip(input, &mut skip_pos, &mut State::default());
+    let row_end = row.run(input, &mut row_pos, &mut DecoderState::default(), &mut visitor);
+    let skip_end = skip.skip(input, &mut skip_pos, &mut DecoderState::default());
     let mut naive = Interpreter::new(schema, roots, bytes, end_bits);
     assert_eq!(row_end.is_ok(), skip_end.is_ok(), "{row_end:?} {skip_end:?}\n{row}\n{skip}");
     match (naive.scope(Scope::Payload), row_end) {
@@ -112,7 +113,7 @@ fn decode(schema: &Schema, bytes: &[u8], end_bits: u64) -> Result<Value, (FaultK
     }
 }
 
-fn decode_all(schema: &Schema, bytes: &[u8]) -> Result<Value, (FaultKind, u64)> {
+fn decode_all(schema: &Schema, bytes: &[u8]) -> Result<DecodedValue, (FaultKind, u64)> {
     decode(schema, bytes, bytes.len() as u64 * 8)
 }
 
@@ -157,8 +158,8 @@ fn a_selector_is_found_in_the_option_that_was_selected() {
     for bytes in
         [[0, 9, 2, 7, 7].as_slice(), &[1, 9, 2, 0, 7, 7], &[2, 1, 2, 7, 7], &[3, 0, 2, 7, 7], &[3, 1, 2, 0, 7, 7]]
     {
-        let Value::Struct(members) = decode_all(&schema, bytes).expect("the length is there") else { panic!() };
-        assert_eq!(members[2], Value::Blob(vec![7, 7]));
+        let DecodedValue::Struct(members) = decode_all(&schema, bytes).expect("the length is there") else { panic!() };
+        assert_eq!(members[2], DecodedValue::Blob(vec![7, 7]));
         assert!(matches!(decode_all(&schema, &bytes[..bytes.len() - 1]), Err((FaultKind::PastEnd { .. }, _))));
     }
     for (bytes, at) in [([2, 0, 7, 7], 16), ([4, 2, 7, 7], 16)] {
@@ -191,7 +192,7 @@ fn a_user_inside_the_option_needs_no_check() {
     let schema = b.finish(StreamClass::default(), &[byte, variant]);
     assert!(decode_all(&schema, &[0, 2, 9, 9]).is_ok());
     let roots = Scope::ALL.map(|scope| schema.scope_root(scope, EventClassId(0)));
-    let mut compiler = Compiler::row(&schema, &SharedSlots::of(&schema), roots, Known::START);
+    let mut compiler = Compiler::row(&schema, &SharedSlots::of(&schema), roots, KnownAlignment::START);
     compiler.add(Scope::Payload);
     assert!(!compiler.finish().to_string().contains("Require"));
 }
@@ -255,8 +256,8 @@ fn absent_selectors_in_shared_scopes_are_faults() {
         let schema = b.finish(stream, &[byte, data]);
         let plans = TracePlans::new(Arc::new(schema));
         let scan = |bytes: &[u8]| {
-            let input = Input::new(bytes, bytes.len() as u64 * 8);
-            let (mut pos, mut state, mut count) = (0, State::default(), Count(0));
+            let input = PlanInput::new(bytes, bytes.len() as u64 * 8);
+            let (mut pos, mut state, mut count) = (0, DecoderState::default(), Count(0));
             plans.read_packet_context(StreamClassId(0), input, &mut pos, &mut state).unwrap();
             let end = plans.scanner(StreamClassId(0)).scan(input, &mut pos, &mut state, &mut count);
             (count.0, end)
@@ -453,11 +454,11 @@ fn too_many_selectors_are_refused_not_confused() {
         let roots = Scope::ALL.map(|scope| schema.scope_root(scope, EventClassId(0)));
         let shared = SharedSlots::of(&schema);
         for compiler in [Compiler::row, Compiler::skip] {
-            let mut compiler = compiler(&schema, &shared, roots, Known::START);
+            let mut compiler = compiler(&schema, &shared, roots, KnownAlignment::START);
             compiler.add(Scope::CommonContext);
             compiler.add(Scope::Payload);
-            let input = Input::new(&bytes, bytes.len() as u64 * 8);
-            let fault = compiler.finish().skip(input, &mut 0, &mut State::default()).unwrap_err();
+            let input = PlanInput::new(&bytes, bytes.len() as u64 * 8);
+            let fault = compiler.finish().skip(input, &mut 0, &mut DecoderState::default()).unwrap_err();
             assert_eq!((fault.kind, fault.at_bits), (FaultKind::AbsentSelector, 560_000));
         }
     }
@@ -473,7 +474,7 @@ fn floats_of_any_length_are_read() {
             let float = b.add(FieldKind::Float(float), 8);
             let schema = b.finish(StreamClass::default(), &[float]);
             let value = read_float(bytes, 0, len_bits, ByteOrder::Big, false);
-            assert_eq!(decode_all(&schema, bytes), Ok(Value::Struct(vec![Value::Real(value)])));
+            assert_eq!(decode_all(&schema, bytes), Ok(DecodedValue::Struct(vec![DecodedValue::Real(value)])));
             value
         };
         assert_eq!(read(&bytes), 0.0);
@@ -513,11 +514,11 @@ fn nothing_is_decoded_from_nothing() {
     let mut b = Builder::new();
     let empty = b.structure(&[]);
     let schema = b.finish(StreamClass::default(), &[empty]);
-    assert_eq!(decode(&schema, &[], 0), Ok(Value::Struct(vec![Value::Struct(vec![])])));
+    assert_eq!(decode(&schema, &[], 0), Ok(DecodedValue::Struct(vec![DecodedValue::Struct(vec![])])));
     let mut b = Builder::new();
     let bit = b.add(FieldKind::Integer(IntegerClass::unsigned(1)), 1);
     let schema = b.finish(StreamClass::default(), &[bit]);
     assert_eq!(decode(&schema, &[], 0), Err((FaultKind::PastEnd { need_bits: 1 }, 0)));
     assert_eq!(decode(&schema, &[1], 0), Err((FaultKind::PastEnd { need_bits: 1 }, 0)));
-    assert_eq!(decode(&schema, &[1], 1), Ok(Value::Struct(vec![Value::Unsigned(1)])));
+    assert_eq!(decode(&schema, &[1], 1), Ok(DecodedValue::Struct(vec![DecodedValue::Unsigned(1)])));
 }

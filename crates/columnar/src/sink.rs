@@ -17,19 +17,19 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The form of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
+pub(crate) enum FileForm {
     /// Parquet.
     Parquet,
     /// Arrow's IPC file, also called Feather.
     Arrow,
 }
 
-impl Form {
+impl FileForm {
     /// Extension of its files.
     pub(crate) fn extension(self) -> &'static str {
         match self {
-            Form::Parquet => "parquet",
-            Form::Arrow => "arrow",
+            FileForm::Parquet => "parquet",
+            FileForm::Arrow => "arrow",
         }
     }
 }
@@ -42,17 +42,17 @@ const WRITING: &str = "write the table";
 const GROUP_ROWS: usize = 1 << 18;
 
 /// A file that is open only while it is written.
-pub(crate) struct Output {
+pub(crate) struct LazyFile {
     path: OutPath,
     file: Option<Box<dyn SinkFile>>,
     waiting: Vec<u8>,
 }
 
-impl Output {
+impl LazyFile {
     fn new(path: &OutPath) -> io::Result<Self> {
         // The file is there from now on, even without rows.
         path.sink().create_new(path.path())?;
-        Ok(Output { path: path.clone(), file: None, waiting: Vec::new() })
+        Ok(LazyFile { path: path.clone(), file: None, waiting: Vec::new() })
     }
 
     fn write_out(&mut self) -> io::Result<()> {
@@ -69,7 +69,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for LazyFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.waiting.extend_from_slice(bytes);
         if self.waiting.len() >= BUFFER {
@@ -83,25 +83,25 @@ impl Write for Output {
     }
 }
 
-enum Writer {
-    Parquet(Box<ArrowWriter<Output>>),
-    Arrow(Box<FileWriter<Output>>),
+enum BatchWriter {
+    Parquet(Box<ArrowWriter<LazyFile>>),
+    Arrow(Box<FileWriter<LazyFile>>),
 }
 
 /// A table on disk.
-pub(crate) struct Sink {
+pub(crate) struct TableSink {
     path: OutPath,
-    writer: Writer,
+    writer: BatchWriter,
     /// Bytes of encoded rows that wait for the end of their row group.
     pub(crate) waiting: usize,
 }
 
-impl Sink {
+impl TableSink {
     /// Makes a file.
-    pub(crate) fn new(form: Form, path: &OutPath, schema: &SchemaRef) -> Result<Self> {
-        let output = Output::new(path).map_err(path.failed(WRITING))?;
+    pub(crate) fn new(form: FileForm, path: &OutPath, schema: &SchemaRef) -> Result<Self> {
+        let output = LazyFile::new(path).map_err(path.failed(WRITING))?;
         let writer = match form {
-            Form::Parquet => {
+            FileForm::Parquet => {
                 let mut properties = WriterProperties::builder()
                     .set_compression(Compression::SNAPPY)
                     .set_max_row_group_row_count(Some(GROUP_ROWS))
@@ -122,28 +122,30 @@ impl Sink {
                     properties = properties.set_column_encoding(path, encoding);
                 }
                 let writer = ArrowWriter::try_new(output, schema.clone(), Some(properties.build()));
-                Writer::Parquet(Box::new(writer.map_err(failed(path.path()))?))
+                BatchWriter::Parquet(Box::new(writer.map_err(failed(path.path()))?))
             }
-            Form::Arrow => Writer::Arrow(Box::new(FileWriter::try_new(output, schema).map_err(failed(path.path()))?)),
+            FileForm::Arrow => {
+                BatchWriter::Arrow(Box::new(FileWriter::try_new(output, schema).map_err(failed(path.path()))?))
+            }
         };
-        Ok(Sink { path: path.clone(), writer, waiting: 0 })
+        Ok(TableSink { path: path.clone(), writer, waiting: 0 })
     }
 
     /// Writes rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.writer {
-            Writer::Parquet(writer) => {
+            BatchWriter::Parquet(writer) => {
                 writer.write(batch).map_err(failed(self.path.path()))?;
                 self.waiting = writer.memory_size();
             }
-            Writer::Arrow(writer) => writer.write(batch).map_err(failed(self.path.path()))?,
+            BatchWriter::Arrow(writer) => writer.write(batch).map_err(failed(self.path.path()))?,
         }
         self.write_out()
     }
 
     /// Ends the row group, so that nothing waits.
     pub(crate) fn shed(&mut self) -> Result<()> {
-        if let Writer::Parquet(writer) = &mut self.writer {
+        if let BatchWriter::Parquet(writer) = &mut self.writer {
             writer.flush().map_err(failed(self.path.path()))?;
             self.waiting = 0;
         }
@@ -154,10 +156,10 @@ impl Sink {
         self.output().write_out().map_err(self.path.failed(WRITING))
     }
 
-    fn output(&mut self) -> &mut Output {
+    fn output(&mut self) -> &mut LazyFile {
         match &mut self.writer {
-            Writer::Parquet(writer) => writer.inner_mut(),
-            Writer::Arrow(writer) => writer.get_mut(),
+            BatchWriter::Parquet(writer) => writer.inner_mut(),
+            BatchWriter::Arrow(writer) => writer.get_mut(),
         }
     }
 
@@ -177,8 +179,8 @@ impl Sink {
     pub(crate) fn close(self) -> Result<()> {
         let path = self.path;
         let mut output = match self.writer {
-            Writer::Parquet(writer) => writer.into_inner().map_err(failed(path.path()))?,
-            Writer::Arrow(mut writer) => {
+            BatchWriter::Parquet(writer) => writer.into_inner().map_err(failed(path.path()))?,
+            BatchWriter::Arrow(mut writer) => {
                 writer.finish().and_then(|()| writer.into_inner()).map_err(failed(path.path()))?
             }
         };
@@ -192,4 +194,4 @@ pub(crate) fn failed<E: Display>(path: &Path) -> impl Fn(E) -> Error {
 }
 
 /// A schema that tables share.
-pub(crate) type Shared = Arc<arrow_schema::Schema>;
+pub(crate) type SharedSchema = Arc<arrow_schema::Schema>;

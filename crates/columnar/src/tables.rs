@@ -7,11 +7,11 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Schema};
-use tracemill_columns::{Columns, Dropped, Numbers};
+use tracemill_columns::{Columns, Dropped, NumberColumn};
 use tracemill_format::OutPath;
 use tracemill_model::error::Result;
 
-use crate::sink::{Form, Shared, Sink, failed};
+use crate::sink::{FileForm, SharedSchema, TableSink, failed};
 
 /// Rows of a batch.
 pub(crate) const BATCH_ROWS: usize = 1 << 13;
@@ -19,29 +19,29 @@ pub(crate) const BATCH_ROWS: usize = 1 << 13;
 /// A column of numbers or names that are not fields.
 pub(crate) enum Plain {
     /// Numbers.
-    Numbers(Numbers, NullBufferBuilder),
+    Numbers(NumberColumn, NullBufferBuilder),
     /// Texts.
     Text(Vec<Option<String>>),
     /// Texts that are known before, by their index.
-    Name(Numbers, NullBufferBuilder, ArrayRef),
+    Name(NumberColumn, NullBufferBuilder, ArrayRef),
 }
 
 impl Plain {
     pub(crate) fn u64() -> Self {
-        Plain::Numbers(Numbers::U64(Vec::new()), NullBufferBuilder::new(0))
+        Plain::Numbers(NumberColumn::U64(Vec::new()), NullBufferBuilder::new(0))
     }
 
     pub(crate) fn u32() -> Self {
-        Plain::Numbers(Numbers::U32(Vec::new()), NullBufferBuilder::new(0))
+        Plain::Numbers(NumberColumn::U32(Vec::new()), NullBufferBuilder::new(0))
     }
 
     pub(crate) fn i64() -> Self {
-        Plain::Numbers(Numbers::I64(Vec::new()), NullBufferBuilder::new(0))
+        Plain::Numbers(NumberColumn::I64(Vec::new()), NullBufferBuilder::new(0))
     }
 
     /// A column of some of these names.
     pub(crate) fn name(names: Vec<String>) -> Self {
-        Plain::Name(Numbers::I32(Vec::new()), NullBufferBuilder::new(0), Arc::new(StringArray::from(names)))
+        Plain::Name(NumberColumn::I32(Vec::new()), NullBufferBuilder::new(0), Arc::new(StringArray::from(names)))
     }
 
     fn data_type(&self) -> DataType {
@@ -97,21 +97,21 @@ impl Plain {
 }
 
 /// A table.
-pub(crate) struct Table {
-    schema: Shared,
+pub(crate) struct EventTable {
+    schema: SharedSchema,
     /// Columns that are not fields, in the order of the schema.
     pub(crate) plain: Vec<Plain>,
     /// Columns of fields.
     pub(crate) trees: Vec<Columns>,
     /// Rows that wait.
     pub(crate) rows: usize,
-    pub(crate) sink: Sink,
+    pub(crate) sink: TableSink,
 }
 
-impl Table {
+impl EventTable {
     /// Makes a table and its file. `fields` are trees of columns with the names of their roots.
     pub(crate) fn new(
-        form: Form,
+        form: FileForm,
         path: OutPath,
         plain: Vec<(&str, Plain)>,
         fields: Vec<(Columns, &[&str])>,
@@ -125,9 +125,9 @@ impl Table {
             trees.push(tree);
         }
         let schema = Arc::new(Schema::new(columns).with_metadata(metadata.iter().cloned().collect()));
-        let sink = Sink::new(form, &path, &schema)?;
+        let sink = TableSink::new(form, &path, &schema)?;
         let plain = plain.into_iter().map(|(_, column)| column).collect();
-        Ok(Table { schema, plain, trees, rows: 0, sink })
+        Ok(EventTable { schema, plain, trees, rows: 0, sink })
     }
 
     /// About how many bytes wait to become a batch.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::layout;
-use tracemill_codec::plan::State;
+use tracemill_codec::plan::DecoderState;
 use tracemill_columns::{Columns, Dropped, unlabelled};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
@@ -17,8 +17,8 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 use tracemill_semantics::cpu;
 
-use crate::sink::Form;
-use crate::tables::{BATCH_ROWS, Plain, Table};
+use crate::sink::FileForm;
+use crate::tables::{BATCH_ROWS, EventTable, Plain};
 
 const CANNOT_HOLD: &[Lost] = &[Lost::FieldLayouts, Lost::Clocks, Lost::BadTexts];
 
@@ -26,7 +26,7 @@ const CANNOT_HOLD: &[Lost] = &[Lost::FieldLayouts, Lost::Clocks, Lost::BadTexts]
 pub static PARQUET: Target = Target::folder(
     &["parquet"],
     "tables of Apache Parquet: all events, and each event class",
-    |path, sources, options| create(Form::Parquet, path, sources, options),
+    |path, sources, options| create(FileForm::Parquet, path, sources, options),
 )
 .cannot_hold(CANNOT_HOLD)
 .in_order();
@@ -35,7 +35,7 @@ pub static PARQUET: Target = Target::folder(
 pub static ARROW: Target = Target::folder(
     &["arrow"],
     "tables of Apache Arrow (IPC files): all events, and each event class",
-    |path, sources, options| create(Form::Arrow, path, sources, options),
+    |path, sources, options| create(FileForm::Arrow, path, sources, options),
 )
 .cannot_hold(CANNOT_HOLD)
 .in_order();
@@ -86,7 +86,7 @@ struct ClassOut {
 
 /// An event of the table of all events, before its batch is written.
 #[derive(Clone, Copy)]
-struct Row {
+struct EventRow {
     ns: Option<u64>,
     cycles: u64,
     packet: u64,
@@ -97,8 +97,8 @@ struct Row {
     own_id: Option<u32>,
 }
 
-struct Writer {
-    form: Form,
+struct ColumnarWriter {
+    form: FileForm,
     path: OutPath,
     traces: Vec<TraceOf>,
     streams: Vec<StreamOf>,
@@ -109,7 +109,7 @@ struct Writer {
     files: Vec<Option<String>>,
     classes: Vec<Option<ClassOut>>,
     /// Events that wait to become a batch of the table of all events.
-    rows: Vec<Row>,
+    rows: Vec<EventRow>,
     grown: Grown,
 }
 
@@ -117,11 +117,11 @@ struct Writer {
 #[derive(Default)]
 struct Grown {
     is_begun: bool,
-    events: Option<Table>,
-    losses: Option<Table>,
-    packets: HashMap<(usize, StreamClassId), Table>,
+    events: Option<EventTable>,
+    losses: Option<EventTable>,
+    packets: HashMap<(usize, StreamClassId), EventTable>,
     /// Tables of classes.
-    tables: Vec<Table>,
+    tables: Vec<EventTable>,
     /// Paths of their files.
     taken: HashSet<PathBuf>,
     /// Encoded bytes that wait in them.
@@ -130,14 +130,14 @@ struct Grown {
     open: VecDeque<usize>,
     count: u64,
     packet_count: u64,
-    state: State,
+    state: DecoderState,
     dropped: Dropped,
 }
 
 /// Most levels of fields inside one another: the libraries of these formats, writers and readers, call themselves for each.
 const MAX_LEVELS: u32 = 64;
 
-fn create(form: Form, path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create(form: FileForm, path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     let (mut traces, mut streams, mut classes) = (Vec::new(), Vec::new(), 0);
     let (mut names, mut has_open_ids): (HashMap<Arc<str>, u64>, bool) = (HashMap::new(), false);
     let mut lost = Losses::default();
@@ -165,7 +165,7 @@ fn create(form: Form, path: &OutPath, sources: &[Source], _options: &WriteOption
             streams.push(StreamOf { trace, name, clock, packet: None, packet_number: 0, cpu: None });
         }
     }
-    Ok(Box::new(Writer {
+    Ok(Box::new(ColumnarWriter {
         form,
         path: path.clone(),
         traces,
@@ -184,7 +184,7 @@ fn create(form: Form, path: &OutPath, sources: &[Source], _options: &WriteOption
 pub fn is_output(storage: &dyn Storage, path: &Path) -> bool {
     let Ok(names) = storage.names(path) else { return false };
     let is_file = |path: &Path| matches!(storage.kind(path), Some(EntryKind::File(_)));
-    [Form::Parquet, Form::Arrow].iter().any(|form| is_file(&path.join(format!("classes.{}", form.extension()))))
+    [FileForm::Parquet, FileForm::Arrow].iter().any(|form| is_file(&path.join(format!("classes.{}", form.extension()))))
         && names.iter().all(|name| {
             let name = name.to_string_lossy();
             let stem = name.split('.').next().unwrap_or_default();
@@ -208,7 +208,7 @@ fn file_name(name: &str) -> String {
     if text.is_empty() { "%".into() } else { text }
 }
 
-impl Writer {
+impl ColumnarWriter {
     /// Makes the folder and the tables of all events.
     fn begin(&mut self) -> Result<()> {
         if self.grown.is_begun {
@@ -230,7 +230,7 @@ impl Writer {
         columns.extend([("name", name), ("id", Plain::u64()), ("stream", Plain::u64()), ("cpu", Plain::u32())]);
         columns.extend([("class", Plain::u32()), ("packet", Plain::u64())]);
         let metadata = self.metadata();
-        self.grown.events = Some(Table::new(self.form, self.file("events"), columns, Vec::new(), &metadata)?);
+        self.grown.events = Some(EventTable::new(self.form, self.file("events"), columns, Vec::new(), &metadata)?);
         Ok(())
     }
 
@@ -288,7 +288,7 @@ impl Writer {
         let plain = vec![("event", Plain::u64()), ("ns", Plain::i64()), ("cpu", Plain::u32())];
         let mut metadata = vec![("tracemill.id".to_string(), class.id.to_string())];
         metadata.extend(class.name.iter().map(|name| ("tracemill.name".to_string(), name.to_string())));
-        let table = Table::new(self.form, path, plain, fields, &metadata)?;
+        let table = EventTable::new(self.form, path, plain, fields, &metadata)?;
         self.grown.tables.push(table);
         Ok(ClassOut {
             table: self.grown.tables.len() - 1,
@@ -324,7 +324,7 @@ impl Writer {
                 ("end_ns", Plain::i64()),
             ];
             let fields: Vec<(Columns, &[&str])> = vec![(Columns::new(&schema, plan), &["packet_context"])];
-            self.grown.packets.insert(key, Table::new(self.form, path, plain, fields, &[])?);
+            self.grown.packets.insert(key, EventTable::new(self.form, path, plain, fields, &[])?);
         }
         let number = self.grown.packet_count;
         self.grown.packet_count += 1;
@@ -332,7 +332,7 @@ impl Writer {
         let clock = self.streams[stream].clock;
         let ns = |cycles: Option<u64>| clock.and_then(|clock| stored(clock.ns(cycles?)));
         let Some(table) = self.grown.packets.get_mut(&key) else { return Ok(()) };
-        let Table { plain, trees, rows, .. } = &mut *table;
+        let EventTable { plain, trees, rows, .. } = &mut *table;
         if let [packet_number, name, id, sequence, begin, end] = plain.as_mut_slice() {
             packet_number.push(Some(number));
             name.push_text(Some(&self.streams[stream].name));
@@ -359,7 +359,7 @@ impl Writer {
     fn flush_events(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
         let first = self.grown.count - rows.len() as u64;
-        let class = |row: &Row| self.classes[row.class as usize].as_ref();
+        let class = |row: &EventRow| self.classes[row.class as usize].as_ref();
         let Some(events) = &mut self.grown.events else { return Ok(()) };
         let mut columns = events.plain.iter_mut();
         macro_rules! column {
@@ -440,7 +440,7 @@ impl Writer {
             columns.push((name, Plain::Text(Vec::new())));
         }
         columns.extend([("id", Plain::u64()), ("stream", Plain::u64()), ("log_level", Plain::i64())]);
-        let mut table = Table::new(self.form, self.file("classes"), columns, Vec::new(), &[])?;
+        let mut table = EventTable::new(self.form, self.file("classes"), columns, Vec::new(), &[])?;
         for (trace, of) in self.traces.iter().enumerate() {
             for (at, class) in of.schema.events().iter().enumerate() {
                 let number = of.first_class + at;
@@ -466,7 +466,7 @@ impl Writer {
     }
 }
 
-impl TraceWriter for Writer {
+impl TraceWriter for ColumnarWriter {
     fn losses(&self) -> Losses {
         self.lost.clone()
     }
@@ -502,7 +502,7 @@ impl TraceWriter for Writer {
             }
         }
         let (cycles, packet) = (event.cycles(), of.packet_number);
-        self.rows.push(Row { ns, cycles, packet, class: number as u32, cpu, own_id });
+        self.rows.push(EventRow { ns, cycles, packet, class: number as u32, cpu, own_id });
         let table = &mut self.grown.tables[class.table];
         if let [event_column, ns_column, cpu_column] = table.plain.as_mut_slice() {
             event_column.push(Some(self.grown.count));
@@ -538,7 +538,7 @@ impl TraceWriter for Writer {
             let mut columns = Vec::from_iter(self.trace_column());
             columns.extend([("stream_name", Plain::Text(Vec::new())), ("kind", Plain::Text(Vec::new()))]);
             columns.extend([("count", Plain::u64()), ("begin_ns", Plain::i64()), ("end_ns", Plain::i64())]);
-            self.grown.losses = Some(Table::new(self.form, self.file("losses"), columns, Vec::new(), &[])?);
+            self.grown.losses = Some(EventTable::new(self.form, self.file("losses"), columns, Vec::new(), &[])?);
         }
         let Some(table) = &mut self.grown.losses else { return Ok(()) };
         let of = &self.streams[stream];

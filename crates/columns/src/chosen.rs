@@ -8,10 +8,10 @@ use arrow_array::{Array, ArrayRef, Int64Array, UInt64Array};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field};
 use tracemill_codec::chunk::{Chunk, EventRef};
-use tracemill_codec::plan::{Fault, FixedInteger, NodeId, Plan, State};
+use tracemill_codec::plan::{DecoderState, Fault, FixedInteger, NodeId, Plan};
 use tracemill_model::schema::{FieldClassId, FieldKind, Mapping, Schema};
 
-use crate::leaves::{Labels, Numbers};
+use crate::leaves::{LabelColumn, NumberColumn};
 use crate::{Columns, Dropped, Filler};
 
 /// The column that is made of a field.
@@ -34,7 +34,7 @@ pub enum Wish {
 /// visit of the fields around them.
 pub struct ChosenColumns {
     /// For each wish: its source, and how it is made of that.
-    wishes: Vec<(Source, Made)>,
+    wishes: Vec<(ChosenSource, ChosenForm)>,
     fixed: Vec<Fixed>,
     /// The columns that need a visit; `None` when there are none.
     visited: Option<Columns>,
@@ -42,15 +42,15 @@ pub struct ChosenColumns {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum ChosenSource {
     Fixed(usize),
     Visited(usize),
 }
 
-enum Made {
+enum ChosenForm {
     Value,
-    Label(Box<Labels>),
-    List(Box<Labels>),
+    Label(Box<LabelColumn>),
+    List(Box<LabelColumn>),
 }
 
 struct Fixed {
@@ -79,21 +79,21 @@ impl ChosenColumns {
         let (mut fixed, mut visited): (Vec<Fixed>, Vec<NodeId>) = (Vec::new(), Vec::new());
         let mut source = |node: NodeId| {
             if let Some(at) = fixed.iter().position(|of| of.node == node) {
-                return Source::Fixed(at);
+                return ChosenSource::Fixed(at);
             }
             if let Some(at) = visited.iter().position(|&of| of == node) {
-                return Source::Visited(at);
+                return ChosenSource::Visited(at);
             }
             match plan.fixed_integer(node) {
                 Some(integer) => {
                     let is_unsigned = len_bits(schema, plan.nodes[node as usize].class) == 64 && !integer.is_signed();
                     let nulls = NullBufferBuilder::new(0);
                     fixed.push(Fixed { node, integer, is_unsigned, values: Vec::new(), nulls });
-                    Source::Fixed(fixed.len() - 1)
+                    ChosenSource::Fixed(fixed.len() - 1)
                 }
                 None => {
                     visited.push(node);
-                    Source::Visited(visited.len() - 1)
+                    ChosenSource::Visited(visited.len() - 1)
                 }
             }
         };
@@ -101,12 +101,12 @@ impl ChosenColumns {
             let names = integer_of(schema, plan.nodes[node as usize].class);
             let labels = || {
                 let (mappings, are_flags) = names.unwrap_or((&[], wish == Wish::Flags));
-                Box::new(Labels::new(mappings, are_flags, true))
+                Box::new(LabelColumn::new(mappings, are_flags, true))
             };
             let made = match wish {
-                Wish::Value => Made::Value,
-                Wish::Label => Made::Label(labels()),
-                Wish::Labels | Wish::Flags => Made::List(labels()),
+                Wish::Value => ChosenForm::Value,
+                Wish::Label => ChosenForm::Label(labels()),
+                Wish::Labels | Wish::Flags => ChosenForm::List(labels()),
             };
             (source(node), made)
         });
@@ -117,7 +117,7 @@ impl ChosenColumns {
 
     /// Do ranges of different labels of an enumeration overlap?
     pub fn has_overlaps(mappings: &[Mapping]) -> bool {
-        Labels::new(mappings, false, true).overlap()
+        LabelColumn::new(mappings, false, true).overlap()
     }
 
     /// Rows that were not taken out yet.
@@ -144,7 +144,7 @@ impl ChosenColumns {
     ///
     /// # Errors
     /// The first error of an event that cannot be decoded to its end. All have a row: fields that were not reached are null.
-    pub fn push_events(&mut self, chunk: &Chunk, events: &[u32], state: &mut State) -> Result<(), Fault> {
+    pub fn push_events(&mut self, chunk: &Chunk, events: &[u32], state: &mut DecoderState) -> Result<(), Fault> {
         self.rows += events.len();
         let input = chunk.packet.input();
         let has_cuts = chunk.packet.spine.as_ref().is_some_and(|spine| !spine.cuts.is_empty());
@@ -154,7 +154,7 @@ impl ChosenColumns {
                 let body = chunk.body_bits(at as usize);
                 let end = if has_cuts { chunk.event(at as usize).cut_bits() } else { None };
                 let input = match end {
-                    Some(end) => tracemill_codec::plan::Input { end_bits: end.min(input.end_bits), ..input },
+                    Some(end) => tracemill_codec::plan::PlanInput { end_bits: end.min(input.end_bits), ..input },
                     None => input,
                 };
                 let value = integer.read(input, body);
@@ -204,7 +204,7 @@ impl ChosenColumns {
                 nodes.push(*node);
                 nodes.len() - 1
             });
-            of.0 = Source::Visited(at);
+            of.0 = ChosenSource::Visited(at);
         }
         columns.fixed.clear();
         columns.visited = Some(Columns::of_nodes(schema, plan, &nodes));
@@ -216,11 +216,11 @@ impl ChosenColumns {
         let visited = self.visited.as_ref().map_or_else(Vec::new, |columns| {
             columns.roots.iter().flatten().map(|&root| columns.field_of(root, "")).collect()
         });
-        let field = |(source, made): &(Source, Made)| match (made, source) {
-            (Made::Value, Source::Visited(at)) => visited[*at].clone(),
-            (Made::Value, Source::Fixed(at)) => Field::new("", self.fixed[*at].data_type(), true),
-            (Made::Label(labels), _) => Field::new("", labels.dictionary(), true),
-            (Made::List(labels), _) => Field::new("", DataType::List(labels.item()), true),
+        let field = |(source, made): &(ChosenSource, ChosenForm)| match (made, source) {
+            (ChosenForm::Value, ChosenSource::Visited(at)) => visited[*at].clone(),
+            (ChosenForm::Value, ChosenSource::Fixed(at)) => Field::new("", self.fixed[*at].data_type(), true),
+            (ChosenForm::Label(labels), _) => Field::new("", labels.dictionary(), true),
+            (ChosenForm::List(labels), _) => Field::new("", DataType::List(labels.item()), true),
         };
         self.wishes.iter().map(field).collect()
     }
@@ -233,15 +233,15 @@ impl ChosenColumns {
         self.rows = 0;
         let fixed = self.fixed.iter_mut().map(Fixed::take).collect::<Result<Vec<_>, _>>()?;
         let visited = self.visited.as_mut().map_or_else(|| Ok(Vec::new()), Columns::take)?;
-        let column = |(source, made): &(Source, Made)| {
+        let column = |(source, made): &(ChosenSource, ChosenForm)| {
             let values = match source {
-                Source::Fixed(at) => &fixed[*at],
-                Source::Visited(at) => &visited[*at],
+                ChosenSource::Fixed(at) => &fixed[*at],
+                ChosenSource::Visited(at) => &visited[*at],
             };
             match made {
-                Made::Value => Ok(values.clone()),
-                Made::Label(labels) => labels.first(&numbers(values), values.nulls()),
-                Made::List(labels) => labels.all(&numbers(values), values.nulls().cloned()),
+                ChosenForm::Value => Ok(values.clone()),
+                ChosenForm::Label(labels) => labels.first(&numbers(values), values.nulls()),
+                ChosenForm::List(labels) => labels.all(&numbers(values), values.nulls().cloned()),
             }
         };
         self.wishes.iter().map(column).collect()
@@ -266,11 +266,11 @@ impl Fixed {
 }
 
 /// The values of an array of integers.
-fn numbers(array: &ArrayRef) -> Numbers {
+fn numbers(array: &ArrayRef) -> NumberColumn {
     match array.data_type() {
-        DataType::Int64 => Numbers::I64(array.as_primitive::<Int64Type>().values().to_vec()),
-        DataType::UInt64 => Numbers::U64(array.as_primitive::<UInt64Type>().values().to_vec()),
-        _ => Numbers::I64(vec![0; array.len()]),
+        DataType::Int64 => NumberColumn::I64(array.as_primitive::<Int64Type>().values().to_vec()),
+        DataType::UInt64 => NumberColumn::U64(array.as_primitive::<UInt64Type>().values().to_vec()),
+        _ => NumberColumn::I64(vec![0; array.len()]),
     }
 }
 
@@ -330,7 +330,7 @@ mod tests {
         let packet = PacketData::found(&plans, &file, Packet::new(stream, 0, size), (file.clone(), 0), spine);
         let packet = Arc::new(packet);
         let mut chunk = Chunk::new(packet.clone(), packet.first_event(), 2);
-        packet.scan(&mut packet.first_event(), &mut State::default(), &mut ChunkSink::new(&mut chunk, 2));
+        packet.scan(&mut packet.first_event(), &mut DecoderState::default(), &mut ChunkSink::new(&mut chunk, 2));
         chunk
     }
 
@@ -362,8 +362,8 @@ mod tests {
         ];
         let mut columns = ChosenColumns::new(plans.schema(), plan, &wishes);
         assert!(!columns.is_fixed(), "a text stands before some");
-        columns.push_events(&chunk, &[0, 1], &mut State::default()).expect("both are whole");
-        columns.push_events(&chunk, &[1], &mut State::default()).expect("it is whole");
+        columns.push_events(&chunk, &[0, 1], &mut DecoderState::default()).expect("both are whole");
+        columns.push_events(&chunk, &[1], &mut DecoderState::default()).expect("it is whole");
         assert_eq!(columns.rows(), 3);
         let types: Vec<DataType> = columns.fields().iter().map(|field| field.data_type().clone()).collect();
         let arrays = columns.take().expect("arrays of one length");
@@ -381,10 +381,10 @@ mod tests {
         let first = [(node("gear"), Wish::Value)];
         let mut fixed = ChosenColumns::new(plans.schema(), plan, &first);
         assert!(fixed.is_fixed());
-        fixed.push_events(&chunk, &[1, 0], &mut State::default()).expect("no visit can fail");
+        fixed.push_events(&chunk, &[1, 0], &mut DecoderState::default()).expect("no visit can fail");
         assert_eq!(fixed.take().expect("one array")[0].as_primitive::<Int64Type>().values(), &[7, 2]);
         let mut visited = ChosenColumns::of_visit(plans.schema(), plan, &first);
-        visited.push(|filler| chunk.event(1).visit_flat(&mut State::default(), filler)).expect("it is whole");
+        visited.push(|filler| chunk.event(1).visit_flat(&mut DecoderState::default(), filler)).expect("it is whole");
         assert_eq!(visited.take().expect("one array")[0].as_primitive::<Int64Type>().values(), &[7]);
     }
 }

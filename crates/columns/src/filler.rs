@@ -4,7 +4,7 @@ use tracemill_codec::bits::Wide;
 use tracemill_codec::plan::{NodeId, Visitor};
 use tracemill_model::schema::Encoding;
 
-use crate::{Columns, Kind};
+use crate::{ColumnNode, Columns};
 
 /// Appends the fields that it is shown: the visitor of [`Columns::push`].
 pub struct Filler<'a> {
@@ -13,9 +13,9 @@ pub struct Filler<'a> {
 
 impl Filler<'_> {
     #[inline(always)]
-    fn begin(&mut self, node: NodeId) -> &mut Kind {
+    fn begin(&mut self, node: NodeId) -> &mut ColumnNode {
         let cell = &mut self.columns.cells[node as usize];
-        if !matches!(cell.kind, Kind::Passed) {
+        if !matches!(cell.kind, ColumnNode::Passed) {
             cell.nulls.append_non_null();
             self.columns.bytes += 8;
         }
@@ -24,7 +24,7 @@ impl Filler<'_> {
 
     #[inline]
     fn integer(&mut self, node: NodeId, value: u64) {
-        if let Kind::Numbers(numbers) | Kind::Labelled(numbers, _) = self.begin(node) {
+        if let ColumnNode::Numbers(numbers) | ColumnNode::Labelled(numbers, _) = self.begin(node) {
             numbers.push(value);
         }
     }
@@ -32,7 +32,7 @@ impl Filler<'_> {
     fn put(&mut self, node: NodeId, bytes: &[u8]) {
         self.columns.bytes += bytes.len();
         let is_kept = match self.begin(node) {
-            Kind::Text(_, texts) | Kind::Blob(texts, _) => texts.push(bytes),
+            ColumnNode::Text(_, texts) | ColumnNode::Blob(texts, _) => texts.push(bytes),
             _ => true,
         };
         self.columns.dropped.huge += u64::from(!is_kept);
@@ -52,10 +52,10 @@ impl Visitor for Filler<'_> {
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
         match self.columns.cells[node as usize].kind {
-            Kind::Text(..) => return self.put(node, value.to_decimal().as_bytes()),
-            Kind::Passed => return,
-            Kind::Decimal(_) => {
-                if let (Some(value), Kind::Decimal(values)) = (value.to_i128(), self.begin(node)) {
+            ColumnNode::Text(..) => return self.put(node, value.to_decimal().as_bytes()),
+            ColumnNode::Passed => return,
+            ColumnNode::Decimal(_) => {
+                if let (Some(value), ColumnNode::Decimal(values)) = (value.to_i128(), self.begin(node)) {
                     values.push(value);
                 }
                 return;
@@ -67,13 +67,13 @@ impl Visitor for Filler<'_> {
     }
 
     fn boolean(&mut self, node: NodeId, value: bool) {
-        if let Kind::Boolean(bits) = self.begin(node) {
+        if let ColumnNode::Boolean(bits) = self.begin(node) {
             bits.append(value);
         }
     }
 
     fn real(&mut self, node: NodeId, value: f64) {
-        if let Kind::Numbers(numbers) = self.begin(node) {
+        if let ColumnNode::Numbers(numbers) = self.begin(node) {
             numbers.push_real(value);
         }
     }
@@ -81,8 +81,8 @@ impl Visitor for Filler<'_> {
     #[inline]
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
         let encoding = match self.columns.cells[node as usize].kind {
-            Kind::Text(encoding, _) => encoding,
-            Kind::Passed => return,
+            ColumnNode::Text(encoding, _) => encoding,
+            ColumnNode::Passed => return,
             _ => Encoding::Utf8,
         };
         if encoding.is_utf8(bytes) {
@@ -94,7 +94,7 @@ impl Visitor for Filler<'_> {
     }
 
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        if !matches!(self.columns.cells[node as usize].kind, Kind::Passed) {
+        if !matches!(self.columns.cells[node as usize].kind, ColumnNode::Passed) {
             self.put(node, bytes);
         }
     }
@@ -102,11 +102,11 @@ impl Visitor for Filler<'_> {
     #[inline]
     fn begin_struct(&mut self, node: NodeId) {
         let cell = &mut self.columns.cells[node as usize];
-        if cell.is_outer || matches!(cell.kind, Kind::Passed) {
+        if cell.is_outer || matches!(cell.kind, ColumnNode::Passed) {
             return;
         }
         cell.nulls.append_non_null();
-        if let Kind::Unit(len) = &mut cell.kind {
+        if let ColumnNode::Unit(len) = &mut cell.kind {
             *len += 1;
         }
     }

@@ -19,15 +19,15 @@ macro_rules! numbers {
     ($($width:ident($number:ty, $array:ident, $data_type:ident),)*) => {
         /// Numbers in their own width.
         #[expect(missing_docs, reason = "their names say it all")]
-        pub enum Numbers {
+        pub enum NumberColumn {
             $($width(Vec<$number>),)*
         }
 
-        impl Numbers {
+        impl NumberColumn {
             /// The type of the column.
             pub fn data_type(&self) -> DataType {
                 match self {
-                    $(Numbers::$width(_) => DataType::$data_type,)*
+                    $(NumberColumn::$width(_) => DataType::$data_type,)*
                 }
             }
 
@@ -35,33 +35,33 @@ macro_rules! numbers {
             #[inline(always)]
             pub fn push(&mut self, value: u64) {
                 match self {
-                    $(Numbers::$width(values) => values.push(value as $number),)*
+                    $(NumberColumn::$width(values) => values.push(value as $number),)*
                 }
             }
 
             /// Appends integers: the width is looked at once for all of them.
             pub fn extend(&mut self, integers: impl Iterator<Item = u64>) {
                 match self {
-                    $(Numbers::$width(values) => values.extend(integers.map(|value| value as $number)),)*
+                    $(NumberColumn::$width(values) => values.extend(integers.map(|value| value as $number)),)*
                 }
             }
 
             pub(crate) fn push_real(&mut self, value: f64) {
                 match self {
-                    $(Numbers::$width(values) => values.push(value as $number),)*
+                    $(NumberColumn::$width(values) => values.push(value as $number),)*
                 }
             }
 
             /// An integer.
             fn get(&self, at: usize) -> i128 {
                 match self {
-                    $(Numbers::$width(values) => values[at] as i128,)*
+                    $(NumberColumn::$width(values) => values[at] as i128,)*
                 }
             }
 
             pub(crate) fn len(&self) -> usize {
                 match self {
-                    $(Numbers::$width(values) => values.len(),)*
+                    $(NumberColumn::$width(values) => values.len(),)*
                 }
             }
 
@@ -71,7 +71,7 @@ macro_rules! numbers {
             /// When there are not as many nulls as numbers.
             pub fn take(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
                 Ok(match self {
-                    $(Numbers::$width(values) => Arc::new($array::try_new(std::mem::take(values).into(), nulls)?),)*
+                    $(NumberColumn::$width(values) => Arc::new($array::try_new(std::mem::take(values).into(), nulls)?),)*
                 })
             }
         }
@@ -91,35 +91,35 @@ numbers! {
     F64(f64, Float64Array, Float64),
 }
 
-impl Numbers {
+impl NumberColumn {
     /// A column of integers of so many bits.
     pub fn integers(len_bits: u32, signed: bool) -> Self {
         match (len_bits, signed) {
-            (1..=8, false) => Numbers::U8(Vec::new()),
-            (1..=8, true) => Numbers::I8(Vec::new()),
-            (9..=16, false) => Numbers::U16(Vec::new()),
-            (9..=16, true) => Numbers::I16(Vec::new()),
-            (17..=32, false) => Numbers::U32(Vec::new()),
-            (17..=32, true) => Numbers::I32(Vec::new()),
-            (_, false) => Numbers::U64(Vec::new()),
-            (_, true) => Numbers::I64(Vec::new()),
+            (1..=8, false) => NumberColumn::U8(Vec::new()),
+            (1..=8, true) => NumberColumn::I8(Vec::new()),
+            (9..=16, false) => NumberColumn::U16(Vec::new()),
+            (9..=16, true) => NumberColumn::I16(Vec::new()),
+            (17..=32, false) => NumberColumn::U32(Vec::new()),
+            (17..=32, true) => NumberColumn::I32(Vec::new()),
+            (_, false) => NumberColumn::U64(Vec::new()),
+            (_, true) => NumberColumn::I64(Vec::new()),
         }
     }
 }
 
 /// Texts or blobs.
-pub(crate) struct Bytes {
+pub(crate) struct BytesColumn {
     offsets: Vec<i32>,
     data: Vec<u8>,
 }
 
-impl Default for Bytes {
+impl Default for BytesColumn {
     fn default() -> Self {
-        Bytes { offsets: vec![0], data: Vec::new() }
+        BytesColumn { offsets: vec![0], data: Vec::new() }
     }
 }
 
-impl Bytes {
+impl BytesColumn {
     /// Appends a value; false, and an empty one, when there is no room.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) -> bool {
@@ -132,22 +132,22 @@ impl Bytes {
     }
 
     pub(crate) fn take(&mut self) -> Result<(OffsetBuffer<i32>, Buffer), ArrowError> {
-        let Bytes { offsets, data } = std::mem::take(self);
+        let BytesColumn { offsets, data } = std::mem::take(self);
         Ok((OffsetBuffer::new(offsets.into()), Buffer::from_vec(data)))
     }
 }
 
 /// The labels of an enumeration, or the flags of a bit map.
-pub(crate) struct Labels {
+pub(crate) struct LabelColumn {
     /// All labels, each once: the dictionary of the column.
     names: ArrayRef,
-    form: Form,
+    form: LabelForm,
     mappings: Vec<(Mapping, i32)>,
     has_texts: bool,
 }
 
 /// The form of a column of labels.
-enum Form {
+enum LabelForm {
     /// One label for each value, by ranges that do not overlap, in order.
     Label(Vec<(i128, i128, i32)>),
     /// Lists: the labels of ranges that overlap.
@@ -156,7 +156,7 @@ enum Form {
     Flags,
 }
 
-impl Labels {
+impl LabelColumn {
     /// `has_texts`: lists hold texts, and not keys of a dictionary.
     pub(crate) fn new(mappings: &[Mapping], are_flags: bool, has_texts: bool) -> Self {
         let mut known: HashMap<Arc<str>, i32> = HashMap::new();
@@ -176,16 +176,16 @@ impl Labels {
         ranges.sort_unstable();
         let overlaps = ranges.windows(2).any(|pair| pair[0].1 >= pair[1].0 && pair[0].2 != pair[1].2);
         let form = match overlaps {
-            _ if are_flags => Form::Flags,
-            true => Form::Labels,
-            false => Form::Label(ranges),
+            _ if are_flags => LabelForm::Flags,
+            true => LabelForm::Labels,
+            false => LabelForm::Label(ranges),
         };
-        Labels { names: Arc::new(StringArray::from(names)), form, mappings: all, has_texts }
+        LabelColumn { names: Arc::new(StringArray::from(names)), form, mappings: all, has_texts }
     }
 
     /// Do ranges of different labels overlap?
     pub(crate) fn overlap(&self) -> bool {
-        matches!(self.form, Form::Labels)
+        matches!(self.form, LabelForm::Labels)
     }
 
     pub(crate) fn dictionary(&self) -> DataType {
@@ -199,9 +199,9 @@ impl Labels {
     /// The column of labels beside the value.
     pub(crate) fn field(&self) -> Field {
         match &self.form {
-            Form::Label(_) => Field::new("label", self.dictionary(), true),
-            Form::Labels => Field::new("labels", DataType::List(self.item()), true),
-            Form::Flags => Field::new("flags", DataType::List(self.item()), true),
+            LabelForm::Label(_) => Field::new("label", self.dictionary(), true),
+            LabelForm::Labels => Field::new("labels", DataType::List(self.item()), true),
+            LabelForm::Flags => Field::new("flags", DataType::List(self.item()), true),
         }
     }
 
@@ -215,8 +215,8 @@ impl Labels {
     }
 
     /// The first label of each value, whether or not others match as well.
-    pub(crate) fn first(&self, values: &Numbers, known: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        if let Form::Label(_) = self.form
+    pub(crate) fn first(&self, values: &NumberColumn, known: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        if let LabelForm::Label(_) = self.form
             && known.is_none()
         {
             return self.array(values);
@@ -232,7 +232,7 @@ impl Labels {
     }
 
     /// Lists of all labels, or flags.
-    pub(crate) fn all(&self, values: &Numbers, known: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn all(&self, values: &NumberColumn, known: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let array = self.array(values)?;
         let array = array.as_list::<i32>().clone();
         let (item, offsets, elements, _) = array.into_parts();
@@ -245,14 +245,14 @@ impl Labels {
     }
 
     /// The labels of some values.
-    pub(crate) fn array(&self, values: &Numbers) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn array(&self, values: &NumberColumn) -> Result<ArrayRef, ArrowError> {
         let len = values.len();
         let ranges = match &self.form {
-            Form::Label(ranges) => ranges,
-            Form::Labels => {
+            LabelForm::Label(ranges) => ranges,
+            LabelForm::Labels => {
                 return self.lists(values, |label, value, (key, known)| label.contains(value) && !known.contains(&key));
             }
-            Form::Flags => return self.lists(values, |flag, value, _| has_flag(flag, value)),
+            LabelForm::Flags => return self.lists(values, |flag, value, _| has_flag(flag, value)),
         };
         let (mut keys, mut nulls) = (Vec::with_capacity(len), NullBufferBuilder::new(len));
         for at in 0..len {
@@ -269,7 +269,7 @@ impl Labels {
     /// those that the value has already.
     fn lists(
         &self,
-        values: &Numbers,
+        values: &NumberColumn,
         is_in: impl Fn(&Mapping, i128, (i32, &[i32])) -> bool,
     ) -> Result<ArrayRef, ArrowError> {
         let (mut keys, mut offsets) = (Vec::new(), vec![0i32]);
@@ -296,14 +296,15 @@ mod tests {
     #[test]
     fn labels_are_a_dictionary_and_lists_where_they_overlap() {
         let mapping = |label: &str, ranges: Vec<(i128, i128)>| Mapping { label: label.into(), ranges };
-        let values = Numbers::I8(vec![0, 1, 5, -3]);
-        let plain = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("low", vec![(-9, -1), (0, 0)])], false, false);
+        let values = NumberColumn::I8(vec![0, 1, 5, -3]);
+        let plain =
+            LabelColumn::new(&[mapping("one", vec![(1, 1)]), mapping("low", vec![(-9, -1), (0, 0)])], false, false);
         let array = plain.array(&values).expect("the columns fit");
         let array = array.as_dictionary::<Int32Type>();
         let names = array.values().as_string::<i32>();
         let label = |at: usize| (!array.is_null(at)).then(|| names.value(array.keys().value(at) as usize));
         assert_eq!([label(0), label(1), label(2), label(3)], [Some("low"), Some("one"), None, Some("low")]);
-        let double = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("small", vec![(0, 4)])], false, false);
+        let double = LabelColumn::new(&[mapping("one", vec![(1, 1)]), mapping("small", vec![(0, 4)])], false, false);
         let array = double.array(&values).expect("the columns fit");
         let array = array.as_list::<i32>();
         assert_eq!([0, 1, 2, 3].map(|at| array.value_length(at)), [1, 2, 0, 0]);

@@ -19,16 +19,16 @@ use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Decimal128Array, ListArra
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::{Fault, NodeId, Plan, State};
+use tracemill_codec::plan::{DecoderState, Fault, NodeId, Plan};
 use tracemill_model::schema::{
     Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Member, Schema, Scope, VariantOption,
 };
 
-use crate::leaves::{Bytes, Labels};
+use crate::leaves::{BytesColumn, LabelColumn};
 
 pub use crate::chosen::{ChosenColumns, Wish, integer_of};
 pub use crate::filler::Filler;
-pub use crate::leaves::Numbers;
+pub use crate::leaves::NumberColumn;
 
 /// Values that columns cannot hold, counted.
 #[derive(Clone, Copy, Default, Debug)]
@@ -62,14 +62,14 @@ pub fn unlabelled(schema: &Schema) -> u64 {
 }
 
 /// A column, or columns around columns.
-enum Kind {
-    Numbers(Numbers),
+enum ColumnNode {
+    Numbers(NumberColumn),
     Boolean(BooleanBufferBuilder),
     /// Texts; integers of more than 64 bits are decimal.
-    Text(Encoding, Bytes),
-    Blob(Bytes, Arc<str>),
+    Text(Encoding, BytesColumn),
+    Blob(BytesColumn, Arc<str>),
     /// An integer with labels, or a bit map with flags: the value beside the names.
-    Labelled(Numbers, Box<Labels>),
+    Labelled(NumberColumn, Box<LabelColumn>),
     /// A structure without members: is it there?
     Unit(usize),
     Struct(Vec<(Arc<str>, usize)>),
@@ -99,7 +99,7 @@ const DECIMAL_DIGITS: u8 = 38;
 const DECIMAL_BITS: u32 = 126;
 
 struct Cell {
-    kind: Kind,
+    kind: ColumnNode,
     /// One for each value; fewer, until it is padded, in a structure that is always there.
     nulls: NullBufferBuilder,
     /// Is it a structure around all others, so that events are shown without it?
@@ -129,9 +129,9 @@ impl Columns {
     }
 
     /// Empty columns for some fields of a plan, and for what is in them; all others are passed over. None of them may
-    /// be inside of another one, or of a field that is not always there. Numbers have common widths.
+    /// be inside of another one, or of a field that is not always there. NumberColumn have common widths.
     fn of_nodes(schema: &Schema, plan: &Plan, nodes: &[NodeId]) -> Self {
-        let passed = || Cell { kind: Kind::Passed, nulls: NullBufferBuilder::new(0), is_outer: false };
+        let passed = || Cell { kind: ColumnNode::Passed, nulls: NullBufferBuilder::new(0), is_outer: false };
         let mut cells: Vec<Cell> = std::iter::repeat_with(passed).take(plan.nodes.len()).collect();
         for &node in nodes {
             let mut inside = Vec::new();
@@ -157,7 +157,7 @@ impl Columns {
     /// # Errors
     /// When the event cannot be decoded to its end. It has a row all the same: fields that were not reached are null.
     #[inline]
-    pub fn push_event(&mut self, event: EventRef<'_>, state: &mut State) -> Result<(), Fault> {
+    pub fn push_event(&mut self, event: EventRef<'_>, state: &mut DecoderState) -> Result<(), Fault> {
         let is_flat = self.is_flat;
         self.push(|visitor| {
             if is_flat {
@@ -215,11 +215,11 @@ impl Columns {
     /// Marks structures that are always there.
     fn find_outer(&mut self, at: usize) {
         match &self.cells[at].kind {
-            Kind::Struct(_) => {
+            ColumnNode::Struct(_) => {
                 self.cells[at].is_outer = true;
                 self.parts_of(at).into_iter().for_each(|at| self.find_outer(at));
             }
-            Kind::Unit(_) => self.is_flat = false,
+            ColumnNode::Unit(_) => self.is_flat = false,
             _ => {}
         }
     }
@@ -227,7 +227,9 @@ impl Columns {
     /// The number of values of a structure that is always there, as its first leaf has it.
     fn rows_of(&self, at: usize) -> usize {
         match &self.cells[at].kind {
-            Kind::Struct(members) if self.cells[at].is_outer => members.first().map_or(0, |(_, at)| self.rows_of(*at)),
+            ColumnNode::Struct(members) if self.cells[at].is_outer => {
+                members.first().map_or(0, |(_, at)| self.rows_of(*at))
+            }
             _ => self.len_of(at),
         }
     }
@@ -245,22 +247,22 @@ impl Columns {
             DataType::Struct(members.iter().map(|(name, at)| self.field_of(*at, name)).collect())
         };
         let data_type = match &self.cells[at].kind {
-            Kind::Numbers(numbers) => numbers.data_type(),
-            Kind::Boolean(_) | Kind::Unit(_) => DataType::Boolean,
-            Kind::Text(..) => DataType::Utf8,
-            Kind::Blob(_, media_type) => {
+            ColumnNode::Numbers(numbers) => numbers.data_type(),
+            ColumnNode::Boolean(_) | ColumnNode::Unit(_) => DataType::Boolean,
+            ColumnNode::Text(..) => DataType::Utf8,
+            ColumnNode::Blob(_, media_type) => {
                 let metadata = HashMap::from([("media_type".to_string(), media_type.to_string())]);
                 return Field::new(name, DataType::Binary, true).with_metadata(metadata);
             }
-            Kind::Labelled(numbers, labels) => {
+            ColumnNode::Labelled(numbers, labels) => {
                 let value = Field::new("value", numbers.data_type(), true);
                 DataType::Struct(Fields::from(vec![value, labels.field()]))
             }
-            Kind::Struct(members) | Kind::Variant(members) => of(members),
-            Kind::List(element, _) => DataType::List(Arc::new(self.field_of(*element, "item"))),
-            Kind::Optional(content) => return self.field_of(*content, name),
-            Kind::Decimal(_) => DataType::Decimal128(DECIMAL_DIGITS, 0),
-            Kind::Passed => DataType::Null,
+            ColumnNode::Struct(members) | ColumnNode::Variant(members) => of(members),
+            ColumnNode::List(element, _) => DataType::List(Arc::new(self.field_of(*element, "item"))),
+            ColumnNode::Optional(content) => return self.field_of(*content, name),
+            ColumnNode::Decimal(_) => DataType::Decimal128(DECIMAL_DIGITS, 0),
+            ColumnNode::Passed => DataType::Null,
         };
         Field::new(name, data_type, true)
     }
@@ -269,7 +271,7 @@ impl Columns {
         self.pad(at);
         let nulls = self.cells[at].nulls.finish();
         let data_type = match &self.cells[at].kind {
-            Kind::Struct(_) | Kind::Variant(_) | Kind::List(..) | Kind::Labelled(..) => {
+            ColumnNode::Struct(_) | ColumnNode::Variant(_) | ColumnNode::List(..) | ColumnNode::Labelled(..) => {
                 Some(self.field_of(at, "").data_type().clone())
             }
             _ => None,
@@ -279,68 +281,68 @@ impl Columns {
             _ => Fields::empty(),
         };
         let array: ArrayRef = match &mut self.cells[at].kind {
-            Kind::Numbers(numbers) => numbers.take(nulls)?,
-            Kind::Boolean(bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
-            Kind::Unit(len) => {
+            ColumnNode::Numbers(numbers) => numbers.take(nulls)?,
+            ColumnNode::Boolean(bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
+            ColumnNode::Unit(len) => {
                 let mut bits = BooleanBufferBuilder::new(*len);
                 bits.append_n(std::mem::take(len), true);
                 Arc::new(BooleanArray::new(bits.finish(), nulls))
             }
-            Kind::Text(_, bytes) => {
+            ColumnNode::Text(_, bytes) => {
                 let (offsets, data) = bytes.take()?;
                 Arc::new(StringArray::try_new(offsets, data, nulls)?)
             }
-            Kind::Blob(bytes, _) => {
+            ColumnNode::Blob(bytes, _) => {
                 let (offsets, data) = bytes.take()?;
                 Arc::new(BinaryArray::try_new(offsets, data, nulls)?)
             }
-            Kind::Labelled(numbers, labels) => {
+            ColumnNode::Labelled(numbers, labels) => {
                 let names = labels.array(numbers)?;
                 Arc::new(StructArray::try_new(fields, vec![numbers.take(None)?, names], nulls)?)
             }
-            Kind::Struct(members) | Kind::Variant(members) => {
+            ColumnNode::Struct(members) | ColumnNode::Variant(members) => {
                 let members = members.clone();
                 let arrays = members.iter().map(|(_, at)| self.take_of(*at)).collect::<Result<Vec<_>, _>>()?;
                 Arc::new(StructArray::try_new(fields, arrays, nulls)?)
             }
-            Kind::List(element, offsets) => {
+            ColumnNode::List(element, offsets) => {
                 let (element, offsets) = (*element, std::mem::replace(offsets, vec![0]));
                 let Some(DataType::List(item)) = data_type else { unreachable!("a list has the type of a list") };
                 let elements = self.take_of(element)?;
                 Arc::new(ListArray::try_new(item, OffsetBuffer::new(offsets.into()), elements, nulls)?)
             }
-            Kind::Optional(content) => {
+            ColumnNode::Optional(content) => {
                 let content = *content;
                 self.take_of(content)?
             }
-            Kind::Decimal(values) => {
+            ColumnNode::Decimal(values) => {
                 let array = Decimal128Array::try_new(std::mem::take(values).into(), nulls)?;
                 Arc::new(array.with_precision_and_scale(DECIMAL_DIGITS, 0)?)
             }
-            Kind::Passed => return Err(ArrowError::InvalidArgumentError("nobody wants this column".into())),
+            ColumnNode::Passed => return Err(ArrowError::InvalidArgumentError("nobody wants this column".into())),
         };
         Ok(array)
     }
 
     /// Appends nothing to a column and to all inside of it.
     fn push_null(&mut self, at: usize) {
-        if matches!(self.cells[at].kind, Kind::Passed) {
+        if matches!(self.cells[at].kind, ColumnNode::Passed) {
             return;
         }
         self.pad(at);
         self.cells[at].nulls.append_null();
         match &mut self.cells[at].kind {
-            Kind::Numbers(numbers) | Kind::Labelled(numbers, _) => numbers.push(0),
-            Kind::Boolean(bits) => bits.append(false),
-            Kind::Text(_, bytes) | Kind::Blob(bytes, _) => {
+            ColumnNode::Numbers(numbers) | ColumnNode::Labelled(numbers, _) => numbers.push(0),
+            ColumnNode::Boolean(bits) => bits.append(false),
+            ColumnNode::Text(_, bytes) | ColumnNode::Blob(bytes, _) => {
                 bytes.push(&[]);
             }
-            Kind::Unit(len) => *len += 1,
-            Kind::Decimal(values) => values.push(0),
-            Kind::Passed => {}
+            ColumnNode::Unit(len) => *len += 1,
+            ColumnNode::Decimal(values) => values.push(0),
+            ColumnNode::Passed => {}
             // Elements of a visit that ended in an error belong to what is absent.
-            Kind::List(..) => self.end_list(at),
-            Kind::Optional(_) | Kind::Struct(_) | Kind::Variant(_) => {
+            ColumnNode::List(..) => self.end_list(at),
+            ColumnNode::Optional(_) | ColumnNode::Struct(_) | ColumnNode::Variant(_) => {
                 self.parts_of(at).into_iter().for_each(|at| self.push_null(at));
             }
         }
@@ -348,9 +350,9 @@ impl Columns {
 
     /// Ends a list with the elements so far.
     fn end_list(&mut self, at: usize) {
-        let Kind::List(element, _) = self.cells[at].kind else { return };
+        let ColumnNode::List(element, _) = self.cells[at].kind else { return };
         let len = self.len_of(element) as i32;
-        if let Kind::List(_, offsets) = &mut self.cells[at].kind {
+        if let ColumnNode::List(_, offsets) = &mut self.cells[at].kind {
             offsets.push(len);
         }
     }
@@ -364,11 +366,11 @@ impl Columns {
 
     fn level_of(&mut self, at: usize, len: usize) {
         let inside = self.parts_of(at);
-        if let Kind::List(element, _) = self.cells[at].kind {
+        if let ColumnNode::List(element, _) = self.cells[at].kind {
             let longest = self.longest(element);
             self.level_of(element, longest);
             if self.cells[at].nulls.len() == len
-                && let Kind::List(_, offsets) = &mut self.cells[at].kind
+                && let ColumnNode::List(_, offsets) = &mut self.cells[at].kind
             {
                 // The list was begun and did not end.
                 offsets.truncate(len);
@@ -391,8 +393,8 @@ impl Columns {
     /// The columns that have a value for each value of this one.
     fn parts_of(&self, at: usize) -> Vec<usize> {
         match &self.cells[at].kind {
-            Kind::Struct(members) | Kind::Variant(members) => members.iter().map(|(_, at)| *at).collect(),
-            Kind::Optional(content) => vec![*content],
+            ColumnNode::Struct(members) | ColumnNode::Variant(members) => members.iter().map(|(_, at)| *at).collect(),
+            ColumnNode::Optional(content) => vec![*content],
             _ => Vec::new(),
         }
     }
@@ -412,36 +414,36 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn integers(&self, len_bits: u32, signed: bool) -> Numbers {
+    fn integers(&self, len_bits: u32, signed: bool) -> NumberColumn {
         match (self.widths, len_bits) {
-            (Widths::Own, len_bits) => Numbers::integers(len_bits, signed),
+            (Widths::Own, len_bits) => NumberColumn::integers(len_bits, signed),
             // A variable length counts as all bits.
-            (Widths::Common, 1..=63) => Numbers::I64(Vec::new()),
-            (Widths::Common, _) => Numbers::integers(64, signed),
+            (Widths::Common, 1..=63) => NumberColumn::I64(Vec::new()),
+            (Widths::Common, _) => NumberColumn::integers(64, signed),
         }
     }
 
     /// Integers of more than 64 bits.
-    fn wide(&self, len_bits: u32) -> Kind {
+    fn wide(&self, len_bits: u32) -> ColumnNode {
         match self.widths {
-            Widths::Common if len_bits <= DECIMAL_BITS => Kind::Decimal(Vec::new()),
-            _ => Kind::Text(Encoding::Utf8, Bytes::default()),
+            Widths::Common if len_bits <= DECIMAL_BITS => ColumnNode::Decimal(Vec::new()),
+            _ => ColumnNode::Text(Encoding::Utf8, BytesColumn::default()),
         }
     }
 
-    fn labels(&self, mappings: &[Mapping], are_flags: bool) -> Box<Labels> {
-        Box::new(Labels::new(mappings, are_flags, self.widths == Widths::Common))
+    fn labels(&self, mappings: &[Mapping], are_flags: bool) -> Box<LabelColumn> {
+        Box::new(LabelColumn::new(mappings, are_flags, self.widths == Widths::Common))
     }
 
     /// Adds the cells of a field, in the order in which the plan numbered its nodes; the place of the first one. Where
     /// it is `plain`, labels and flags are left out.
     fn add(&self, id: FieldClassId, plain: bool, cells: &mut Vec<Cell>) -> usize {
         let (schema, at) = (self.schema, cells.len());
-        cells.push(Cell { kind: Kind::Unit(0), nulls: NullBufferBuilder::new(0), is_outer: false });
-        let text = |encoding| Kind::Text(encoding, Bytes::default());
-        let labelled = |class: &IntegerClass, numbers: Numbers| match &class.mappings {
-            Some(mappings) if !plain => Kind::Labelled(numbers, self.labels(mappings, false)),
-            _ => Kind::Numbers(numbers),
+        cells.push(Cell { kind: ColumnNode::Unit(0), nulls: NullBufferBuilder::new(0), is_outer: false });
+        let text = |encoding| ColumnNode::Text(encoding, BytesColumn::default());
+        let labelled = |class: &IntegerClass, numbers: NumberColumn| match &class.mappings {
+            Some(mappings) if !plain => ColumnNode::Labelled(numbers, self.labels(mappings, false)),
+            _ => ColumnNode::Numbers(numbers),
         };
         let mut names = Vec::new();
         let mut unique = |name: &str| -> Arc<str> {
@@ -457,32 +459,32 @@ impl Maker<'_> {
             FieldKind::Integer(class) => labelled(class, self.integers(class.len_bits, class.signed)),
             FieldKind::BitArray(class) | FieldKind::BitMap(class) if class.len_bits > 64 => self.wide(class.len_bits),
             FieldKind::BitMap(class) if !plain => {
-                Kind::Labelled(self.integers(class.len_bits, false), self.labels(&class.flags, true))
+                ColumnNode::Labelled(self.integers(class.len_bits, false), self.labels(&class.flags, true))
             }
             FieldKind::BitArray(class) | FieldKind::BitMap(class) => {
-                Kind::Numbers(self.integers(class.len_bits, false))
+                ColumnNode::Numbers(self.integers(class.len_bits, false))
             }
-            FieldKind::Boolean(_) => Kind::Boolean(BooleanBufferBuilder::new(0)),
+            FieldKind::Boolean(_) => ColumnNode::Boolean(BooleanBufferBuilder::new(0)),
             FieldKind::Float(class) if class.len_bits <= 32 && self.widths == Widths::Own => {
-                Kind::Numbers(Numbers::F32(Vec::new()))
+                ColumnNode::Numbers(NumberColumn::F32(Vec::new()))
             }
-            FieldKind::Float(_) => Kind::Numbers(Numbers::F64(Vec::new())),
+            FieldKind::Float(_) => ColumnNode::Numbers(NumberColumn::F64(Vec::new())),
             FieldKind::String(class) => text(class.encoding),
             FieldKind::Rendered(_) => text(Encoding::Utf8),
-            FieldKind::Blob(class) => Kind::Blob(Bytes::default(), class.media_type.clone()),
-            FieldKind::Struct(class) if class.members.is_empty() => Kind::Unit(0),
+            FieldKind::Blob(class) => ColumnNode::Blob(BytesColumn::default(), class.media_type.clone()),
+            FieldKind::Struct(class) if class.members.is_empty() => ColumnNode::Unit(0),
             FieldKind::Struct(class) => {
                 let member = |member: &Member| (unique(&member.name), self.base + self.add(member.class, false, cells));
-                Kind::Struct(class.members.iter().map(member).collect())
+                ColumnNode::Struct(class.members.iter().map(member).collect())
             }
-            FieldKind::Array(class) => Kind::List(self.base + self.add(class.element, false, cells), vec![0]),
-            FieldKind::Optional(class) => Kind::Optional(self.base + self.add(class.content, plain, cells)),
+            FieldKind::Array(class) => ColumnNode::List(self.base + self.add(class.element, false, cells), vec![0]),
+            FieldKind::Optional(class) => ColumnNode::Optional(self.base + self.add(class.content, plain, cells)),
             FieldKind::Variant(class) => {
                 let option = |(index, option): (usize, &VariantOption)| {
                     let name = option.name.clone().unwrap_or_else(|| index.to_string().into());
                     (unique(&name), self.base + self.add(option.class, false, cells))
                 };
-                Kind::Variant(class.options.iter().enumerate().map(option).collect())
+                ColumnNode::Variant(class.options.iter().enumerate().map(option).collect())
             }
         };
         cells[at].kind = kind;

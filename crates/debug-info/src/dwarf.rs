@@ -5,7 +5,7 @@ use gimli::{
     Unit, UnitOffset, UnitRef,
 };
 
-use crate::image::{Found, with_distance};
+use crate::image::{FoundFunction, with_distance};
 
 /// Sections that are read.
 pub(crate) const SECTIONS: [&str; 10] = [
@@ -26,13 +26,13 @@ const MOST_ORIGINS: usize = 16;
 
 /// A place in the sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct SourceLine {
     pub(crate) path: String,
     pub(crate) number: u64,
 }
 
-pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
-pub(crate) type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+pub(crate) type DwarfSlice<'a> = EndianSlice<'a, RunTimeEndian>;
+pub(crate) type DebugEntry<'a> = DebuggingInformationEntry<DwarfSlice<'a>>;
 
 fn endian(big: bool) -> RunTimeEndian {
     if big { RunTimeEndian::Big } else { RunTimeEndian::Little }
@@ -44,14 +44,14 @@ pub(crate) fn has_unit(info: &[u8], big: bool) -> bool {
 }
 
 /// The debugging information in some sections.
-pub(crate) fn load<'a>(section: impl Fn(&str) -> &'a [u8], big: bool) -> Option<Dwarf<Slice<'a>>> {
+pub(crate) fn load<'a>(section: impl Fn(&str) -> &'a [u8], big: bool) -> Option<Dwarf<DwarfSlice<'a>>> {
     let load = |id: gimli::SectionId| Ok::<_, Error>(EndianSlice::new(section(id.name()), endian(big)));
     Dwarf::load(load).ok()
 }
 
 /// Functions and lines at an address. An error in what is read for one answer leaves that answer out.
-pub(crate) fn find(dwarf: &Dwarf<Slice<'_>>, address: u64) -> Found {
-    Found {
+pub(crate) fn find(dwarf: &Dwarf<DwarfSlice<'_>>, address: u64) -> FoundFunction {
+    FoundFunction {
         function: of_units(dwarf, address, function).ok().flatten(),
         line: of_units(dwarf, address, line).ok().flatten(),
     }
@@ -59,9 +59,9 @@ pub(crate) fn find(dwarf: &Dwarf<Slice<'_>>, address: u64) -> Found {
 
 /// The first answer of the units that may know of an address.
 fn of_units<'a, T>(
-    dwarf: &Dwarf<Slice<'a>>,
+    dwarf: &Dwarf<DwarfSlice<'a>>,
     address: u64,
-    ask: impl Fn(UnitRef<'_, Slice<'a>>, u64) -> Result<Option<T>, Error>,
+    ask: impl Fn(UnitRef<'_, DwarfSlice<'a>>, u64) -> Result<Option<T>, Error>,
 ) -> Result<Option<T>, Error> {
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {
@@ -76,7 +76,7 @@ fn of_units<'a, T>(
 }
 
 /// Is an address in the ranges of a unit, or does it say none?
-fn may_hold(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, address: u64) -> bool {
+fn may_hold(dwarf: &Dwarf<DwarfSlice<'_>>, unit: &Unit<DwarfSlice<'_>>, address: u64) -> bool {
     let Ok(mut ranges) = dwarf.unit_ranges(unit) else { return true };
     let mut is_empty = true;
     while let Ok(Some(range)) = ranges.next() {
@@ -89,7 +89,7 @@ fn may_hold(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, address: u64) -> b
 }
 
 /// The function that an address is in, outside of all others, with the distance from its beginning.
-fn function(unit: UnitRef<'_, Slice<'_>>, address: u64) -> Result<Option<String>, Error> {
+fn function(unit: UnitRef<'_, DwarfSlice<'_>>, address: u64) -> Result<Option<String>, Error> {
     let Some(offset) = outer_function(unit, address)? else { return Ok(None) };
     let entry = unit.entry(offset)?;
     let begin = entry.attr_value(gimli::DW_AT_low_pc).map(|value| unit.attr_address(value)).transpose()?.flatten();
@@ -99,7 +99,7 @@ fn function(unit: UnitRef<'_, Slice<'_>>, address: u64) -> Result<Option<String>
 }
 
 /// The function of the unit, not below anything, that holds an address.
-fn outer_function(unit: UnitRef<'_, Slice<'_>>, address: u64) -> Result<Option<UnitOffset>, Error> {
+fn outer_function(unit: UnitRef<'_, DwarfSlice<'_>>, address: u64) -> Result<Option<UnitOffset>, Error> {
     let mut tree = unit.entries_tree(None)?;
     let mut children = tree.root()?.children();
     while let Some(child) = children.next()? {
@@ -111,7 +111,7 @@ fn outer_function(unit: UnitRef<'_, Slice<'_>>, address: u64) -> Result<Option<U
     Ok(None)
 }
 
-fn holds<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>, address: u64) -> Result<bool, Error> {
+fn holds<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, entry: &DebugEntry<'a>, address: u64) -> Result<bool, Error> {
     let mut ranges = unit.die_ranges(entry)?;
     while let Some(range) = ranges.next()? {
         if (range.begin..range.end).contains(&address) {
@@ -123,8 +123,8 @@ fn holds<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>, address: u64) -> R
 
 /// The name of an entry, or of those that it completes.
 pub(crate) fn name<'a>(
-    unit: UnitRef<'_, Slice<'a>>,
-    entry: &Entry<'a>,
+    unit: UnitRef<'_, DwarfSlice<'a>>,
+    entry: &DebugEntry<'a>,
     origins: usize,
 ) -> Result<Option<String>, Error> {
     if let Some(value) = entry.attr_value(gimli::DW_AT_name) {
@@ -151,7 +151,7 @@ pub(crate) fn name<'a>(
 
 /// The line of an address: where the function that is inlined there was called, otherwise the line whose code begins
 /// exactly there.
-fn line(unit: UnitRef<'_, Slice<'_>>, address: u64) -> Result<Option<Line>, Error> {
+fn line(unit: UnitRef<'_, DwarfSlice<'_>>, address: u64) -> Result<Option<SourceLine>, Error> {
     if let Some(function) = outer_function(unit, address)?
         && let Some(inlined) = inlined_function(unit, function, address)?
     {
@@ -164,7 +164,7 @@ fn line(unit: UnitRef<'_, Slice<'_>>, address: u64) -> Result<Option<Line>, Erro
         let (Some(number), Some(file)) = (number, file) else { return Err(Error::MissingUnitDie) };
         let program = unit.line_program.as_ref().ok_or(Error::MissingUnitDie)?;
         let path = path(unit, program.header(), file)?.ok_or(Error::MissingUnitDie)?;
-        return Ok(Some(Line { path, number }));
+        return Ok(Some(SourceLine { path, number }));
     }
     let Some(program) = unit.line_program.clone() else { return Ok(None) };
     let (mut rows, mut found) = (program.rows(), None);
@@ -174,7 +174,7 @@ fn line(unit: UnitRef<'_, Slice<'_>>, address: u64) -> Result<Option<Line>, Erro
         }
     }
     let Some((file, number)) = found else { return Ok(None) };
-    Ok(path(unit, rows.header(), file)?.map(|path| Line { path, number }))
+    Ok(path(unit, rows.header(), file)?.map(|path| SourceLine { path, number }))
 }
 
 /// The function that is inlined into a function where the address is.
@@ -182,7 +182,7 @@ fn line(unit: UnitRef<'_, Slice<'_>>, address: u64) -> Result<Option<Line>, Erro
 /// `babeltrace2` passes over the first entry of a block that holds the address, and does not return from a block; when
 /// the last entry that it looks at is a block with the address, it takes the first one in there. So does this.
 fn inlined_function(
-    unit: UnitRef<'_, Slice<'_>>,
+    unit: UnitRef<'_, DwarfSlice<'_>>,
     function: UnitOffset,
     address: u64,
 ) -> Result<Option<UnitOffset>, Error> {

@@ -12,7 +12,7 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_engine::source::FileSystem;
 use tracemill_format::Storage;
 
-use crate::dwarf::{self, Line, Slice};
+use crate::dwarf::{self, DwarfSlice, SourceLine};
 
 /// Where debugging information of stripped programs is installed.
 const DEBUG_DIR: &str = "/usr/lib/debug";
@@ -22,7 +22,7 @@ const MOST_INFLATED: u64 = 1032;
 
 /// A trace's statement about a file of a program.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct ExpectedImage {
     pub(crate) path: PathBuf,
     pub(crate) build_id: Option<Vec<u8>>,
     /// Name and checksum of the file that has its debugging information.
@@ -47,14 +47,14 @@ struct Debug {
 
 /// Function and line at an address.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundFunction {
     pub(crate) function: Option<String>,
-    pub(crate) line: Option<Line>,
+    pub(crate) line: Option<SourceLine>,
 }
 
 impl Image {
     /// Opens what there is of a file.
-    pub(crate) fn open(wanted: &Wanted, debug_dir: Option<&Path>) -> Image {
+    pub(crate) fn open(wanted: &ExpectedImage, debug_dir: Option<&Path>) -> Image {
         let elf = open_elf(&wanted.path);
         let is_foreign = wanted.build_id.as_ref().is_some_and(|id| {
             let own = elf.as_ref().and_then(|bytes| Some(File::parse(bytes.bytes()).ok()?.build_id().ok()??.to_vec()));
@@ -81,15 +81,15 @@ impl Image {
     }
 
     /// Function and line at an address of the file.
-    pub(crate) fn find(&self, address: u64) -> Found {
+    pub(crate) fn find(&self, address: u64) -> FoundFunction {
         match &self.debug {
-            None => Found { function: self.nearest_symbol(address), line: None },
+            None => FoundFunction { function: self.nearest_symbol(address), line: None },
             Some(_) => self.with_dwarf(|dwarf| dwarf::find(&dwarf, address)).unwrap_or_default(),
         }
     }
 
     /// Does something with the debugging information, if there is any.
-    pub(crate) fn with_dwarf<R>(&self, work: impl FnOnce(Dwarf<Slice<'_>>) -> R) -> Option<R> {
+    pub(crate) fn with_dwarf<R>(&self, work: impl FnOnce(Dwarf<DwarfSlice<'_>>) -> R) -> Option<R> {
         let debug = self.debug.as_ref()?;
         let elf = File::parse(debug.file.bytes()).ok()?;
         let section = |name: &str| match debug.unpacked.get(name) {

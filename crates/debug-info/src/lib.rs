@@ -13,5 +13,5 @@ mod signatures;
 #[cfg(test)]
 mod tests;
 
-pub use processes::{DebugInfo, Options};
-pub use signatures::{Function, Signatures};
+pub use processes::{DebugInfo, SearchOptions};
+pub use signatures::{DebugSignature, Signatures};

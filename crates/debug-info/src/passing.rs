@@ -3,7 +3,7 @@
 
 use gimli::{AttributeValue, Error, UnitOffset, UnitRef};
 
-use crate::dwarf::{Entry, Slice};
+use crate::dwarf::{DebugEntry, DwarfSlice};
 
 /// Structures within structures, and names of types.
 const MOST_LEVELS: usize = 64;
@@ -36,7 +36,7 @@ pub(crate) enum Register {
 
 /// The convention's class of 8 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Class {
+enum EightbyteClass {
     #[default]
     None,
     Integer,
@@ -49,15 +49,18 @@ enum Class {
     Memory,
 }
 
-impl Class {
-    fn merged(self, other: Class) -> Class {
+impl EightbyteClass {
+    fn merged(self, other: EightbyteClass) -> EightbyteClass {
         match (self, other) {
             (one, other) if one == other => one,
-            (Class::None, other) | (other, Class::None) => other,
-            (Class::Memory, _) | (_, Class::Memory) => Class::Memory,
-            (Class::Integer, _) | (_, Class::Integer) => Class::Integer,
-            (Class::Vector | Class::VectorRest, Class::Vector | Class::VectorRest) => Class::Vector,
-            _ => Class::Memory,
+            (EightbyteClass::None, other) | (other, EightbyteClass::None) => other,
+            (EightbyteClass::Memory, _) | (_, EightbyteClass::Memory) => EightbyteClass::Memory,
+            (EightbyteClass::Integer, _) | (_, EightbyteClass::Integer) => EightbyteClass::Integer,
+            (
+                EightbyteClass::Vector | EightbyteClass::VectorRest,
+                EightbyteClass::Vector | EightbyteClass::VectorRest,
+            ) => EightbyteClass::Vector,
+            _ => EightbyteClass::Memory,
         }
     }
 }
@@ -65,7 +68,7 @@ impl Class {
 /// The contents of a structure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Content {
-    classes: [Class; 2],
+    classes: [EightbyteClass; 2],
     /// Does it go beyond the registers, or does something stand where it cannot be loaded from?
     is_in_memory: bool,
     /// Is it copied, moved or destroyed by functions?
@@ -81,7 +84,7 @@ impl Content {
         self.cover(begin, begin.saturating_add(leaf.size), leaf.classes);
     }
 
-    fn cover(&mut self, begin: u64, end: u64, [first, rest]: [Class; 2]) {
+    fn cover(&mut self, begin: u64, end: u64, [first, rest]: [EightbyteClass; 2]) {
         self.is_in_memory |= end > IN_REGISTERS;
         let words = begin / 8..end.min(IN_REGISTERS).div_ceil(8);
         for word in words.clone() {
@@ -94,7 +97,7 @@ impl Content {
     /// Adds a structure that is complete: one that has the rest of a `long double` alone is in memory, whatever is around it.
     fn add_structure(&mut self, own: Content) {
         let [first, second] = own.classes;
-        let is_rest_alone = second == Class::LongDoubleRest && first != Class::LongDouble;
+        let is_rest_alone = second == EightbyteClass::LongDoubleRest && first != EightbyteClass::LongDouble;
         self.is_in_memory |= own.is_in_memory || is_rest_alone;
         self.is_object |= own.is_object;
         self.seen = own.seen;
@@ -107,19 +110,21 @@ impl Content {
             return Some(Passing::Reference);
         }
         let [first, second] = self.classes;
-        if size > IN_REGISTERS || self.is_in_memory || [first, second].contains(&Class::Memory) {
+        if size > IN_REGISTERS || self.is_in_memory || [first, second].contains(&EightbyteClass::Memory) {
             return Some(Passing::Memory);
         }
         let register = |class| match class {
-            Class::Integer => Some(Register::Integer),
-            Class::Vector | Class::VectorRest => Some(Register::Vector),
+            EightbyteClass::Integer => Some(Register::Integer),
+            EightbyteClass::Vector | EightbyteClass::VectorRest => Some(Register::Vector),
             _ => None,
         };
         Some(match (first, second) {
-            (Class::None, Class::None) => Passing::Nothing,
-            (Class::LongDouble, Class::LongDoubleRest) => Passing::LongDouble,
-            (Class::Vector, Class::VectorRest | Class::None) => Passing::Registers(Register::Vector, None),
-            (first, Class::None) => Passing::Registers(register(first)?, None),
+            (EightbyteClass::None, EightbyteClass::None) => Passing::Nothing,
+            (EightbyteClass::LongDouble, EightbyteClass::LongDoubleRest) => Passing::LongDouble,
+            (EightbyteClass::Vector, EightbyteClass::VectorRest | EightbyteClass::None) => {
+                Passing::Registers(Register::Vector, None)
+            }
+            (first, EightbyteClass::None) => Passing::Registers(register(first)?, None),
             (first, second) => Passing::Registers(register(first)?, Some(register(second)?)),
         })
     }
@@ -130,39 +135,42 @@ struct Leaf {
     size: u64,
     align: u64,
     /// Of its first 8 bytes, and of all that follow.
-    classes: [Class; 2],
+    classes: [EightbyteClass; 2],
 }
 
 impl Leaf {
     /// One that is aligned to its size.
-    fn new(size: u64, class: Class) -> Leaf {
+    fn new(size: u64, class: EightbyteClass) -> Leaf {
         Leaf { size, align: size, classes: [class; 2] }
     }
 
     fn of_base_type(size: u64, encoding: gimli::DwAte, name: &str) -> Option<Leaf> {
         let class = match encoding {
             gimli::DW_ATE_float => match (size, name) {
-                (2 | 4 | 8, _) => Class::Vector,
+                (2 | 4 | 8, _) => EightbyteClass::Vector,
                 (16, "long double") => {
                     return Some(Leaf {
-                        classes: [Class::LongDouble, Class::LongDoubleRest],
-                        ..Leaf::new(16, Class::None)
+                        classes: [EightbyteClass::LongDouble, EightbyteClass::LongDoubleRest],
+                        ..Leaf::new(16, EightbyteClass::None)
                     });
                 }
                 (16, _) => {
-                    return Some(Leaf { classes: [Class::Vector, Class::VectorRest], ..Leaf::new(16, Class::None) });
+                    return Some(Leaf {
+                        classes: [EightbyteClass::Vector, EightbyteClass::VectorRest],
+                        ..Leaf::new(16, EightbyteClass::None)
+                    });
                 }
                 _ => return None,
             },
             gimli::DW_ATE_complex_float if matches!(size, 8 | 16) => {
-                return Some(Leaf { align: size / 2, ..Leaf::new(size, Class::Vector) });
+                return Some(Leaf { align: size / 2, ..Leaf::new(size, EightbyteClass::Vector) });
             }
             gimli::DW_ATE_boolean
             | gimli::DW_ATE_signed
             | gimli::DW_ATE_signed_char
             | gimli::DW_ATE_unsigned
             | gimli::DW_ATE_unsigned_char
-            | gimli::DW_ATE_UTF => Class::Integer,
+            | gimli::DW_ATE_UTF => EightbyteClass::Integer,
             _ => return None,
         };
         matches!(size, 1 | 2 | 4 | 8 | 16).then(|| Leaf::new(size, class))
@@ -191,7 +199,7 @@ pub(crate) struct Passed {
 
 /// How values of a type are passed. `None` when that is unknown, as of vectors that are longer than the registers that
 /// every processor has.
-pub(crate) fn of(unit: UnitRef<'_, Slice<'_>>, kind: UnitOffset) -> Result<Option<Passed>, Error> {
+pub(crate) fn of(unit: UnitRef<'_, DwarfSlice<'_>>, kind: UnitOffset) -> Result<Option<Passed>, Error> {
     let mut content = Content::default();
     let extent = add(unit, kind, 0, MOST_LEVELS, &mut content)?;
     Ok(extent
@@ -200,8 +208,8 @@ pub(crate) fn of(unit: UnitRef<'_, Slice<'_>>, kind: UnitOffset) -> Result<Optio
 
 /// Adds the members of a structure, a class or a union that begins at this byte.
 fn structure<'a>(
-    unit: UnitRef<'_, Slice<'a>>,
-    entry: &Entry<'a>,
+    unit: UnitRef<'_, DwarfSlice<'a>>,
+    entry: &DebugEntry<'a>,
     begin: u64,
     levels: usize,
     content: &mut Content,
@@ -247,7 +255,7 @@ fn structure<'a>(
                     }
                 };
                 let end = first.saturating_add(bits).div_ceil(8);
-                own.cover(first / 8, end, [Class::Integer; 2]);
+                own.cover(first / 8, end, [EightbyteClass::Integer; 2]);
                 Some(whole)
             }
         };
@@ -263,7 +271,7 @@ fn structure<'a>(
 
 /// Size and alignment of a type, wherever it is.
 fn extent(
-    unit: UnitRef<'_, Slice<'_>>,
+    unit: UnitRef<'_, DwarfSlice<'_>>,
     kind: UnitOffset,
     levels: usize,
     content: &mut Content,
@@ -277,7 +285,7 @@ fn extent(
 
 /// Adds a value of a type that begins at this byte.
 fn add(
-    unit: UnitRef<'_, Slice<'_>>,
+    unit: UnitRef<'_, DwarfSlice<'_>>,
     kind: UnitOffset,
     begin: u64,
     levels: usize,
@@ -309,14 +317,14 @@ fn add(
         gimli::DW_TAG_pointer_type
         | gimli::DW_TAG_reference_type
         | gimli::DW_TAG_rvalue_reference_type
-        | gimli::DW_TAG_unspecified_type => Some(Leaf::new(8, Class::Integer)),
+        | gimli::DW_TAG_unspecified_type => Some(Leaf::new(8, EightbyteClass::Integer)),
         gimli::DW_TAG_ptr_to_member_type => {
             let to = reference(&entry).map(|to| unit.entry(to)).transpose()?;
             let is_function = to.is_some_and(|to| to.tag() == gimli::DW_TAG_subroutine_type);
-            Some(Leaf { align: 8, ..Leaf::new(if is_function { 16 } else { 8 }, Class::Integer) })
+            Some(Leaf { align: 8, ..Leaf::new(if is_function { 16 } else { 8 }, EightbyteClass::Integer) })
         }
         gimli::DW_TAG_enumeration_type => match (size, reference(&entry)) {
-            (Some(size @ (1 | 2 | 4 | 8)), _) => Some(Leaf::new(size, Class::Integer)),
+            (Some(size @ (1 | 2 | 4 | 8)), _) => Some(Leaf::new(size, EightbyteClass::Integer)),
             (None, Some(next)) => return add(unit, next, begin, levels, content),
             _ => None,
         },
@@ -335,8 +343,8 @@ fn add(
 
 /// Adds the elements of an array, or a vector.
 fn array<'a>(
-    unit: UnitRef<'_, Slice<'a>>,
-    entry: &Entry<'a>,
+    unit: UnitRef<'_, DwarfSlice<'a>>,
+    entry: &DebugEntry<'a>,
     begin: u64,
     levels: usize,
     content: &mut Content,
@@ -357,8 +365,11 @@ fn array<'a>(
     let size = element.size.saturating_mul(count);
     if matches!(entry.attr_value(gimli::DW_AT_GNU_vector), Some(AttributeValue::Flag(true))) {
         let leaf = match size {
-            8 => Leaf::new(8, Class::Vector),
-            16 => Leaf { classes: [Class::Vector, Class::VectorRest], ..Leaf::new(16, Class::None) },
+            8 => Leaf::new(8, EightbyteClass::Vector),
+            16 => Leaf {
+                classes: [EightbyteClass::Vector, EightbyteClass::VectorRest],
+                ..Leaf::new(16, EightbyteClass::None)
+            },
             _ => return Ok(None),
         };
         content.add(begin, &leaf);
@@ -377,7 +388,7 @@ fn array<'a>(
 }
 
 /// Do functions of its own copy, move or destroy it, or does it have virtual ones?
-fn is_object<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>) -> Result<bool, Error> {
+fn is_object<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, entry: &DebugEntry<'a>) -> Result<bool, Error> {
     if let Some(AttributeValue::CallingConvention(convention)) = entry.attr_value(gimli::DW_AT_calling_convention) {
         return Ok(convention == gimli::DW_CC_pass_by_reference);
     }
@@ -411,7 +422,7 @@ fn is_object<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>) -> Result<bool
 }
 
 /// Does a constructor take nothing but a reference to its own class?
-fn copies(unit: UnitRef<'_, Slice<'_>>, constructor: UnitOffset, class: UnitOffset) -> Result<bool, Error> {
+fn copies(unit: UnitRef<'_, DwarfSlice<'_>>, constructor: UnitOffset, class: UnitOffset) -> Result<bool, Error> {
     let (mut tree, mut given) = (unit.entries_tree(Some(constructor))?, Vec::new());
     let mut children = tree.root()?.children();
     while let Some(child) = children.next()? {
@@ -439,21 +450,21 @@ fn copies(unit: UnitRef<'_, Slice<'_>>, constructor: UnitOffset, class: UnitOffs
     Ok(to == Some(class))
 }
 
-fn is(entry: &Entry<'_>, name: gimli::DwAt) -> bool {
+fn is(entry: &DebugEntry<'_>, name: gimli::DwAt) -> bool {
     matches!(entry.attr_value(name), Some(AttributeValue::Flag(true)))
 }
 
-fn text<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>) -> Result<String, Error> {
+fn text<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, entry: &DebugEntry<'a>) -> Result<String, Error> {
     let name = entry.attr_value(gimli::DW_AT_name).map(|name| unit.attr_string(name)).transpose()?;
     Ok(name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
 }
 
-fn number(entry: &Entry<'_>, name: gimli::DwAt) -> Option<u64> {
+fn number(entry: &DebugEntry<'_>, name: gimli::DwAt) -> Option<u64> {
     entry.attr_value(name)?.udata_value()
 }
 
 /// The type of an entry, when it is of the same unit.
-fn reference(entry: &Entry<'_>) -> Option<UnitOffset> {
+fn reference(entry: &DebugEntry<'_>) -> Option<UnitOffset> {
     match entry.attr_value(gimli::DW_AT_type)? {
         AttributeValue::UnitRef(offset) => Some(offset),
         _ => None,

@@ -16,11 +16,11 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, FieldKind, Schema, Scope};
 use tracemill_render::text::Origins;
 
-use crate::image::{Image, Wanted, below, hexadecimal};
+use crate::image::{ExpectedImage, Image, below, hexadecimal};
 
 /// Where files are looked for, and what is shown of their paths.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SearchOptions {
     /// Folder with debugging information of stripped programs, instead of the system's.
     pub dir: Option<PathBuf>,
     /// Folder in which the file system of the traced machine is.
@@ -38,7 +38,7 @@ fn origin(bin: String, func: String, src: String) -> Origin {
 
 /// The processes of the traces of a session, and the files that they had mapped.
 pub struct DebugInfo {
-    options: Options,
+    options: SearchOptions,
     /// By trace: processes by their number.
     traces: Vec<HashMap<i64, Vec<Mapped>>>,
     /// By trace and event class: the members of the common context that hold process and address.
@@ -48,7 +48,7 @@ pub struct DebugInfo {
 
 /// A file that was mapped.
 struct Mapped {
-    wanted: Wanted,
+    wanted: ExpectedImage,
     begin: u64,
     end: u64,
     is_pic: bool,
@@ -93,7 +93,7 @@ impl DebugInfo {
     ///
     /// # Errors
     /// None but those of a session without streams.
-    pub fn of(session: &Session, options: Options, jobs: usize) -> Result<Self> {
+    pub fn of(session: &Session, options: SearchOptions, jobs: usize) -> Result<Self> {
         let said: Vec<Vec<Option<Says>>> = session.traces.iter().map(|trace| said(&trace.schema)).collect();
         let members: Vec<Vec<Option<[usize; 2]>>> = session.traces.iter().map(|trace| members(&trace.schema)).collect();
         let mut info = DebugInfo {
@@ -149,7 +149,7 @@ impl DebugInfo {
                     self.options.target_prefix.as_ref().map_or_else(|| path.clone(), |prefix| below(prefix, &path));
                 let is_pic = number("is_pic").is_none_or(|is_pic| is_pic == 1);
                 mapped.push(Mapped {
-                    wanted: Wanted { path, ..Wanted::default() },
+                    wanted: ExpectedImage { path, ..ExpectedImage::default() },
                     begin,
                     end: begin.saturating_add(size),
                     is_pic,

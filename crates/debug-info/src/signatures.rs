@@ -5,8 +5,8 @@ use std::path::Path;
 
 use gimli::{AttributeValue, Dwarf, Error, UnitOffset, UnitRef};
 
-use crate::dwarf::{Entry, Slice, name, path};
-use crate::image::{Image, Wanted};
+use crate::dwarf::{DebugEntry, DwarfSlice, name, path};
+use crate::image::{ExpectedImage, Image};
 use crate::passing::{self, Passed, Passing, Register};
 
 /// Types that a type leads to, one from the other.
@@ -21,7 +21,7 @@ const FLOAT_REGISTERS: u32 = 8;
 /// A function with debugging information.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Function {
+pub struct DebugSignature {
     /// Its name as a linker has it, or in the source.
     pub name: String,
     /// Line and path of its declaration.
@@ -40,7 +40,7 @@ pub struct Function {
 #[non_exhaustive]
 pub struct Signatures {
     /// Functions by their addresses in the file.
-    pub functions: BTreeMap<u64, Function>,
+    pub functions: BTreeMap<u64, DebugSignature>,
     /// Labels and values of the enumerations that they have values of, by name.
     pub enumerations: BTreeMap<String, Vec<(String, i64)>>,
 }
@@ -48,11 +48,11 @@ pub struct Signatures {
 impl Signatures {
     /// Reads those of a file; nothing when it has no debugging information. What cannot be read is left out.
     pub fn of(path: &Path) -> Signatures {
-        let image = Image::open(&Wanted { path: path.to_path_buf(), ..Wanted::default() }, None);
+        let image = Image::open(&ExpectedImage { path: path.to_path_buf(), ..ExpectedImage::default() }, None);
         image.with_dwarf(|dwarf| Signatures::read(&dwarf)).unwrap_or_default()
     }
 
-    fn read(dwarf: &Dwarf<Slice<'_>>) -> Signatures {
+    fn read(dwarf: &Dwarf<DwarfSlice<'_>>) -> Signatures {
         let mut signatures = Signatures::default();
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
@@ -64,7 +64,7 @@ impl Signatures {
         signatures
     }
 
-    fn add_unit(&mut self, unit: UnitRef<'_, Slice<'_>>) -> Result<(), Error> {
+    fn add_unit(&mut self, unit: UnitRef<'_, DwarfSlice<'_>>) -> Result<(), Error> {
         let mut found = Vec::new();
         functions(unit, None, MOST_LEVELS, &mut found)?;
         for offset in found {
@@ -74,7 +74,7 @@ impl Signatures {
         Ok(())
     }
 
-    fn add(&mut self, unit: UnitRef<'_, Slice<'_>>, offset: UnitOffset) -> Result<(), Error> {
+    fn add(&mut self, unit: UnitRef<'_, DwarfSlice<'_>>, offset: UnitOffset) -> Result<(), Error> {
         let entry = unit.entry(offset)?;
         let begin = entry.attr_value(gimli::DW_AT_low_pc).map(|value| unit.attr_address(value)).transpose()?.flatten();
         let Some(begin) = begin.filter(|begin| *begin != 0) else { return Ok(()) };
@@ -83,12 +83,12 @@ impl Signatures {
         let text = |value| Ok::<_, Error>(unit.attr_string(value)?.to_string_lossy().into_owned());
         let linked = first(gimli::DW_AT_linkage_name).map(|(_, value)| text(value)).transpose()?;
         let Some(name) = linked.or(name(unit, &entry, MOST_TYPES)?) else { return Ok(()) };
-        let mut function = Function { name, line: line(unit, &entries)?, ..Function::default() };
+        let mut function = DebugSignature { name, line: line(unit, &entries)?, ..DebugSignature::default() };
         let result = first(gimli::DW_AT_type).map(|(_, value)| self.type_of(unit, value)).transpose()?;
         // A function that returns a structure in memory gets its address as the first argument.
-        let is_in_memory = result.as_ref().is_some_and(Type::is_returned_in_memory);
-        let mut places = Places { integers: u32::from(is_in_memory), ..Places::default() };
-        if let Some(spec) = result.as_ref().and_then(Type::result) {
+        let is_in_memory = result.as_ref().is_some_and(PassedType::is_returned_in_memory);
+        let mut places = PassedArguments { integers: u32::from(is_in_memory), ..PassedArguments::default() };
+        if let Some(spec) = result.as_ref().and_then(PassedType::result) {
             function.result = spec;
         }
         for parameter in parameters(unit, &entries)? {
@@ -109,12 +109,16 @@ impl Signatures {
     }
 
     /// The type that an attribute leads to.
-    fn type_of<'a>(&mut self, unit: UnitRef<'_, Slice<'a>>, value: AttributeValue<Slice<'a>>) -> Result<Type, Error> {
+    fn type_of<'a>(
+        &mut self,
+        unit: UnitRef<'_, DwarfSlice<'a>>,
+        value: AttributeValue<DwarfSlice<'a>>,
+    ) -> Result<PassedType, Error> {
         let (mut value, mut pointers, mut is_reference, mut name) = (value, 0, false, None);
         for _ in 0..MOST_TYPES {
             let AttributeValue::UnitRef(offset) = value else {
                 // Of another unit: not more than how it is passed.
-                return Ok(if pointers > 0 { Type::Pointer } else { Type::Unknown });
+                return Ok(if pointers > 0 { PassedType::Pointer } else { PassedType::Unknown });
             };
             let entry = unit.entry(offset)?;
             let next = entry.attr_value(gimli::DW_AT_type);
@@ -136,31 +140,31 @@ impl Signatures {
             match next {
                 Some(next) => value = next,
                 // A pointer to nothing in particular.
-                None => return Ok(if pointers > 0 { Type::Pointer } else { Type::Unknown }),
+                None => return Ok(if pointers > 0 { PassedType::Pointer } else { PassedType::Unknown }),
             }
         }
-        Ok(Type::Unknown)
+        Ok(PassedType::Unknown)
     }
 
     /// A type without its pointers, which may have another name.
     fn innermost<'a>(
         &mut self,
-        unit: UnitRef<'_, Slice<'a>>,
-        entry: &Entry<'a>,
+        unit: UnitRef<'_, DwarfSlice<'a>>,
+        entry: &DebugEntry<'a>,
         pointers: u32,
         is_reference: bool,
         other_name: Option<String>,
-    ) -> Result<Type, Error> {
+    ) -> Result<PassedType, Error> {
         let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|size| size.udata_value()).unwrap_or(0);
         let name = name(unit, entry, MOST_TYPES)?.unwrap_or_default();
         let is_structure =
             matches!(entry.tag(), gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type);
         if is_structure && pointers <= 1 && name.starts_with("basic_string<char, std::char_traits<char>") {
-            return Ok(Type::StdString { is_reference: pointers == 1 });
+            return Ok(PassedType::StdString { is_reference: pointers == 1 });
         }
         if pointers > 0 {
             let is_text = pointers == 1 && !is_reference && entry.tag() == gimli::DW_TAG_base_type && name == "char";
-            return Ok(if is_text { Type::Text } else { Type::Pointer });
+            return Ok(if is_text { PassedType::Text } else { PassedType::Pointer });
         }
         if is_structure {
             return by_value(unit, entry, other_name);
@@ -168,14 +172,14 @@ impl Signatures {
         Ok(match (entry.tag(), entry.attr_value(gimli::DW_AT_encoding)) {
             (gimli::DW_TAG_enumeration_type, _) => self.enumeration(unit, entry, name, size)?,
             (gimli::DW_TAG_base_type, Some(AttributeValue::Encoding(encoding))) => match encoding {
-                gimli::DW_ATE_float if matches!(size, 4 | 8) => Type::Float(size),
-                gimli::DW_ATE_float if size == 16 && name == "long double" => Type::LongDouble,
-                gimli::DW_ATE_signed_char | gimli::DW_ATE_unsigned_char if name == "char" => Type::Char,
-                gimli::DW_ATE_signed | gimli::DW_ATE_signed_char if size <= 8 => Type::Signed(size),
+                gimli::DW_ATE_float if matches!(size, 4 | 8) => PassedType::Float(size),
+                gimli::DW_ATE_float if size == 16 && name == "long double" => PassedType::LongDouble,
+                gimli::DW_ATE_signed_char | gimli::DW_ATE_unsigned_char if name == "char" => PassedType::Char,
+                gimli::DW_ATE_signed | gimli::DW_ATE_signed_char if size <= 8 => PassedType::Signed(size),
                 gimli::DW_ATE_unsigned | gimli::DW_ATE_unsigned_char | gimli::DW_ATE_boolean | gimli::DW_ATE_UTF
                     if size <= 8 =>
                 {
-                    Type::Unsigned(size)
+                    PassedType::Unsigned(size)
                 }
                 _ => by_value(unit, entry, None)?,
             },
@@ -186,15 +190,15 @@ impl Signatures {
     /// An enumeration, whose labels are kept. One without a name, or of the name of another one, is a number.
     fn enumeration<'a>(
         &mut self,
-        unit: UnitRef<'_, Slice<'a>>,
-        entry: &Entry<'a>,
+        unit: UnitRef<'_, DwarfSlice<'a>>,
+        entry: &DebugEntry<'a>,
         name: String,
         size: u64,
-    ) -> Result<Type, Error> {
+    ) -> Result<PassedType, Error> {
         let is_plain =
             |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.is_empty();
         if size != 4 || !is_plain(&name) {
-            return Ok(if size > 8 { Type::Unknown } else { Type::Signed(size) });
+            return Ok(if size > 8 { PassedType::Unknown } else { PassedType::Signed(size) });
         }
         let (mut tree, mut labels) = (unit.entries_tree(Some(entry.offset()))?, Vec::new());
         let mut children = tree.root()?.children();
@@ -211,13 +215,17 @@ impl Signatures {
             labels.push((label, i64::from(value as i32)));
         }
         let known = self.enumerations.entry(name.clone()).or_insert_with(|| labels.clone());
-        Ok(if *known == labels && !labels.is_empty() { Type::Enumeration(name) } else { Type::Signed(size) })
+        Ok(if *known == labels && !labels.is_empty() {
+            PassedType::Enumeration(name)
+        } else {
+            PassedType::Signed(size)
+        })
     }
 }
 
 /// The way in which a value is passed, and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Type {
+enum PassedType {
     Signed(u64),
     Unsigned(u64),
     Char,
@@ -245,27 +253,31 @@ struct Structure {
 }
 
 /// A type that is shown as bytes when it is passed by value, and may have another name.
-fn by_value<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>, other_name: Option<String>) -> Result<Type, Error> {
+fn by_value<'a>(
+    unit: UnitRef<'_, DwarfSlice<'a>>,
+    entry: &DebugEntry<'a>,
+    other_name: Option<String>,
+) -> Result<PassedType, Error> {
     // Rust and others have conventions of their own, of which only this is common.
     let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|size| size.udata_value()).unwrap_or(0);
-    let others = if size > 16 { Type::Large } else { Type::Unknown };
+    let others = if size > 16 { PassedType::Large } else { PassedType::Unknown };
     let passed = if has_c_convention(unit)? { passing::of(unit, entry.offset())? } else { None };
     let Some(passed) = passed else { return Ok(others) };
     if entry.tag() == gimli::DW_TAG_ptr_to_member_type && passed.size == 8 {
-        return Ok(Type::Pointer);
+        return Ok(PassedType::Pointer);
     }
     let name = name(unit, entry, MOST_TYPES)?.or(other_name).unwrap_or_default();
     // Of a template only the name.
-    Ok(Type::Structure(Structure { name: name.split('<').next().unwrap_or_default().to_string(), passed }))
+    Ok(PassedType::Structure(Structure { name: name.split('<').next().unwrap_or_default().to_string(), passed }))
 }
 
-fn is_vector(array: &Entry<'_>) -> bool {
+fn is_vector(array: &DebugEntry<'_>) -> bool {
     matches!(array.attr_value(gimli::DW_AT_GNU_vector), Some(AttributeValue::Flag(true)))
 }
 
 /// Arguments so far, by where the calling convention has them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Places {
+struct PassedArguments {
     /// Registers that are in use.
     integers: u32,
     floats: u32,
@@ -276,7 +288,7 @@ struct Places {
     number: u32,
 }
 
-impl Places {
+impl PassedArguments {
     /// A place on the stack for so many words, of an alignment in words.
     fn on_stack(&mut self, words: u64, align: u64) -> String {
         let begin = self.words.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX);
@@ -309,37 +321,43 @@ impl Places {
     }
 }
 
-impl Type {
+impl PassedType {
     /// Is a result of this type at an address that the caller gives as the first argument?
     fn is_returned_in_memory(&self) -> bool {
         match self {
-            Type::StdString { is_reference } => !is_reference,
-            Type::Structure(structure) => matches!(structure.passed.passing, Passing::Memory | Passing::Reference),
-            other => *other == Type::Large,
+            PassedType::StdString { is_reference } => !is_reference,
+            PassedType::Structure(structure) => {
+                matches!(structure.passed.passing, Passing::Memory | Passing::Reference)
+            }
+            other => *other == PassedType::Large,
         }
     }
 
     /// The letter and what is behind it; nothing for a whole word.
     fn format(&self) -> Option<String> {
         Some(match self {
-            Type::Signed(8) => String::new(),
-            Type::Signed(bytes) => format!("/d{}", bytes * 8),
-            Type::Unsigned(bytes) => format!("/u{}", bytes * 8),
-            Type::Char => "/c".into(),
-            Type::Pointer => "/p".into(),
-            Type::Text => "/s".into(),
-            Type::StdString { .. } => "/S".into(),
-            Type::Enumeration(name) => format!("/e:{name}"),
-            Type::Float(_) | Type::LongDouble | Type::Structure(_) | Type::Large | Type::Unknown => return None,
+            PassedType::Signed(8) => String::new(),
+            PassedType::Signed(bytes) => format!("/d{}", bytes * 8),
+            PassedType::Unsigned(bytes) => format!("/u{}", bytes * 8),
+            PassedType::Char => "/c".into(),
+            PassedType::Pointer => "/p".into(),
+            PassedType::Text => "/s".into(),
+            PassedType::StdString { .. } => "/S".into(),
+            PassedType::Enumeration(name) => format!("/e:{name}"),
+            PassedType::Float(_)
+            | PassedType::LongDouble
+            | PassedType::Structure(_)
+            | PassedType::Large
+            | PassedType::Unknown => return None,
         })
     }
 
     /// The specification of an argument behind others, with which it is counted.
-    fn argument(&self, places: &mut Places) -> Option<String> {
+    fn argument(&self, places: &mut PassedArguments) -> Option<String> {
         let bits = match self {
-            Type::Float(bytes) => bytes * 8,
-            Type::LongDouble => 80,
-            Type::Structure(structure) => return structure.argument(places),
+            PassedType::Float(bytes) => bytes * 8,
+            PassedType::LongDouble => 80,
+            PassedType::Structure(structure) => return structure.argument(places),
             other => {
                 let format = other.format()?;
                 let register = places.registers(&[Register::Integer]);
@@ -349,7 +367,7 @@ impl Type {
         places.float_number += 1;
         let number = places.float_number;
         let place = match self {
-            Type::LongDouble => format!("%{}", places.on_stack(2, 2)),
+            PassedType::LongDouble => format!("%{}", places.on_stack(2, 2)),
             _ => match places.registers(&[Register::Vector]) {
                 // A `long double` before it counts as a float, and takes no register; a structure does the opposite.
                 Some(_) if places.floats == number => String::new(),
@@ -363,15 +381,15 @@ impl Type {
     /// The specification of a return value.
     fn result(&self) -> Option<String> {
         match self {
-            Type::Float(bytes) => Some(format!("retval/f{}", bytes * 8)),
-            Type::LongDouble => Some("retval/f80".into()),
-            Type::Structure(structure) => structure.result(),
+            PassedType::Float(bytes) => Some(format!("retval/f{}", bytes * 8)),
+            PassedType::LongDouble => Some("retval/f80".into()),
+            PassedType::Structure(structure) => structure.result(),
             other => Some(format!("retval{}", other.format()?)),
         }
     }
 }
 
-impl Places {
+impl PassedArguments {
     /// The specification of an argument that is no float, in registers or on the stack, when its place there is known.
     fn counted(&mut self, format: &str, registers: Option<Vec<String>>, on_stack: Option<Passed>) -> Option<String> {
         self.number += 1;
@@ -409,7 +427,7 @@ impl Structure {
         if is_plain { format!("/t{size}:{}", self.name) } else { format!("/t{size}") }
     }
 
-    fn argument(&self, places: &mut Places) -> Option<String> {
+    fn argument(&self, places: &mut PassedArguments) -> Option<String> {
         let registers = match self.passed.passing {
             Passing::Nothing => Some(Vec::new()),
             Passing::Registers(first, None) => places.registers(&[first]),
@@ -442,7 +460,7 @@ impl Structure {
 }
 
 /// Are structures of this unit passed as C and C++ do it?
-fn has_c_convention(unit: UnitRef<'_, Slice<'_>>) -> Result<bool, Error> {
+fn has_c_convention(unit: UnitRef<'_, DwarfSlice<'_>>) -> Result<bool, Error> {
     let root = unit.header.root_offset();
     let language = match unit.entry(root)?.attr_value(gimli::DW_AT_language) {
         Some(AttributeValue::Language(language)) => language,
@@ -466,7 +484,7 @@ fn has_c_convention(unit: UnitRef<'_, Slice<'_>>) -> Result<bool, Error> {
 
 /// Functions with code, in a unit or in an entry of it.
 fn functions(
-    unit: UnitRef<'_, Slice<'_>>,
+    unit: UnitRef<'_, DwarfSlice<'_>>,
     of: Option<UnitOffset>,
     levels: usize,
     found: &mut Vec<UnitOffset>,
@@ -488,7 +506,7 @@ fn functions(
 }
 
 /// An entry, and those of this unit that it completes.
-fn with_origins<'a>(unit: UnitRef<'_, Slice<'a>>, offset: UnitOffset) -> Result<Vec<Entry<'a>>, Error> {
+fn with_origins<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, offset: UnitOffset) -> Result<Vec<DebugEntry<'a>>, Error> {
     let mut entries = vec![unit.entry(offset)?];
     while let Some(last) = entries.last().filter(|_| entries.len() < MOST_TYPES) {
         let origin = last.attr_value(gimli::DW_AT_abstract_origin).or(last.attr_value(gimli::DW_AT_specification));
@@ -501,7 +519,7 @@ fn with_origins<'a>(unit: UnitRef<'_, Slice<'a>>, offset: UnitOffset) -> Result<
 }
 
 /// The parameters of a function: its own, or those of the first entry that has some.
-fn parameters(unit: UnitRef<'_, Slice<'_>>, entries: &[Entry<'_>]) -> Result<Vec<UnitOffset>, Error> {
+fn parameters(unit: UnitRef<'_, DwarfSlice<'_>>, entries: &[DebugEntry<'_>]) -> Result<Vec<UnitOffset>, Error> {
     for entry in entries {
         let mut found = Vec::new();
         let mut tree = unit.entries_tree(Some(entry.offset()))?;
@@ -519,7 +537,7 @@ fn parameters(unit: UnitRef<'_, Slice<'_>>, entries: &[Entry<'_>]) -> Result<Vec
 }
 
 /// Line and path of a declaration.
-fn line(unit: UnitRef<'_, Slice<'_>>, entries: &[Entry<'_>]) -> Result<Option<(u64, String)>, Error> {
+fn line(unit: UnitRef<'_, DwarfSlice<'_>>, entries: &[DebugEntry<'_>]) -> Result<Option<(u64, String)>, Error> {
     for entry in entries {
         let number = entry.attr_value(gimli::DW_AT_decl_line).and_then(|value| value.udata_value());
         let file = entry.attr_value(gimli::DW_AT_decl_file).and_then(|value| match value {
@@ -539,23 +557,26 @@ mod tests {
 
     #[test]
     fn arguments_are_where_the_convention_has_them() {
-        let mut places = Places::default();
-        let mut of = |kind: Type| kind.argument(&mut places).unwrap_or_default();
-        assert_eq!((of(Type::LongDouble), of(Type::Signed(4))), ("fparg1/80%stack+1".into(), "arg1/d32".into()));
-        assert_eq!((of(Type::Float(8)), of(Type::Text)), ("fparg2/64%xmm0".into(), "arg2/s".into()));
-        let rest: Vec<_> = (3..=8).map(|_| of(Type::Pointer)).collect();
+        let mut places = PassedArguments::default();
+        let mut of = |kind: PassedType| kind.argument(&mut places).unwrap_or_default();
+        assert_eq!(
+            (of(PassedType::LongDouble), of(PassedType::Signed(4))),
+            ("fparg1/80%stack+1".into(), "arg1/d32".into())
+        );
+        assert_eq!((of(PassedType::Float(8)), of(PassedType::Text)), ("fparg2/64%xmm0".into(), "arg2/s".into()));
+        let rest: Vec<_> = (3..=8).map(|_| of(PassedType::Pointer)).collect();
         assert_eq!(rest, ["arg3/p", "arg4/p", "arg5/p", "arg6/p", "arg7/p%stack+3", "arg8/p%stack+4"]);
         assert_eq!(
-            (of(Type::Unsigned(1)), of(Type::LongDouble)),
+            (of(PassedType::Unsigned(1)), of(PassedType::LongDouble)),
             ("arg9/u8%stack+5".into(), "fparg3/80%stack+7".into())
         );
-        assert_eq!((of(Type::Large), of(Type::Unknown)), (String::new(), String::new()));
-        assert_eq!(Type::Large.result(), None);
-        assert_eq!(Type::Signed(8).result().as_deref(), Some("retval"));
+        assert_eq!((of(PassedType::Large), of(PassedType::Unknown)), (String::new(), String::new()));
+        assert_eq!(PassedType::Large.result(), None);
+        assert_eq!(PassedType::Signed(8).result().as_deref(), Some("retval"));
     }
 
-    fn structure(size: u64, passing: Passing) -> Type {
-        Type::Structure(Structure { name: "pair".into(), passed: Passed { size, passing, align: 8, least: 1 } })
+    fn structure(size: u64, passing: Passing) -> PassedType {
+        PassedType::Structure(Structure { name: "pair".into(), passed: Passed { size, passing, align: 8, least: 1 } })
     }
 
     #[test]
@@ -563,23 +584,23 @@ mod tests {
         use Register::{Integer, Vector};
         let both = |first, second| structure(16, Passing::Registers(first, Some(second)));
         // The first register is taken by the place of the result.
-        let mut places = Places { integers: 1, ..Places::default() };
-        let mut of = |kind: Type| kind.argument(&mut places).unwrap_or_default();
-        assert_eq!(of(Type::Signed(4)), "arg1/d32%rsi");
+        let mut places = PassedArguments { integers: 1, ..PassedArguments::default() };
+        let mut of = |kind: PassedType| kind.argument(&mut places).unwrap_or_default();
+        assert_eq!(of(PassedType::Signed(4)), "arg1/d32%rsi");
         assert_eq!(of(both(Integer, Vector)), "arg2/t16:pair%rdx+xmm0");
-        assert_eq!(of(Type::Float(8)), "fparg1/64%xmm1");
+        assert_eq!(of(PassedType::Float(8)), "fparg1/64%xmm1");
         assert_eq!(of(structure(1, Passing::Nothing)), "arg3/t0:pair");
         assert_eq!(of(structure(4, Passing::Reference)), "arg4/t4:pair%memory+rcx");
         assert_eq!(of(structure(24, Passing::Memory)), "arg5/t24:pair%stack+1");
-        assert_eq!(of(Type::Pointer), "arg6/p%r8");
+        assert_eq!(of(PassedType::Pointer), "arg6/p%r8");
         // Of two only one register is left: it is for the next.
         assert_eq!(of(both(Integer, Integer)), "arg7/t16:pair%stack+4");
         assert_eq!(of(structure(3, Passing::Registers(Integer, None))), "arg8/t3:pair%r9");
         assert_eq!(of(structure(4, Passing::Reference)), "arg9/p%stack+6");
-        assert_eq!(of(Type::StdString { is_reference: false }), "arg10/S%stack+7");
+        assert_eq!(of(PassedType::StdString { is_reference: false }), "arg10/S%stack+7");
         // One that may be packed: at an odd word it is unknown whether it stands there.
         let wide = |least| {
-            Type::Structure(Structure {
+            PassedType::Structure(Structure {
                 name: "wide".into(),
                 passed: Passed { size: 16, passing: Passing::Memory, align: 16, least },
             })
@@ -588,7 +609,7 @@ mod tests {
         assert_eq!(of(wide(1)), "arg12/t16:wide%stack+11");
         assert_eq!(of(structure(8, Passing::Memory)), "arg13/t8:pair%stack+13");
         assert_eq!(of(wide(1)), "");
-        let result = |kind: Type| kind.result().unwrap_or_default();
+        let result = |kind: PassedType| kind.result().unwrap_or_default();
         assert_eq!(result(both(Integer, Vector)), "retval/t16:pair%int+float");
         assert_eq!(result(both(Vector, Vector)), "retval/t16:pair%float+float");
         assert_eq!(result(structure(4, Passing::Reference)), "retval/t4:pair%memory");

@@ -7,7 +7,7 @@ use gimli::{Encoding, Format, LineEncoding, LittleEndian};
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
-use crate::image::{Found, Image, Wanted, below, hexadecimal};
+use crate::image::{ExpectedImage, FoundFunction, Image, below, hexadecimal};
 use crate::signatures::Signatures;
 
 /// The build id of the programs.
@@ -132,12 +132,12 @@ impl Drop for Folder {
 }
 
 fn open(path: &Path) -> Image {
-    Image::open(&Wanted { path: path.to_path_buf(), ..Wanted::default() }, None)
+    Image::open(&ExpectedImage { path: path.to_path_buf(), ..ExpectedImage::default() }, None)
 }
 
 /// Function and line at an address, as they are shown.
 fn shown(image: &Image, address: u64) -> (String, String) {
-    let Found { function, line } = image.find(address);
+    let FoundFunction { function, line } = image.find(address);
     (function.unwrap_or_default(), line.map(|line| format!("{}:{}", line.path, line.number)).unwrap_or_default())
 }
 
@@ -187,12 +187,12 @@ fn debugging_information_is_found_beside_the_program() {
     let path = folder.file("bin/program", &program(None));
     let debug = program(Some(5));
     let checksum = crc32fast::hash(&debug);
-    let wanted = |build_id: &[u8], link: Option<u32>| Wanted {
+    let wanted = |build_id: &[u8], link: Option<u32>| ExpectedImage {
         path: path.clone(),
         build_id: Some(build_id.to_vec()),
         link: link.map(|checksum| ("program.debug".to_string(), checksum)),
     };
-    let lines = |wanted: &Wanted| shown(&Image::open(wanted, Some(&folder.0.join("dir"))), 0x4c).1;
+    let lines = |wanted: &ExpectedImage| shown(&Image::open(wanted, Some(&folder.0.join("dir"))), 0x4c).1;
     assert_eq!(lines(&wanted(&ID, Some(checksum))), "");
     let places = ["bin/program.debug", "bin/.debug/program.debug"].map(|name| folder.0.join(name));
     let third = below(&folder.0.join("dir"), &folder.0.join("bin/program.debug"));

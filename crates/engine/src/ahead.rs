@@ -41,22 +41,22 @@ pub(crate) fn parts_of(streams: usize, jobs: usize) -> usize {
 
 /// Streams that are read ahead by threads.
 pub(crate) struct Ahead {
-    shared: Arc<Shared>,
+    shared: Arc<AheadShared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct AheadShared {
+    state: Mutex<AheadState>,
     /// Something was read, or a reader came back.
     has_read: Condvar,
     /// Something was taken, or everything ends.
     has_room: Condvar,
-    limits: Limits,
+    limits: AheadLimits,
 }
 
 /// How far is read ahead.
 #[derive(Clone, Copy)]
-struct Limits {
+struct AheadLimits {
     /// Items that a part may have waiting.
     items: usize,
     /// Events of a part that may wait.
@@ -65,8 +65,8 @@ struct Limits {
     parts: usize,
 }
 
-struct State {
-    streams: Vec<Stream>,
+struct AheadState {
+    streams: Vec<AheadStream>,
     /// Threads that wait for room, and whether the one that takes waits: a needless wake-up costs a system call, too.
     sleepers: usize,
     is_awaited: bool,
@@ -75,9 +75,9 @@ struct State {
     is_broken: bool,
 }
 
-struct Stream {
+struct AheadStream {
     /// The parts that are read, the first one first; the last one stays when it was taken.
-    parts: VecDeque<Part>,
+    parts: VecDeque<ReadPart>,
     /// The number of the first of them.
     first: usize,
     /// Packets that are left to divide.
@@ -92,7 +92,7 @@ struct Rest {
     next_packet: usize,
 }
 
-struct Part {
+struct ReadPart {
     /// `None` while a thread reads.
     reader: Option<Box<StreamReader>>,
     items: VecDeque<Item>,
@@ -106,10 +106,10 @@ struct Part {
     packets: (usize, usize),
 }
 
-impl Part {
-    fn new(reader: StreamReader, packets: (usize, usize)) -> Part {
+impl ReadPart {
+    fn new(reader: StreamReader, packets: (usize, usize)) -> ReadPart {
         let (reader, items) = (Some(Box::new(reader)), VecDeque::new());
-        Part { reader, items, events: 0, is_ended: false, is_odd: false, packets }
+        ReadPart { reader, items, events: 0, is_ended: false, is_odd: false, packets }
     }
 
     fn add(&mut self, mut item: Item) {
@@ -123,24 +123,24 @@ impl Part {
     }
 }
 
-impl Stream {
-    fn new(mut reader: StreamReader, limits: Limits) -> Stream {
+impl AheadStream {
+    fn new(mut reader: StreamReader, limits: AheadLimits) -> AheadStream {
         let is_divided = |cursor: &&mut Cursor| limits.parts > 1 && cursor.can_be_divided();
         let packets = reader.divisible().filter(is_divided).map(|cursor| cursor.packets());
-        let mut stream = Stream { parts: VecDeque::new(), first: 0, rest: None };
+        let mut stream = AheadStream { parts: VecDeque::new(), first: 0, rest: None };
         match packets {
             Some(packets) => {
                 let next_packet = packets.start;
                 stream.rest = Some(Rest { whole: reader.part(packets.clone()), packets, next_packet });
             }
-            None => stream.parts.push_back(Part::new(reader, (0, 0))),
+            None => stream.parts.push_back(ReadPart::new(reader, (0, 0))),
         }
         stream.divide(limits);
         stream
     }
 
     /// Makes parts of what is left, until enough of them are read or have been read.
-    fn divide(&mut self, limits: Limits) {
+    fn divide(&mut self, limits: AheadLimits) {
         while self.has_room(limits)
             && let Some(rest) = &mut self.rest
         {
@@ -148,10 +148,10 @@ impl Stream {
             if first < end {
                 rest.next_packet = rest.whole.end_of_part(first, PART_BYTES);
                 let packets = (first, rest.next_packet);
-                self.parts.push_back(Part::new(rest.whole.part(first..packets.1), packets));
+                self.parts.push_back(ReadPart::new(rest.whole.part(first..packets.1), packets));
             } else if self.parts.is_empty() {
                 // Without packets there is one reader all the same.
-                self.parts.push_back(Part::new(rest.whole.part(first..end), (first, end)));
+                self.parts.push_back(ReadPart::new(rest.whole.part(first..end), (first, end)));
                 self.rest = None;
             } else {
                 return;
@@ -160,7 +160,7 @@ impl Stream {
     }
 
     /// Parts with few events end soon, and it takes long until somebody wants what is behind them.
-    fn has_room(&self, limits: Limits) -> bool {
+    fn has_room(&self, limits: AheadLimits) -> bool {
         let (mut unended, mut events, mut items) = (0, 0, 0);
         for part in &self.parts {
             unended += usize::from(!part.is_ended);
@@ -173,7 +173,7 @@ impl Stream {
 
     /// Goes on behind the first part, which is at its end, when something is behind it: with the next part, or, where that
     /// was read as if all before it were sound and it was not, with the reader of the first.
-    fn go_on(&mut self, limits: Limits) -> bool {
+    fn go_on(&mut self, limits: AheadLimits) -> bool {
         let (Some(part), Some(rest)) = (self.parts.front_mut(), &self.rest) else { return false };
         let (next, end) = (part.packets.1, rest.packets.end);
         let Some(cursor) = part.reader.as_mut().and_then(|reader| reader.divisible()).filter(|_| next < end) else {
@@ -194,7 +194,7 @@ impl Stream {
     }
 
     /// The part of this number, unless it was dropped.
-    fn part(&mut self, number: usize) -> Option<&mut Part> {
+    fn part(&mut self, number: usize) -> Option<&mut ReadPart> {
         self.parts.get_mut(number.checked_sub(self.first)?)
     }
 }
@@ -204,10 +204,16 @@ impl Ahead {
     pub(crate) fn new(readers: Vec<StreamReader>, threads: usize, max_events: usize) -> Ahead {
         let parts = parts_of(readers.len(), threads + 1);
         let items = (ITEMS / readers.len().max(1) / parts).clamp(1, 128);
-        let limits = Limits { items, events: (2 * max_events).min(EVENTS), parts };
-        let streams = readers.into_iter().map(|reader| Stream::new(reader, limits)).collect();
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State { streams, sleepers: 0, is_awaited: false, is_stopped: false, is_broken: false }),
+        let limits = AheadLimits { items, events: (2 * max_events).min(EVENTS), parts };
+        let streams = readers.into_iter().map(|reader| AheadStream::new(reader, limits)).collect();
+        let shared = Arc::new(AheadShared {
+            state: Mutex::new(AheadState {
+                streams,
+                sleepers: 0,
+                is_awaited: false,
+                is_stopped: false,
+                is_broken: false,
+            }),
             has_read: Condvar::new(),
             has_room: Condvar::new(),
             limits,
@@ -303,18 +309,18 @@ fn is_odd(item: &Item) -> bool {
     matches!(item, Item::Fault(_) | Item::Warning(_))
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl AheadShared {
+    fn lock(&self) -> MutexGuard<'_, AheadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads some items of the part that needs them most; the state again when no part has room.
     fn read<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, AheadState>,
         burst: usize,
-    ) -> Result<MutexGuard<'a, State>, MutexGuard<'a, State>> {
-        let has_room = |part: &Part| {
+    ) -> Result<MutexGuard<'a, AheadState>, MutexGuard<'a, AheadState>> {
+        let has_room = |part: &ReadPart| {
             part.reader.is_some()
                 && !part.is_ended
                 && part.items.len() < self.limits.items
@@ -352,7 +358,7 @@ impl Shared {
     }
 
     fn work(&self) {
-        let _watch = Watch(self);
+        let _watch = PanicWatch(self);
         let mut state = self.lock();
         while !state.is_stopped {
             state = match self.read(state, BURST) {
@@ -374,9 +380,9 @@ impl Shared {
 }
 
 /// Tells the one that waits when a thread fails.
-struct Watch<'a>(&'a Shared);
+struct PanicWatch<'a>(&'a AheadShared);
 
-impl Drop for Watch<'_> {
+impl Drop for PanicWatch<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.lock().is_broken = true;

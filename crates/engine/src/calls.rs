@@ -16,7 +16,7 @@ use tracemill_format::calls::{
 use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{CallHalf, EventClassId, Scope};
-use tracemill_semantics::{CpuOf, Mark, Semantics, Shape, member, names};
+use tracemill_semantics::{CpuOf, EventShape, Mark, Semantics, member, names};
 
 use crate::event::Event;
 use crate::events::{Events, Step};
@@ -36,7 +36,7 @@ const MAX_NAMES: usize = 1 << 20;
 
 /// Meaning of an event class.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum CallMeaning {
     None,
     /// A call of the kind of this index; the symbol is given when the name of the class has it.
     Call {
@@ -66,7 +66,7 @@ pub struct EventCalls {
     /// A filter beside that.
     filter: Option<Filter>,
     /// By trace and event class.
-    meanings: Vec<Vec<Meaning>>,
+    meanings: Vec<Vec<CallMeaning>>,
     /// Fields that are read of events.
     fields: KeyBy,
     tasks: Vec<CallTask>,
@@ -132,7 +132,7 @@ impl EventCalls {
             let with_pairs = with_pairs && is_meant(at) && semantics.has_pairs() && !semantics.has_states();
             let mut of_trace = vec![Vec::new(); trace.schema.events().len()];
             let classes = trace.schema.events().iter().enumerate().map(|(at_class, class)| {
-                let Some(name) = class.name.as_deref().filter(|_| !class.is_untimed) else { return Meaning::None };
+                let Some(name) = class.name.as_deref().filter(|_| !class.is_untimed) else { return CallMeaning::None };
                 let fields = |own: &[(usize, &str)]| -> ClassFields {
                     let who = semantics.who(EventClassId(at_class as u32));
                     let who = [(TASK, who.id), (PROCESS, who.process), (TASK_NAME, who.name)];
@@ -149,7 +149,7 @@ impl EventCalls {
                 if let Some(half) = class.call.filter(|_| is_meant(at)) {
                     has_calls = true;
                     of_trace[at_class] = fields(&[]);
-                    return Meaning::Call {
+                    return CallMeaning::Call {
                         is_exit: half == CallHalf::Exit,
                         symbol: symbol_named(names::of_call(name, half)),
                     };
@@ -164,39 +164,39 @@ impl EventCalls {
                     has_calls = true;
                     of_trace[at_class] = fields(kind.address.map(|name| (ADDRESS, name)).as_slice());
                     if kind.address.is_some() {
-                        return Meaning::Call { is_exit, symbol: 0 };
+                        return CallMeaning::Call { is_exit, symbol: 0 };
                     }
-                    return Meaning::Call { is_exit, symbol: symbol_named(function) };
+                    return CallMeaning::Call { is_exit, symbol: symbol_named(function) };
                 }
                 if with_pairs && let Some((is_exit, title)) = half_of(semantics.shape(EventClassId(at_class as u32))) {
                     has_calls = true;
                     of_trace[at_class] = fields(&[]);
-                    return Meaning::Call { is_exit, symbol: title.map_or(0, |title| symbol_named(&title)) };
+                    return CallMeaning::Call { is_exit, symbol: title.map_or(0, |title| symbol_named(&title)) };
                 }
                 let mark = is_meant(at).then(|| semantics.mark(EventClassId(at_class as u32))).flatten();
                 if let Some(path) = mark {
                     has_calls = true;
                     of_trace[at_class] = fields(&[]);
                     of_trace[at_class].push((MARK as u8, path));
-                    return Meaning::Mark;
+                    return CallMeaning::Mark;
                 }
-                let Some(module) = modules.iter().find(|module| module.name == name) else { return Meaning::None };
+                let Some(module) = modules.iter().find(|module| module.name == name) else { return CallMeaning::None };
                 let [base, size, path] = module.fields;
                 of_trace[at_class] = fields(&[(MODULE, base), (MODULE + 1, size), (MODULE + 2, path)]);
-                Meaning::Module
+                CallMeaning::Module
             });
             let classes = classes.collect();
             fields.push(of_trace);
             classes
         });
-        let meanings: Vec<Vec<Meaning>> = meanings.collect();
+        let meanings: Vec<Vec<CallMeaning>> = meanings.collect();
         if !has_calls {
             return None;
         }
         let mut streams = selection::streams(session, &[]).ok()?;
         streams.retain(|of| is_meant(of.trace));
         let classes = meanings.iter().map(|classes| {
-            let is_wanted = |class: usize| classes.get(class).is_some_and(|&meaning| meaning != Meaning::None);
+            let is_wanted = |class: usize| classes.get(class).is_some_and(|&meaning| meaning != CallMeaning::None);
             Some(Arc::new(ClassSet::new(classes.len(), is_wanted)))
         });
         let selection = Selection { classes: classes.collect(), ..Selection::default() };
@@ -265,7 +265,7 @@ impl EventCalls {
             let values = keys.values(event, &mut key);
             let said = Said::of(event, &values);
             match meaning {
-                Meaning::Module => {
+                CallMeaning::Module => {
                     let number = |at| number(&values, at).and_then(|value| u64::try_from(value).ok());
                     if let (Some(base), Some(size), Some(path)) =
                         (number(MODULE), number(MODULE + 1), text(&values, MODULE + 2))
@@ -273,7 +273,7 @@ impl EventCalls {
                         loaded.entry(said.process).or_default().push((base, size, path));
                     }
                 }
-                Meaning::Mark => {
+                CallMeaning::Mark => {
                     let Some(Mark::Begin { name }) = mark(&values) else { return };
                     if mark_names.len() < MAX_NAMES && !of_mark.contains_key(name) {
                         of_mark.insert(name.to_vec(), mark_names.len() as u32);
@@ -284,7 +284,7 @@ impl EventCalls {
                         marks.push((key, said.name, ns));
                     }
                 }
-                Meaning::Call { symbol, .. } => {
+                CallMeaning::Call { symbol, .. } => {
                     has_functions = true;
                     let key = (said.process, said.task);
                     if found.len() < MAX_NAMES && !by_task.contains_key(&key) {
@@ -298,7 +298,7 @@ impl EventCalls {
                         addresses.push(key);
                     }
                 }
-                Meaning::None => {}
+                CallMeaning::None => {}
             }
         };
         Events::new(&self.session, &self.streams, &self.selection, None).for_each(take, |_| Flow::Continue);
@@ -371,8 +371,8 @@ impl EventCalls {
         let task = *self.by_task.get(&(said.process, said.task))?;
         let time = since(self.base_ns, ns);
         let (is_exit, symbol) = match meaning {
-            Meaning::Call { is_exit, symbol } => (is_exit, symbol),
-            Meaning::Mark => {
+            CallMeaning::Call { is_exit, symbol } => (is_exit, symbol),
+            CallMeaning::Mark => {
                 let (symbol, is_exit) = match mark(values)? {
                     Mark::Begin { name } => (*self.by_mark.get(name)?, false),
                     Mark::End if self.first_mark < u32::MAX => (0, true),
@@ -380,7 +380,7 @@ impl EventCalls {
                 };
                 return Some(Half { task, time, symbol, address: symbol.into(), is_exit });
             }
-            Meaning::None | Meaning::Module => return None,
+            CallMeaning::None | CallMeaning::Module => return None,
         };
         let symbol = match symbol {
             0 => self.by_address.get(&(said.process, said.address)).copied().unwrap_or(0),
@@ -392,18 +392,18 @@ impl EventCalls {
     }
 
     /// The meaning of an event and its time; `None` when it has none of them.
-    fn meaning(&self, event: &Event) -> Option<(Meaning, i128)> {
+    fn meaning(&self, event: &Event) -> Option<(CallMeaning, i128)> {
         let meaning = *self.meanings[event.trace].get(event.raw.class().0 as usize)?;
-        Some((meaning, event.ns.filter(|_| meaning != Meaning::None)?))
+        Some((meaning, event.ns.filter(|_| meaning != CallMeaning::None)?))
     }
 }
 
 /// Whether something ends, and what it is called; `None` when nothing begins or ends that has a name.
-fn half_of((shape, title): (Shape, String)) -> Option<(bool, Option<String>)> {
+fn half_of((shape, title): (EventShape, String)) -> Option<(bool, Option<String>)> {
     match shape {
-        Shape::Instant => None,
-        Shape::Begin => Some((false, Some(title))),
-        Shape::End { says_title } => Some((true, Some(title).filter(|_| says_title))),
+        EventShape::Instant => None,
+        EventShape::Begin => Some((false, Some(title))),
+        EventShape::End { says_title } => Some((true, Some(title).filter(|_| says_title))),
     }
     .filter(|(_, title)| title.as_deref() != Some(""))
 }
@@ -504,7 +504,7 @@ impl CallSource for EventCalls {
     }
 
     fn open(&self, _stream: usize) -> Box<dyn CallStream + '_> {
-        Box::new(Records {
+        Box::new(MergedRecords {
             calls: self,
             events: Events::new(&self.session, &self.streams, &self.selection, self.filter.as_ref()),
             keys: KeyReader::new(&self.session, &self.fields),
@@ -563,7 +563,7 @@ impl CallSource for EventCalls {
 }
 
 /// The records of all tasks.
-struct Records<'a> {
+struct MergedRecords<'a> {
     calls: &'a EventCalls,
     events: Events<'a>,
     keys: KeyReader,
@@ -578,9 +578,9 @@ struct Records<'a> {
     unfounded: u64,
 }
 
-impl CallStream for Records<'_> {
+impl CallStream for MergedRecords<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
-        let Records { calls, events, keys, key, cpus, findings, open, begun, unfounded } = self;
+        let MergedRecords { calls, events, keys, key, cpus, findings, open, begun, unfounded } = self;
         for _ in 0..BATCH {
             let (stream, event) = match events.next() {
                 Some(Step::Event(stream, event)) => (stream, event),

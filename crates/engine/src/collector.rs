@@ -8,10 +8,10 @@ use tracemill_model::error::Error;
 /// Collects the errors and warnings of readers that run at the same time. Several of them may meet the same one, which is
 /// kept once.
 #[derive(Default)]
-pub struct Collector(Mutex<Found>);
+pub struct Collector(Mutex<Collected>);
 
 #[derive(Default)]
-struct Found {
+struct Collected {
     faults: Vec<Error>,
     warnings: Vec<Error>,
     known: HashSet<String>,
@@ -56,7 +56,7 @@ impl Collector {
         (faults, warnings)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, Collected> {
         // A reader that panics leaves whole errors behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ use tracemill_format::target::{Source, SourceStream, StreamTarget, Target, Trace
 use tracemill_format::{Entry, Format, OpenTrace, Storage};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{Origin, Part};
+use tracemill_model::schema::{Origin, TracePart};
 
 use crate::copy::copy;
 use crate::damage::must_be_there;
@@ -60,7 +60,7 @@ pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
 }
 
 /// The format of a trace, or the one that it had before it was converted.
-fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
+fn origin(trace: &OpenTrace, parts: &[TracePart]) -> Arc<Origin> {
     trace.schema.origin.clone().unwrap_or_else(|| {
         let (format, version) = (trace.schema.format.to_string(), trace.schema.version);
         Arc::new(Origin { format, version, parts: parts.to_vec(), ..Origin::default() })

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
-use tracemill_codec::plan::State;
+use tracemill_codec::plan::DecoderState;
 use tracemill_codec::spine::{EventFault, ScanEnd};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::{OpenTrace, PacketReader, Stream};
@@ -20,9 +20,9 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 
 pub use self::parts::packets_stand_alone;
 use self::parts::{packet_end, packet_range};
-use self::times::{Ascent, SELECT_SPAN, Selecting, StepBack, Wanted, sound_times};
+use self::times::{Ascent, SELECT_SPAN, SelectedRange, Selecting, StepBack, sound_times};
 use crate::damage::{cut_while_read, skipped, with_loss};
-use crate::item::{ChunkPlace, Item, Place, ReadyChunk};
+use crate::item::{ChunkPlace, Item, ReadyChunk, StreamPlace};
 use crate::progress::{Progress, packet_bytes};
 use crate::selection::SpineFilter;
 
@@ -40,7 +40,7 @@ pub struct Cursor {
     /// Set when the rest is not wanted.
     stop: Option<Arc<AtomicBool>>,
     at: Position,
-    order: Order,
+    order: StreamOrder,
     damage: Damage,
     ahead: Ahead,
     /// Items that were found together with one that was given.
@@ -95,7 +95,7 @@ struct Position {
 }
 
 /// The order of the events of a stream.
-struct Order {
+struct StreamOrder {
     has_clock: bool,
     /// The largest clock value so far.
     floor: u64,
@@ -115,7 +115,7 @@ struct Damage {
 struct OpenPacket {
     data: Arc<PacketData>,
     pos: u64,
-    state: State,
+    state: DecoderState,
     /// Bytes of it that are counted as read.
     counted: u64,
     /// Events of it that were given, and the clock value that was known before it.
@@ -147,7 +147,7 @@ impl Cursor {
             progress: None,
             stop: None,
             at: Position { next_packet, end_packet, open: None, clock: 0, is_done: false },
-            order: Order { has_clock: clock.is_some(), floor: 0, went_back: false },
+            order: StreamOrder { has_clock: clock.is_some(), floor: 0, went_back: false },
             damage: Damage::default(),
             ahead: Ahead::default(),
             queue: VecDeque::new(),
@@ -161,7 +161,7 @@ impl Cursor {
     }
 
     /// Reads on from a place that another cursor with the same filter told.
-    pub(crate) fn resume(&mut self, place: Place) {
+    pub(crate) fn resume(&mut self, place: StreamPlace) {
         self.at.next_packet = place.packet.min(self.at.end_packet);
         self.at.clock = place.clock;
         self.order.floor = place.floor;
@@ -374,7 +374,7 @@ impl Cursor {
                 self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
                 let data = opened.data;
                 let is_ahead = self.ahead.is_on;
-                let wanted = Wanted { range: self.filter.cycles, is_counted };
+                let wanted = SelectedRange { range: self.filter.cycles, is_counted };
                 // Last, as it is a call of the system.
                 let is_there = || is_ahead || file.bytes.len_now() >= packet.offset_bytes + packet_bytes(&packet);
                 if is_kept

@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::filter::{Filter, Matcher};
-use crate::item::{Flow, Place};
+use crate::item::{Flow, StreamPlace};
 use crate::merge::{Batch, Note, Run};
 use crate::selection::StreamOf;
 use crate::session::Session;
@@ -60,7 +60,7 @@ impl<'a> Events<'a> {
     }
 
     /// See [`Walker::places`].
-    pub fn places(&self) -> Option<Vec<Place>> {
+    pub fn places(&self) -> Option<Vec<StreamPlace>> {
         self.walker.places()
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct ChunkPlace {
 /// A place between two events of a stream, from which it can be read as if all before had been read: see
 /// [`Merger::places`](crate::merge::Merger::places).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct StreamPlace {
     /// Number of the packet in the list of the stream; the number of all packets at the end.
     pub(crate) packet: usize,
     /// Events of the packet that are behind.
@@ -59,15 +59,15 @@ pub struct Place {
     pub(crate) floor: u64,
 }
 
-impl Place {
+impl StreamPlace {
     /// The place as numbers, to be kept for another session of the same traces; the first is the number of its packet.
     pub fn numbers(&self) -> [u64; 4] {
         [self.packet as u64, self.before, self.clock, self.floor]
     }
 
-    /// The place of these [numbers](Place::numbers).
-    pub fn of_numbers([packet, before, clock, floor]: [u64; 4]) -> Place {
-        Place { packet: usize::try_from(packet).unwrap_or(usize::MAX), before, clock, floor }
+    /// The place of these [numbers](StreamPlace::numbers).
+    pub fn of_numbers([packet, before, clock, floor]: [u64; 4]) -> StreamPlace {
+        StreamPlace { packet: usize::try_from(packet).unwrap_or(usize::MAX), before, clock, floor }
     }
 }
 
@@ -82,9 +82,9 @@ impl ReadyChunk {
     }
 
     /// The place before the event `at`.
-    pub(crate) fn place_of(&self, at: usize) -> Option<Place> {
+    pub(crate) fn place_of(&self, at: usize) -> Option<StreamPlace> {
         let ChunkPlace { packet, before, clock } = self.place?;
-        Some(Place { packet, before: before + at as u64, clock, floor: self.merge_cycles(at) })
+        Some(StreamPlace { packet, before: before + at as u64, clock, floor: self.merge_cycles(at) })
     }
 
     /// Keeps some of the events.

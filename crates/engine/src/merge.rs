@@ -11,7 +11,7 @@ use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
 
 use crate::ahead::Ahead;
-use crate::item::{Item, Place, ReadyChunk};
+use crate::item::{Item, ReadyChunk, StreamPlace};
 use crate::redact::StreamReader;
 
 /// Names a stream among all that are merged.
@@ -64,7 +64,7 @@ pub struct Rank {
 /// Chunks in a batch at most. Each keeps a packet open, which is far more than an event where packets are tiny.
 const MAX_CHUNKS: usize = 512;
 
-struct Head {
+struct StreamHead {
     clock: Option<ClockMap>,
     rank: Rank,
     /// `None` when the stream has ended.
@@ -78,9 +78,9 @@ struct Head {
     in_batch: Option<u32>,
 }
 
-impl Head {
-    fn new(clock: Option<ClockMap>, rank: Rank) -> Head {
-        Head { clock, rank, chunk: None, at: 0, end: 0, key: TimeKey::MAX, in_batch: None }
+impl StreamHead {
+    fn new(clock: Option<ClockMap>, rank: Rank) -> StreamHead {
+        StreamHead { clock, rank, chunk: None, at: 0, end: 0, key: TimeKey::MAX, in_batch: None }
     }
 
     fn put(&mut self, ready: ReadyChunk) {
@@ -94,7 +94,7 @@ impl Head {
 /// Merges streams.
 pub struct Merger {
     sources: Sources,
-    heads: Vec<Head>,
+    heads: Vec<StreamHead>,
     /// Losers of the tree's inner nodes; `tree[0]` is the winner.
     tree: Vec<usize>,
     started: bool,
@@ -142,7 +142,7 @@ impl Sources {
 impl Merger {
     /// A merger of streams, each with its clock and its rank.
     pub(crate) fn new(sources: Sources, streams: impl IntoIterator<Item = (Option<ClockMap>, Rank)>) -> Self {
-        let head = |(clock, rank)| Head::new(clock, rank);
+        let head = |(clock, rank)| StreamHead::new(clock, rank);
         let heads = streams.into_iter().map(head).collect();
         Merger { sources, heads, tree: Vec::new(), started: false, notes: Vec::new() }
     }
@@ -189,9 +189,9 @@ impl Merger {
 
     /// The place of each stream from which the events behind the batches so far can be read: see
     /// [`merger_from`](crate::timeline::merger_from). `None` before the first batch, and when events are changed.
-    pub fn places(&self) -> Option<Vec<Place>> {
-        let at_end = Place { packet: usize::MAX, before: 0, clock: 0, floor: 0 };
-        let place = |head: &Head| match &head.chunk {
+    pub fn places(&self) -> Option<Vec<StreamPlace>> {
+        let at_end = StreamPlace { packet: usize::MAX, before: 0, clock: 0, floor: 0 };
+        let place = |head: &StreamHead| match &head.chunk {
             Some(chunk) => chunk.place_of(head.at),
             None => Some(at_end),
         };
@@ -273,13 +273,13 @@ impl Merger {
 
     /// The order of streams whose next events are of one time, of which some may have none.
     #[cold]
-    fn tie(left: &Head, right: &Head) -> Ordering {
+    fn tie(left: &StreamHead, right: &StreamHead) -> Ordering {
         let has_ended = (left.chunk.is_none(), right.chunk.is_none());
         if has_ended != (false, false) {
             return has_ended.0.cmp(&has_ended.1);
         }
         // Streams without a clock come one after the other.
-        let class_id = |head: &Head| {
+        let class_id = |head: &StreamHead| {
             let chunk = head.chunk.as_ref().filter(|_| head.clock.is_some())?;
             let schema = chunk.chunk.packet.plans.schema();
             Some(schema.event(chunk.chunk.class(head.at)).id)

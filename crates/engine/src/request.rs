@@ -90,7 +90,7 @@ impl EventQuery {
 }
 
 /// The result of a request.
-pub struct Opened {
+pub struct OpenedTraces {
     /// The session.
     pub session: Session,
     /// The streams that are read.
@@ -122,7 +122,7 @@ impl Request {
         self,
         storage: &dyn Storage,
         report: &mut dyn FnMut(OpenStep<'_>) -> Result<ControlFlow<()>>,
-    ) -> Result<Option<Opened>> {
+    ) -> Result<Option<OpenedTraces>> {
         let mut session = match &self.inputs[..] {
             [] => Session::default(),
             inputs => Session::open(storage, inputs, &self.open)?,
@@ -146,11 +146,11 @@ impl Request {
         }
         let find = |query: &EventQuery| streams(&session, &query.streams);
         let streams = self.events.as_ref().map(find).transpose()?.unwrap_or_default();
-        Ok(Some(Opened { session, streams, selection, filter, query: self.events.unwrap_or_default() }))
+        Ok(Some(OpenedTraces { session, streams, selection, filter, query: self.events.unwrap_or_default() }))
     }
 }
 
-impl Opened {
+impl OpenedTraces {
     /// Errors of packets that opening found and reading does not meet: a file without packets is no stream, and not all
     /// streams may be read.
     pub fn faults_elsewhere(&self) -> impl Iterator<Item = &Error> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tracemill_format::foreign::{self, ForeignFormat};
 use tracemill_format::{
-    Demangle, Entry, EntryKind, Format, Found, OpenContext, OpenTrace, Settings, Storage, names_of,
+    Demangle, Entry, EntryKind, Format, FoundTrace, OpenContext, OpenTrace, Settings, Storage, names_of,
 };
 use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -112,7 +112,7 @@ impl Session {
         }
         check_named_files(storage, options)?;
         let mut session = Session::default();
-        let mut found: Vec<(usize, Found)> = Vec::new();
+        let mut found: Vec<(usize, FoundTrace)> = Vec::new();
         let packed = Packed::new(storage, options.max_unpacked);
         let storage = &packed;
         for path in paths {
@@ -137,7 +137,7 @@ impl Session {
             // A file that does not look like the requested format is opened as such: the format reports the reason.
             let is_forced = options.input_format.is_some() && found.len() == before && unreadable.is_empty();
             if is_forced && suspects.is_empty() && matches!(storage.kind(path), Some(EntryKind::File(_))) {
-                found.push((0, Found { path: path.clone(), name: typed.to_string(), below: String::new() }));
+                found.push((0, FoundTrace { path: path.clone(), name: typed.to_string(), below: String::new() }));
             }
             let is_empty = found.len() == before;
             if is_empty && unreadable.is_empty() {
@@ -157,7 +157,7 @@ impl Session {
         context.jobs = options.jobs;
         context.settings = &options.settings;
         for (at, format) in formats.iter().enumerate() {
-            let of_format: Vec<Found> =
+            let of_format: Vec<FoundTrace> =
                 found.iter().filter(|(format, _)| *format == at).map(|(_, found)| found.clone()).collect();
             if of_format.is_empty() {
                 continue;
@@ -276,7 +276,7 @@ impl Session {
 struct Search<'a> {
     storage: &'a Packed<'a>,
     formats: &'a [&'static Format],
-    found: &'a mut Vec<(usize, Found)>,
+    found: &'a mut Vec<(usize, FoundTrace)>,
     /// Files that have the name of a part of a trace, and whose content is no such thing.
     suspects: Vec<Error>,
     /// Folders without links in their paths: a link may lead to a folder again, or to one that holds it.
@@ -293,7 +293,7 @@ impl Search<'_> {
             return unreadable.push(error);
         }
         if let Some(at) = self.format_of(path) {
-            let found = Found { path: path.to_path_buf(), name: name.to_string(), below: below.to_string() };
+            let found = FoundTrace { path: path.to_path_buf(), name: name.to_string(), below: below.to_string() };
             return self.found.push((at, found));
         }
         if self.storage.kind(path) != Some(EntryKind::Directory) || depth == MAX_DEPTH {
@@ -339,7 +339,7 @@ impl Search<'_> {
         }
         let Some(at) = self.format_of(path) else { return };
         if self.visited.insert(self.storage.canonical(path)) {
-            self.found.push((at, Found { path: path.to_path_buf(), name, below }));
+            self.found.push((at, FoundTrace { path: path.to_path_buf(), name, below }));
         }
     }
 
@@ -377,13 +377,13 @@ fn take_standard_input(packed: &Packed<'_>, path: &Path) -> Result<()> {
 
 /// Drops transcripts: the events of another trace, printed, are no trace of their own beside one in a folder.
 fn drop_transcripts(
-    found: &mut Vec<(usize, Found)>,
+    found: &mut Vec<(usize, FoundTrace)>,
     before: usize,
     path: &Path,
     formats: &[&'static Format],
     has_suspects: bool,
 ) {
-    let is_transcript = |(format, _): &(usize, Found)| formats[*format].is_transcript;
+    let is_transcript = |(format, _): &(usize, FoundTrace)| formats[*format].is_transcript;
     if found[before..].iter().all(is_transcript) && !has_suspects {
         return;
     }

@@ -111,7 +111,7 @@ impl<'a> Stretches<'a> {
         }
         let mut whole = timeline::cursors(session, streams, &of_thread);
         let cuts = {
-            let lists = streams.iter().zip(&mut whole).map(|(of, reader)| Packets::new(of.clock?, reader));
+            let lists = streams.iter().zip(&mut whole).map(|(of, reader)| WantedPackets::new(of.clock?, reader));
             cuts(&lists.collect::<Option<Vec<_>>>()?, threads)
         };
         (cuts.len() + 1 >= threads).then_some(Stretches { session, streams, whole: Mutex::new(whole), cuts, threads })
@@ -220,14 +220,14 @@ fn first_not(Range { mut start, mut end }: Range<usize>, holds: impl Fn(usize) -
 }
 
 /// The packets of a stream that are wanted.
-struct Packets<'a> {
+struct WantedPackets<'a> {
     clock: ClockMap,
     list: &'a PacketList,
     packets: Range<usize>,
     bytes: u64,
 }
 
-impl<'a> Packets<'a> {
+impl<'a> WantedPackets<'a> {
     /// `None` where they cannot be read alone, or show that something odd will be met.
     fn new(clock: ClockMap, reader: &'a mut StreamReader) -> Option<Self> {
         let cursor = reader.divisible().filter(|cursor| cursor.can_be_divided())?;
@@ -240,7 +240,7 @@ impl<'a> Packets<'a> {
             bits = bits.saturating_add(packet.total_bits);
             is_whole && begin <= end && begin_before <= begin && end_before <= end
         });
-        is_orderly.then_some(Packets { clock, list, packets, bytes: bits / 8 })
+        is_orderly.then_some(WantedPackets { clock, list, packets, bytes: bits / 8 })
     }
 
     fn count(&self) -> u64 {
@@ -276,13 +276,13 @@ impl<'a> Packets<'a> {
 }
 
 /// Times that divide what streams have, about: first into long stretches, then into short ones.
-fn cuts(streams: &[Packets<'_>], threads: usize) -> Vec<i128> {
+fn cuts(streams: &[WantedPackets<'_>], threads: usize) -> Vec<i128> {
     let threads = threads as u64;
     let bytes: u64 = streams.iter().map(|of| of.bytes).sum();
-    let packet_of_each: u64 = streams.iter().map(Packets::packet_bytes).sum();
+    let packet_of_each: u64 = streams.iter().map(WantedPackets::packet_bytes).sum();
     let of_large_packets = streams.iter().max_by_key(|of| of.packet_bytes());
     let least = (PACKETS * packet_of_each).max(bytes / (PARTS * threads)).max(1);
-    let times = || streams.iter().filter_map(Packets::times);
+    let times = || streams.iter().filter_map(WantedPackets::times);
     let (Some(begin), Some(end)) = (times().map(|of| of.0).min(), times().map(|of| of.1).max()) else {
         return Vec::new();
     };

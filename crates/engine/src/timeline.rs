@@ -11,7 +11,7 @@ use tracemill_model::packet_list::PacketList;
 use crate::ahead::parts_of;
 use crate::cursor::Cursor;
 use crate::filter::Filter;
-use crate::item::Place;
+use crate::item::StreamPlace;
 use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Choice, Redactions, StreamReader};
 use crate::selection::{ClassSet, SpineFilter, StreamOf, stream_of_fault, streams};
@@ -63,7 +63,7 @@ pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) ->
 }
 
 /// A merger of the same streams that goes on from [`Merger::places`] of one with the same selection; one thread reads.
-pub fn merger_from(session: &Session, streams: &[StreamOf], selection: &Selection, places: &[Place]) -> Merger {
+pub fn merger_from(session: &Session, streams: &[StreamOf], selection: &Selection, places: &[StreamPlace]) -> Merger {
     let mut readers = cursors(session, streams, selection);
     for (reader, place) in readers.iter_mut().zip(places) {
         reader.plain().into_iter().for_each(|cursor| cursor.resume(*place));

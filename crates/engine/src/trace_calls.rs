@@ -25,7 +25,7 @@ use crate::timeline::Selection;
 pub struct TraceCalls<'a> {
     session: &'a Arc<Session>,
     trace: usize,
-    source: Source<'a>,
+    source: RecordSource<'a>,
     clock: Option<ClockMap>,
     /// The streams of the trace that are wanted.
     streams: Vec<StreamOf>,
@@ -35,7 +35,7 @@ pub struct TraceCalls<'a> {
     between: (i128, i128),
 }
 
-enum Source<'a> {
+enum RecordSource<'a> {
     Records(&'a dyn CallSource),
     Events(Box<EventCalls>),
 }
@@ -72,10 +72,10 @@ impl<'a> TraceCalls<'a> {
     ) -> Option<TraceCalls<'a>> {
         let of = &session.traces[trace];
         let source = match of.reader.calls() {
-            Some(source) => Source::Records(source),
+            Some(source) => RecordSource::Records(source),
             None => {
                 let calls = calls(session, trace)?;
-                Source::Events(Box::new(calls.narrowed(streams, &selection.classes, filter)))
+                RecordSource::Events(Box::new(calls.narrowed(streams, &selection.classes, filter)))
             }
         };
         let of_trace = selection.of_traces_ns.get(trace).copied().flatten();
@@ -108,8 +108,8 @@ impl<'a> TraceCalls<'a> {
     /// Their records, also those that are not wanted.
     pub fn source(&self) -> &dyn CallSource {
         match &self.source {
-            Source::Records(source) => *source,
-            Source::Events(calls) => &**calls,
+            RecordSource::Records(source) => *source,
+            RecordSource::Events(calls) => &**calls,
         }
     }
 
@@ -123,19 +123,19 @@ impl<'a> TraceCalls<'a> {
     #[inline]
     pub fn ns(&self, time: u64) -> i128 {
         match (&self.source, &self.clock) {
-            (Source::Events(calls), _) => calls.base_ns() + i128::from(time),
-            (Source::Records(_), Some(clock)) => clock.ns(time),
-            (Source::Records(_), None) => time.into(),
+            (RecordSource::Events(calls), _) => calls.base_ns() + i128::from(time),
+            (RecordSource::Records(_), Some(clock)) => clock.ns(time),
+            (RecordSource::Records(_), None) => time.into(),
         }
     }
 
     /// Decides which records are wanted. `values` makes a text of the event of a record.
-    pub fn wanted<'v>(&'v self, values: Option<Values<'v>>) -> WantedRecords<'v> {
+    pub fn wanted<'v>(&'v self, values: Option<EventTextFn<'v>>) -> WantedRecords<'v> {
         let all = self.session.traces[self.trace].streams.len();
         let has_all_classes = self.selection.classes.get(self.trace).is_none_or(Option::is_none);
         let is_whole = self.streams.len() == all && has_all_classes && self.filter.is_none();
         // Records that are made of events are those of the wanted ones.
-        let has_all = matches!(self.source, Source::Events(_)) || is_whole;
+        let has_all = matches!(self.source, RecordSource::Events(_)) || is_whole;
         let has_texts = values.is_some();
         WantedRecords {
             calls: self,
@@ -147,7 +147,7 @@ impl<'a> TraceCalls<'a> {
 }
 
 /// Makes a text of an event.
-pub type Values<'v> = Box<dyn FnMut(&Event<'_>) -> Option<String> + 'v>;
+pub type EventTextFn<'v> = Box<dyn FnMut(&Event<'_>) -> Option<String> + 'v>;
 
 /// Decides which records of calls are wanted: they are asked for in their order.
 pub struct WantedRecords<'a> {
@@ -208,7 +208,7 @@ struct Halves<'a> {
     events: Events<'a>,
     keys: KeyReader,
     key: Vec<u8>,
-    values: Option<Values<'a>>,
+    values: Option<EventTextFn<'a>>,
     classes: Vec<Option<Half>>,
     /// Numbers of the tasks in the system.
     tids: Vec<i64>,
@@ -217,7 +217,7 @@ struct Halves<'a> {
     /// The maker of records, where they are made of events.
     of_events: Option<&'a EventCalls>,
     /// Calls that were read and have not met their record, with their texts.
-    ready: HashMap<Key, VecDeque<Option<String>>>,
+    ready: HashMap<EdgeKey, VecDeque<Option<String>>>,
     /// How many may wait before those are dropped that no record will ask for.
     most_ready: usize,
     /// The latest time that was read.
@@ -235,7 +235,7 @@ struct Half {
 
 /// A half of a call: task, time, depth (for records that are made of events: the symbol), and whether it is an exit and one of
 /// the kernel's.
-type Key = (i64, u64, Option<i128>, bool, bool);
+type EdgeKey = (i64, u64, Option<i128>, bool, bool);
 
 /// Halves that wait for their records, at least, before any are dropped.
 const READY: usize = 1 << 14;
@@ -244,7 +244,7 @@ const TASK: usize = 0;
 const DEPTH: usize = 1;
 
 impl<'a> Halves<'a> {
-    fn new(calls: &'a TraceCalls<'a>, values: Option<Values<'a>>) -> Self {
+    fn new(calls: &'a TraceCalls<'a>, values: Option<EventTextFn<'a>>) -> Self {
         let schema = &calls.session.traces[calls.trace].schema;
         let semantics = Semantics::new(schema);
         let count = schema.events().len();
@@ -270,8 +270,8 @@ impl<'a> Halves<'a> {
         all[calls.trace] = fields;
         let source = calls.source();
         let (of_events, fields) = match &calls.source {
-            Source::Events(of) => (Some(&**of), of.fields().clone()),
-            Source::Records(_) => (None, KeyBy::Fields(Arc::new(all))),
+            RecordSource::Events(of) => (Some(&**of), of.fields().clone()),
+            RecordSource::Records(_) => (None, KeyBy::Fields(Arc::new(all))),
         };
         if let Some(of) = of_events {
             selection.classes[calls.trace] = of.classes(calls.trace);
@@ -316,7 +316,7 @@ impl<'a> Halves<'a> {
         None
     }
 
-    fn pop(&mut self, key: &Key) -> Option<Option<String>> {
+    fn pop(&mut self, key: &EdgeKey) -> Option<Option<String>> {
         let found = self.ready.get_mut(key)?;
         let text = found.pop_front().flatten();
         if found.is_empty() {

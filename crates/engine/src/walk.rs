@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::event::Event;
 use crate::filter::{Filter, Matcher};
-use crate::item::{Place, ReadyChunk};
+use crate::item::{ReadyChunk, StreamPlace};
 use crate::merge::{Batch, Merger, Note, Run, StreamIndex};
 use crate::selection::StreamOf;
 use crate::session::Session;
@@ -63,7 +63,7 @@ impl<S: AsRef<[StreamOf]>> Walker<S> {
         streams: S,
         selection: &Selection,
         filter: Option<&Filter>,
-        checkpoint: Option<(&[Place], usize)>,
+        checkpoint: Option<(&[StreamPlace], usize)>,
     ) -> Self {
         let (merger, number) = match checkpoint {
             Some((places, number)) => (timeline::merger_from(session, streams.as_ref(), selection, places), number),
@@ -186,7 +186,7 @@ impl<S: AsRef<[StreamOf]>> Walker<S> {
     }
 
     /// Where each stream stands, when all that was read together was given; see [`Merger::places`].
-    pub fn places(&self) -> Option<Vec<Place>> {
+    pub fn places(&self) -> Option<Vec<StreamPlace>> {
         let last = self.batch.runs.last()?;
         let is_at_end = self.run >= self.batch.runs.len()
             || self.run + 1 == self.batch.runs.len() && last.from + self.at == last.to;

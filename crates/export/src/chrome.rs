@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::{Fault, State};
+use tracemill_codec::plan::{DecoderState, Fault};
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::open_calls::{End, OpenCalls};
@@ -19,9 +19,9 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockOrigin, Scope};
 
-use super::tracks::{ClassRules, Shape, Track, Tracks};
+use super::tracks::{ClassRules, EventShape, ExportTracks, Track};
 use crate::late_file::{FLUSH, LateFile};
-use tracemill_codec::text::fields_json::{Fields, JsonTrace};
+use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
@@ -49,21 +49,21 @@ const MAX_DEPTH: usize = 1 << 14;
 /// Ids from here on are ours: no system gives them to processes and threads, and they fit 31 bits, as viewers want.
 const FIRST_ID: i64 = 1 << 30;
 
-struct Writer {
+struct ChromeWriter {
     file: LateFile,
     traces: Vec<JsonTrace>,
-    tracks: Tracks,
+    tracks: ExportTracks,
     /// For each stream its number in its trace.
     index: Vec<usize>,
     of_track: HashMap<Track, usize>,
-    threads: Vec<Thread>,
+    threads: Vec<ChromeThread>,
     /// Processes that have a name.
     named: HashSet<i64>,
     out: Out,
     /// Arguments of the last event.
     arguments: Out,
     name: Vec<u8>,
-    state: State,
+    state: DecoderState,
     is_first: bool,
     /// The time from which those in the file count: that of the first event or loss.
     base_ns: Option<i128>,
@@ -74,7 +74,7 @@ struct Writer {
 }
 
 /// A thread of the file, on which events stand.
-struct Thread {
+struct ChromeThread {
     /// The lane that it is, when it is no thread.
     lane: Option<u32>,
     process: i64,
@@ -99,10 +99,10 @@ enum Phase {
 
 fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     let is_unix = |source: &Source| source.schema.clocks().iter().any(|clock| clock.origin == ClockOrigin::Unix);
-    Ok(Box::new(Writer {
+    Ok(Box::new(ChromeWriter {
         file: LateFile::new(path),
         traces: sources.iter().map(|source| JsonTrace::new(source.schema.clone())).collect(),
-        tracks: Tracks::new(sources),
+        tracks: ExportTracks::new(sources),
         index: sources.iter().flat_map(|source| 0..source.streams.len()).collect(),
         of_track: HashMap::new(),
         threads: Vec::new(),
@@ -110,7 +110,7 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
         out: Out::default(),
         arguments: Out::default(),
         name: Vec::new(),
-        state: State::default(),
+        state: DecoderState::default(),
         is_first: true,
         base_ns: None,
         is_unix: sources.iter().map(is_unix).collect(),
@@ -119,7 +119,7 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
     }))
 }
 
-impl Writer {
+impl ChromeWriter {
     fn separate(&mut self) {
         let before: &[u8] = if std::mem::replace(&mut self.is_first, false) { b"\n" } else { b",\n" };
         self.out.put(before);
@@ -160,7 +160,7 @@ impl Writer {
     /// Puts the fields of an event together.
     fn arguments(&mut self, stream: usize, event: EventRef<'_>) -> std::result::Result<(), Fault> {
         self.arguments.clear();
-        let mut fields = Fields::default();
+        let mut fields = ScopedFields::default();
         let (trace, index) = (self.tracks.streams[stream].trace, self.index[stream]);
         let mut before = Vec::new();
         let mut is_first = true;
@@ -229,7 +229,7 @@ impl Writer {
             }
         }
         // An earlier thread of the same number, in the same process.
-        let is_taken = |known: &Thread| known.lane.is_none() && (known.process, known.id) == (process, id);
+        let is_taken = |known: &ChromeThread| known.lane.is_none() && (known.process, known.id) == (process, id);
         if id < FIRST_ID && matches!(track, Track::Thread(_, _, 1..)) && self.threads.iter().any(is_taken) {
             id = FIRST_ID + at as i64;
         }
@@ -250,7 +250,7 @@ impl Writer {
         if lane.is_none() {
             self.put_name("thread", process, id, &name);
         }
-        self.threads.push(Thread {
+        self.threads.push(ChromeThread {
             lane,
             process,
             id,
@@ -345,8 +345,8 @@ impl Writer {
     fn phase(&mut self, at: usize, rules: &ClassRules, ns: i128) -> Phase {
         let (level, open) = (self.tracks.level(rules), &self.threads[at].open);
         match self.tracks.shape(rules) {
-            Shape::Instant => Phase::Instant,
-            Shape::Begin => {
+            EventShape::Instant => Phase::Instant,
+            EventShape::Begin => {
                 let abandoned = open.abandoned_at(level);
                 self.losses.add(Lost::OpenSlices, abandoned as u64);
                 self.end_slices(at, ns, abandoned);
@@ -356,7 +356,7 @@ impl Writer {
                 self.losses.add(Lost::DeepSlices(MAX_DEPTH), 1);
                 Phase::Instant
             }
-            Shape::End { says_title } => {
+            EventShape::End { says_title } => {
                 let name = &*self.name;
                 let (end, abandoned) = self.threads[at].open.end(level, |open| !says_title || **open == *name);
                 self.losses.add(Lost::OpenSlices, abandoned as u64);
@@ -373,7 +373,7 @@ impl Writer {
     }
 }
 
-impl TraceWriter for Writer {
+impl TraceWriter for ChromeWriter {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let rules = self.tracks.look(stream, event, &mut self.state);
         let (Some(rules), Ok(())) = (rules, self.arguments(stream, event)) else {

@@ -12,7 +12,7 @@ use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
 use tracemill_model::error::Result;
 
-use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+use super::stacks::{CallThread, Change, Follower, StackSink, Stacks};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
@@ -36,14 +36,14 @@ const MARKER_TIME: usize = 4;
 
 struct Firefox {
     spill: Spill,
-    threads: Vec<Tables>,
+    threads: Vec<ThreadTables>,
     nodes: usize,
     cut: u64,
 }
 
 /// The tables of a thread.
 #[derive(Default)]
-struct Tables {
+struct ThreadTables {
     /// Names, by their place here; each call's name is also its frame and its function.
     names: Vec<u32>,
     of_name: HashMap<u32, u32>,
@@ -67,7 +67,7 @@ fn joined<T: ToString>(values: impl Iterator<Item = T>) -> String {
     values.map(|value| value.to_string()).collect::<Vec<_>>().join(",")
 }
 
-impl Tables {
+impl ThreadTables {
     /// The tables that say what a thread calls: frames, functions, ways to calls.
     fn tables(&self) -> String {
         let count = self.names.len() as u64;
@@ -158,12 +158,12 @@ impl Firefox {
     }
 }
 
-impl Sink for Firefox {
+impl StackSink for Firefox {
     const KEEPS_POINTS: bool = true;
 
-    fn change(&mut self, at: usize, thread: &Thread, time: u64, change: Change) -> Result<()> {
+    fn change(&mut self, at: usize, thread: &CallThread, time: u64, change: Change) -> Result<()> {
         while self.threads.len() <= at {
-            self.threads.push(Tables::default());
+            self.threads.push(ThreadTables::default());
         }
         let of = &mut self.threads[at];
         if !std::mem::replace(&mut of.has_begun, true) {

@@ -8,7 +8,7 @@ use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
 use tracemill_model::error::Result;
 
-use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+use super::stacks::{CallThread, Change, Follower, StackSink, Stacks};
 
 /// See the module.
 pub(super) static FOLDED: Target =
@@ -23,14 +23,14 @@ const MAX_NODES: usize = 1 << 20;
 #[derive(Default)]
 struct Folded {
     /// Caller, name, and own ns; the first ones are threads.
-    nodes: Vec<Node>,
+    nodes: Vec<StackNode>,
     of: HashMap<(u32, u32), u32>,
     /// By thread: the node of each open call, the thread first, and when it changed last.
     threads: Vec<(Vec<u32>, u64)>,
     cut: u64,
 }
 
-struct Node {
+struct StackNode {
     caller: u32,
     frame: u32,
     ns: u64,
@@ -39,13 +39,13 @@ struct Node {
 /// The caller of a thread.
 const NOBODY: u32 = u32::MAX;
 
-impl Sink for Folded {
+impl StackSink for Folded {
     const KEEPS_POINTS: bool = false;
 
-    fn change(&mut self, at: usize, thread: &Thread, time: u64, change: Change) -> Result<()> {
+    fn change(&mut self, at: usize, thread: &CallThread, time: u64, change: Change) -> Result<()> {
         while self.threads.len() <= at {
             let root = self.nodes.len() as u32;
-            self.nodes.push(Node { caller: NOBODY, frame: self.threads.len() as u32, ns: 0 });
+            self.nodes.push(StackNode { caller: NOBODY, frame: self.threads.len() as u32, ns: 0 });
             self.threads.push((vec![root], thread.first));
         }
         let (open, last) = &mut self.threads[at];
@@ -65,7 +65,7 @@ impl Sink for Folded {
                     }
                     None => {
                         let next = self.nodes.len() as u32;
-                        self.nodes.push(Node { caller: node, frame, ns: 0 });
+                        self.nodes.push(StackNode { caller: node, frame, ns: 0 });
                         self.of.insert((node, frame), next);
                         next
                     }
@@ -81,7 +81,7 @@ impl Sink for Folded {
     }
 
     fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, losses: &mut Losses) -> io::Result<()> {
-        let titles: Vec<String> = stacks.threads.iter().map(Thread::title).collect();
+        let titles: Vec<String> = stacks.threads.iter().map(CallThread::title).collect();
         for node in &self.nodes {
             if node.caller == NOBODY || node.ns == 0 {
                 continue;

@@ -7,7 +7,7 @@ use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
 use tracemill_model::error::Result;
 
-use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+use super::stacks::{CallThread, Change, Follower, StackSink, Stacks};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
@@ -25,10 +25,10 @@ struct Speedscope {
     is_filled: Vec<bool>,
 }
 
-impl Sink for Speedscope {
+impl StackSink for Speedscope {
     const KEEPS_POINTS: bool = false;
 
-    fn change(&mut self, at: usize, thread: &Thread, time: u64, change: Change) -> Result<()> {
+    fn change(&mut self, at: usize, thread: &CallThread, time: u64, change: Change) -> Result<()> {
         let (kind, frame) = match change {
             Change::Push(frame) => ('O', frame),
             Change::Pop => ('C', thread.open.last().copied().unwrap_or(0)),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::State;
+use tracemill_codec::plan::DecoderState;
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::open_calls::{End, OpenCalls};
@@ -13,7 +13,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::ClockOrigin;
 
-use super::tracks::{Shape, Track, Tracks};
+use super::tracks::{EventShape, ExportTracks, Track};
 use crate::late_file::WRITING;
 use tracemill_semantics::states::thread_title;
 
@@ -36,7 +36,7 @@ pub(super) enum Change {
 }
 
 /// A thread, or another track on which calls stand.
-pub(super) struct Thread {
+pub(super) struct CallThread {
     /// Its name, without its id; empty when it has none.
     name: Vec<u8>,
     /// The stream of its first event.
@@ -55,7 +55,7 @@ pub(super) struct Thread {
     pub(super) last: u64,
 }
 
-impl Thread {
+impl CallThread {
     /// Its name for people.
     pub(super) fn title(&self) -> String {
         let name = String::from_utf8_lossy(&self.name);
@@ -68,7 +68,7 @@ impl Thread {
 }
 
 /// Takes changes, in the order of time for each thread.
-pub(super) trait Sink {
+pub(super) trait StackSink {
     /// Does it show events that neither begin nor end a call?
     const KEEPS_POINTS: bool;
 
@@ -76,7 +76,7 @@ pub(super) trait Sink {
     ///
     /// # Errors
     /// When it cannot be written.
-    fn change(&mut self, at: usize, thread: &Thread, time: u64, change: Change) -> Result<()>;
+    fn change(&mut self, at: usize, thread: &CallThread, time: u64, change: Change) -> Result<()>;
 
     /// No more changes come; all calls have ended. Writes the file.
     ///
@@ -91,7 +91,7 @@ pub(super) struct Stacks {
     /// Names of calls.
     pub(super) frames: Vec<String>,
     /// Threads.
-    pub(super) threads: Vec<Thread>,
+    pub(super) threads: Vec<CallThread>,
     /// Time of the first event.
     pub(super) origin_ns: i128,
     /// Is it a time since the Unix epoch?
@@ -102,11 +102,11 @@ pub(super) struct Stacks {
 pub(super) struct Follower<S> {
     path: OutPath,
     sink: S,
-    tracks: Tracks,
+    tracks: ExportTracks,
     stacks: Stacks,
     of_track: HashMap<Track, usize>,
     of_name: HashMap<Box<[u8]>, u32>,
-    state: State,
+    state: DecoderState,
     has_begun: bool,
     latest_ns: i128,
     has_unix: Vec<bool>,
@@ -114,13 +114,13 @@ pub(super) struct Follower<S> {
     losses: Losses,
 }
 
-impl<S: Sink> Follower<S> {
+impl<S: StackSink> Follower<S> {
     /// Follows the calls of traces.
     ///
     /// # Errors
     /// When none of them has any.
     pub(super) fn new(path: &OutPath, sources: &[Source], sink: S) -> Result<Self> {
-        let tracks = Tracks::new(sources);
+        let tracks = ExportTracks::new(sources);
         if !tracks.has_calls() {
             let error = Error::unsupported("the trace has no calls, and nothing else that begins and ends");
             return Err(error.with_help(
@@ -136,7 +136,7 @@ impl<S: Sink> Follower<S> {
             stacks: Stacks::default(),
             of_track: HashMap::new(),
             of_name: HashMap::new(),
-            state: State::default(),
+            state: DecoderState::default(),
             has_begun: false,
             latest_ns: 0,
             has_unix: sources.iter().map(is_unix).collect(),
@@ -179,7 +179,7 @@ impl<S: Sink> Follower<S> {
         let at = self.stacks.threads.len();
         let open = OpenCalls::new(MAX_DEPTH);
         let process_name = None;
-        self.stacks.threads.push(Thread { name, id, process, process_name, stream, open, first: time, last: time });
+        self.stacks.threads.push(CallThread { name, id, process, process_name, stream, open, first: time, last: time });
         self.of_track.insert(track, at);
         Some(at)
     }
@@ -211,7 +211,7 @@ impl<S: Sink> Follower<S> {
     }
 }
 
-impl<S: Sink> TraceWriter for Follower<S> {
+impl<S: StackSink> TraceWriter for Follower<S> {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let Some(rules) = self.tracks.look(stream, event, &mut self.state) else {
             // It was whole when it was found: the file has changed.
@@ -236,11 +236,11 @@ impl<S: Sink> TraceWriter for Follower<S> {
         let shape = self.tracks.shape(&rules);
         let (level, open) = (self.tracks.level(&rules), &mut self.stacks.threads[at].open);
         match shape {
-            Shape::Instant => {
+            EventShape::Instant => {
                 self.points += 1;
                 self.change(at, time, Change::Point(frame))
             }
-            Shape::Begin => {
+            EventShape::Begin => {
                 let abandoned = open.abandoned_at(level);
                 self.losses.add(Lost::OpenCalls, abandoned as u64);
                 self.pop(at, time, abandoned)?;
@@ -252,7 +252,7 @@ impl<S: Sink> TraceWriter for Follower<S> {
                 }
                 Ok(())
             }
-            Shape::End { says_title } => {
+            EventShape::End { says_title } => {
                 let (end, abandoned) = open.end(level, |open| !says_title || *open == frame);
                 self.losses.add(Lost::OpenCalls, abandoned as u64);
                 self.losses.add(Lost::LoneEnds, (end == End::Lone).into());

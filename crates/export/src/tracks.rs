@@ -11,23 +11,24 @@ mod watch;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::{NoVisitor, State};
+use tracemill_codec::plan::{DecoderState, NoVisitor};
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_format::open_calls::Level;
+use tracemill_format::open_calls::CallLevel;
 use tracemill_format::target::Source;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 use tracemill_semantics::{
-    Concepts, Counter, FieldPath, Origin, Place, Recording, Running, Said, Semantics, SpanStep, Tie, Who, cpu, node_of,
+    Concepts, Counter, EventPlace, FieldPath, Origin, Recording, Running, Said, Semantics, SpanStep, Tie, Who, cpu,
+    node_of,
 };
 
 use lanes::{LaneGroup, Lanes, SliceKey};
 use marks::Marked;
 use tasks::{LifeEnd, Tasks};
 
-pub(super) use tracemill_semantics::Shape;
-pub(super) use watch::{Number, Seen, Take, WantedField, Watch, hash};
+pub(super) use tracemill_semantics::EventShape;
+pub(super) use watch::{FieldWatch, Take, WantedField, WatchedFields, WatchedNumber, hash};
 
 /// Where an event stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,7 +51,7 @@ pub(super) enum Track {
 #[derive(Clone, Debug)]
 pub(super) struct ClassRules {
     /// The part of a slice that its events are.
-    pub(super) shape: Shape,
+    pub(super) shape: EventShape,
     /// Name of what they show, unless they say one themselves.
     pub(super) title: Arc<str>,
     /// The part of its name before the `:`, or the format.
@@ -110,7 +111,7 @@ pub(super) struct TraceOf {
 }
 
 /// The tracks of some traces.
-pub(super) struct Tracks {
+pub(super) struct ExportTracks {
     /// The traces.
     pub(super) traces: Vec<TraceOf>,
     /// Their streams.
@@ -122,10 +123,10 @@ pub(super) struct Tracks {
     lanes: Lanes,
     latest_ns: i128,
     /// Fields of the last event.
-    pub(super) seen: Seen,
+    pub(super) seen: WatchedFields,
 }
 
-impl Tracks {
+impl ExportTracks {
     /// The rules of these traces.
     pub(super) fn new(sources: &[Source]) -> Self {
         let mut machines: Vec<Option<&str>> = Vec::new();
@@ -151,9 +152,9 @@ impl Tracks {
             }
         }
         let tasks = Tasks::new(sources, machines.len() as u32);
-        let (running, seen) = (Running::default(), Seen::default());
+        let (running, seen) = (Running::default(), WatchedFields::default());
         let (marked, lanes) = (Marked::default(), Lanes::default());
-        Tracks { traces, streams, running, tasks, marked, lanes, latest_ns: i128::MIN, seen }
+        ExportTracks { traces, streams, running, tasks, marked, lanes, latest_ns: i128::MIN, seen }
     }
 
     /// Does any class begin or end something?
@@ -176,13 +177,20 @@ impl Tracks {
 
     /// Reads the fields of an event that its rules want, for targets that do not show them otherwise; `None` when they
     /// cannot be read.
-    pub(super) fn look(&mut self, stream: usize, event: EventRef<'_>, state: &mut State) -> Option<Arc<ClassRules>> {
+    pub(super) fn look(
+        &mut self,
+        stream: usize,
+        event: EventRef<'_>,
+        state: &mut DecoderState,
+    ) -> Option<Arc<ClassRules>> {
         let rules = self.class(stream, event);
         self.begin(stream, event, &rules);
         if let Some(takes) = rules.header.as_ref().filter(|_| rules.wants_header) {
-            event.visit_header(state, &mut Watch { inner: NoVisitor, takes, seen: &mut self.seen }).ok()?;
+            event.visit_header(state, &mut FieldWatch { inner: NoVisitor, takes, seen: &mut self.seen }).ok()?;
         }
-        event.visit_flat(state, &mut Watch { inner: NoVisitor, takes: &rules.takes, seen: &mut self.seen }).ok()?;
+        event
+            .visit_flat(state, &mut FieldWatch { inner: NoVisitor, takes: &rules.takes, seen: &mut self.seen })
+            .ok()?;
         Some(rules)
     }
 
@@ -198,7 +206,7 @@ impl Tracks {
         }
         if let Some(takes) = &rules.packet {
             // The packet was opened, so its context has been read.
-            let _ = packet.visit_context(&mut Watch { inner: NoVisitor, takes, seen: &mut self.seen });
+            let _ = packet.visit_context(&mut FieldWatch { inner: NoVisitor, takes, seen: &mut self.seen });
         }
     }
 
@@ -226,17 +234,19 @@ impl Tracks {
         let said = Said { id: seen.track.or(seen.thread), next: seen.next_thread, cpu };
         match self.running.place(machine, &rules.who, said) {
             // Each CPU has an idle thread of its own.
-            Place::Thread(0) if cpu.is_some() && self.tasks.has_states() => Track::Cpu(machine, of.cpu.unwrap_or(0)),
-            Place::Thread(thread) => Track::Thread(machine, thread, self.tasks.life(machine, thread)),
-            Place::Track(track) => Track::Own(of.trace as u32, track),
-            Place::Cpu(cpu) => Track::Cpu(machine, cpu as u32),
-            Place::Stream => Track::Stream(stream as u32),
+            EventPlace::Thread(0) if cpu.is_some() && self.tasks.has_states() => {
+                Track::Cpu(machine, of.cpu.unwrap_or(0))
+            }
+            EventPlace::Thread(thread) => Track::Thread(machine, thread, self.tasks.life(machine, thread)),
+            EventPlace::Track(track) => Track::Own(of.trace as u32, track),
+            EventPlace::Cpu(cpu) => Track::Cpu(machine, cpu as u32),
+            EventPlace::Stream => Track::Stream(stream as u32),
         }
     }
 
     /// The part of a slice that the event is that was placed.
     #[inline]
-    pub(super) fn shape(&self, rules: &ClassRules) -> Shape {
+    pub(super) fn shape(&self, rules: &ClassRules) -> EventShape {
         self.marked.shape.unwrap_or(rules.shape)
     }
 
@@ -375,8 +385,8 @@ impl Tracks {
 
     /// Depth of the call that was seen.
     #[inline]
-    pub(super) fn level(&self, rules: &ClassRules) -> Option<Level> {
-        self.seen.depth.map(|depth| Level { is_kernel: rules.is_of_kernel, depth })
+    pub(super) fn level(&self, rules: &ClassRules) -> Option<CallLevel> {
+        self.seen.depth.map(|depth| CallLevel { is_kernel: rules.is_of_kernel, depth })
     }
 
     /// The title of the event that was seen: its own, or its class's.
@@ -387,7 +397,7 @@ impl Tracks {
             self.seen.title.extend_from_slice(format!("{address:#x}").as_bytes());
         }
         Some(self.seen.title.as_slice()).filter(|title| !title.is_empty()).or(match &*rules.title {
-            "" if rules.shape != Shape::Instant => Some(b"call"),
+            "" if rules.shape != EventShape::Instant => Some(b"call"),
             _ => None,
         })
     }
@@ -444,7 +454,7 @@ impl TraceOf {
         take(span.as_ref().and_then(|span| span.parent.as_ref()), Take::ParentSpan);
         take(semantics.title(id).as_ref(), Take::Title);
         take(semantics.mark(id).as_ref(), Take::Mark);
-        let call = semantics.call(id).filter(|_| shape != Shape::Instant);
+        let call = semantics.call(id).filter(|_| shape != EventShape::Instant);
         if let Some(call) = &call {
             take(call.address.as_ref(), Take::Address);
             take(call.depth.as_ref(), Take::Depth);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tracemill_model::error::Result;
 
-use crate::open::{Found, OpenContext, OpenTrace};
+use crate::open::{FoundTrace, OpenContext, OpenTrace};
 use crate::setting::Setting;
 use crate::storage::Storage;
 
@@ -12,7 +12,7 @@ use crate::storage::Storage;
 pub type Probe = fn(&dyn Storage, &Path) -> bool;
 
 /// Opens what was found of a format; see [`Format::open`].
-pub type Open = fn(&OpenContext<'_>, &[Found]) -> Vec<Result<OpenTrace>>;
+pub type OpenFn = fn(&OpenContext<'_>, &[FoundTrace]) -> Vec<Result<OpenTrace>>;
 
 /// A format that can be read: one static value, one line in the registry.
 ///
@@ -32,7 +32,7 @@ pub struct Format {
     pub probe: Probe,
     /// Opens everything that was found of this format, in the order given. Folders that are parts of one trace become
     /// one. An error stands for the trace that could not be opened.
-    pub open: Open,
+    pub open: OpenFn,
     /// Options that it adds.
     pub settings: &'static [Setting],
     /// The look of a trace of it, for the message that nothing was found: `a CTF trace is a folder with a file
@@ -46,7 +46,7 @@ pub struct Format {
 
 impl Format {
     /// A format without options, whose traces hold no calls.
-    pub const fn new(names: &'static [&'static str], description: &'static str, probe: Probe, open: Open) -> Format {
+    pub const fn new(names: &'static [&'static str], description: &'static str, probe: Probe, open: OpenFn) -> Format {
         let (has_calls, is_transcript) = (false, false);
         let (common_name, settings, looks_like) = (None, &[], "");
         Format { names, common_name, description, probe, open, settings, looks_like, has_calls, is_transcript }

@@ -29,9 +29,9 @@ pub mod writer;
 mod zstd;
 
 pub use self::faults::Faults;
-pub use self::format::{Format, Open, Probe, names_of, settings_of};
+pub use self::format::{Format, OpenFn, Probe, names_of, settings_of};
 pub use self::open::{
-    Column, DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream, TraceFile, TraceFiles,
+    DataFile, Demangle, FoundTrace, OpenContext, OpenTrace, Section, SectionColumn, Stream, TraceFile, TraceFiles,
 };
 pub use self::reader::{OpenedPacket, PacketReader};
 pub use self::setting::{Setting, Settings};

@@ -65,7 +65,7 @@ pub enum Demangle {
 
 /// A folder (or file) that a format has recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct FoundTrace {
     /// The folder or file.
     pub path: PathBuf,
     /// Name of the trace: the path as the user reaches it.
@@ -176,7 +176,7 @@ impl TraceFiles {
 
 impl DataFile {
     /// The file that is all of a trace.
-    pub fn alone(found: &Found, bytes: Arc<dyn Bytes>) -> Self {
+    pub fn alone(found: &FoundTrace, bytes: Arc<dyn Bytes>) -> Self {
         let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         DataFile { path: found.path.clone(), relative, bytes, is_indexed: false }
     }
@@ -190,7 +190,7 @@ impl OpenTrace {
     }
 
     /// A trace that is one file, without streams so far.
-    pub fn of_file(found: &Found, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
+    pub fn of_file(found: &FoundTrace, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
         let schema = Arc::new(schema);
         OpenTrace {
             name: found.name.clone(),
@@ -209,7 +209,7 @@ impl OpenTrace {
     }
 
     /// A trace that is a folder, without streams so far.
-    pub fn of_folder(found: &Found, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
+    pub fn of_folder(found: &FoundTrace, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
         let own_name = found.below.clone();
         OpenTrace { own_name, has_other_bytes: false, ..OpenTrace::of_file(found, schema, reader) }
     }
@@ -232,11 +232,11 @@ pub struct Section {
 }
 
 /// A column of a table: its name, and its value for an item.
-pub type Column<'a, T> = (&'static str, &'a dyn Fn(&T) -> Option<EnvValue>);
+pub type SectionColumn<'a, T> = (&'static str, &'a dyn Fn(&T) -> Option<EnvValue>);
 
 impl Section {
     /// A table with a row for each item.
-    pub fn of<T>(title: &str, items: impl IntoIterator<Item = T>, columns: &[Column<'_, T>]) -> Section {
+    pub fn of<T>(title: &str, items: impl IntoIterator<Item = T>, columns: &[SectionColumn<'_, T>]) -> Section {
         let row = |item| columns.iter().map(|(_, value)| value(&item)).collect();
         let rows = items.into_iter().map(row).collect();
         Section { title: title.into(), columns: columns.iter().map(|(name, _)| *name).collect(), rows }

@@ -5,7 +5,7 @@
 
 /// Depth of a call among the calls of its thread, as its tracer counts it. Those of the kernel stand on all others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Level {
+pub struct CallLevel {
     /// Does the depth count from where the kernel was entered?
     pub is_kernel: bool,
     /// Calls below it.
@@ -26,9 +26,9 @@ pub enum End {
 /// The open calls of a thread.
 ///
 /// ```
-/// use tracemill_format::open_calls::{End, Level, OpenCalls};
+/// use tracemill_format::open_calls::{End, CallLevel, OpenCalls};
 ///
-/// let level = |depth| Some(Level { is_kernel: false, depth });
+/// let level = |depth| Some(CallLevel { is_kernel: false, depth });
 /// let mut calls = OpenCalls::new(100);
 /// for (depth, name) in ["main", "try", "raise"].into_iter().enumerate() {
 ///     assert_eq!(calls.abandoned_at(level(depth as u64)), 0);
@@ -40,7 +40,7 @@ pub enum End {
 #[derive(Clone, Debug)]
 pub struct OpenCalls<T> {
     /// Outermost first.
-    open: Vec<(Option<Level>, T)>,
+    open: Vec<(Option<CallLevel>, T)>,
     max: usize,
     /// Open calls that are not kept.
     too_deep: usize,
@@ -54,18 +54,18 @@ impl<T> OpenCalls<T> {
 
     /// How many of the innermost calls are over when another one begins at a level.
     #[inline]
-    pub fn abandoned_at(&self, level: Option<Level>) -> usize {
+    pub fn abandoned_at(&self, level: Option<CallLevel>) -> usize {
         let Some(level) = level else { return 0 };
         let place = self.open.iter().rposition(|(open, _)| open.is_some_and(|open| open < level));
         // Calls without a level are inside of the one before them.
-        let is_above = |open: &(Option<Level>, T)| open.0.is_some_and(|open| open >= level);
+        let is_above = |open: &(Option<CallLevel>, T)| open.0.is_some_and(|open| open >= level);
         let first = place.map_or(0, |place| place + 1);
         self.open[first..].iter().position(is_above).map_or(0, |at| self.open.len() - first - at)
     }
 
     /// A call begins; false when it is too deep to be kept. What is over ([`OpenCalls::abandoned_at`]) was taken out.
     #[inline]
-    pub fn begin(&mut self, level: Option<Level>, call: T) -> bool {
+    pub fn begin(&mut self, level: Option<CallLevel>, call: T) -> bool {
         if self.open.len() >= self.max {
             self.too_deep += 1;
             return false;
@@ -78,13 +78,13 @@ impl<T> OpenCalls<T> {
     /// A call ends: `is_it` says whether an open one can be it. Gives what the end means, and how many of the innermost
     /// calls are over without an end of their own: [`OpenCalls::pop`] takes them out.
     #[inline]
-    pub fn end(&mut self, level: Option<Level>, is_it: impl Fn(&T) -> bool) -> (End, usize) {
+    pub fn end(&mut self, level: Option<CallLevel>, is_it: impl Fn(&T) -> bool) -> (End, usize) {
         let innermost = self.open.last().and_then(|(open, _)| *open);
         if self.too_deep > 0 && level.zip(innermost).is_none_or(|(level, innermost)| level > innermost) {
             self.too_deep -= 1;
             return (End::OfDeepCall, 0);
         }
-        let is_here = |open: Option<Level>| level.is_none() || open.is_none() || open == level;
+        let is_here = |open: Option<CallLevel>| level.is_none() || open.is_none() || open == level;
         match self.open.iter().rposition(|(open, call)| is_here(*open) && is_it(call)) {
             Some(place) => (End::OfCall, self.open.len() - place - 1),
             None => (End::Lone, self.abandoned_at(level)),
@@ -119,15 +119,15 @@ impl<T> OpenCalls<T> {
 mod tests {
     use super::*;
 
-    fn at(depth: u64) -> Option<Level> {
-        Some(Level { is_kernel: false, depth })
+    fn at(depth: u64) -> Option<CallLevel> {
+        Some(CallLevel { is_kernel: false, depth })
     }
 
-    fn kernel(depth: u64) -> Option<Level> {
-        Some(Level { is_kernel: true, depth })
+    fn kernel(depth: u64) -> Option<CallLevel> {
+        Some(CallLevel { is_kernel: true, depth })
     }
 
-    fn opened(calls: &[(Option<Level>, &'static str)]) -> OpenCalls<&'static str> {
+    fn opened(calls: &[(Option<CallLevel>, &'static str)]) -> OpenCalls<&'static str> {
         let mut open = OpenCalls::new(4);
         for &(level, name) in calls {
             open.begin(level, name);

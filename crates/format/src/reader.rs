@@ -13,7 +13,7 @@ use tracemill_codec::chunk::PacketData;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::Part;
+use tracemill_model::schema::TracePart;
 
 use crate::calls::{CallEvents, CallSource, ModuleEvents};
 use crate::open::{OpenTrace, Stream, TraceFiles};
@@ -55,7 +55,7 @@ pub trait PacketReader: Send + Sync {
     ///
     /// # Errors
     /// When a part cannot be read.
-    fn parts(&self) -> Result<Vec<Part>> {
+    fn parts(&self) -> Result<Vec<TracePart>> {
         Ok(Vec::new())
     }
 

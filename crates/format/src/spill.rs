@@ -18,11 +18,11 @@ pub struct Spill {
     suffix: String,
     file: Option<Box<dyn SinkFile>>,
     end: u64,
-    texts: Vec<Text>,
+    texts: Vec<SpilledText>,
 }
 
 #[derive(Default)]
-struct Text {
+struct SpilledText {
     /// Where its parts stand in the file: offset and length.
     parts: Vec<(u64, usize)>,
     /// Bytes behind them.
@@ -52,7 +52,7 @@ impl Spill {
     /// When the file beside the output cannot be written.
     pub fn put(&mut self, text: usize, bytes: &[u8]) -> Result<()> {
         if self.texts.len() <= text {
-            self.texts.resize_with(text + 1, Text::default);
+            self.texts.resize_with(text + 1, SpilledText::default);
         }
         let limit = (MEMORY / self.texts.len()).clamp(*TEXT.start(), *TEXT.end());
         let of = &mut self.texts[text];

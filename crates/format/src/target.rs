@@ -11,7 +11,7 @@ use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, ClockClass, Origin, Part, Schema, StreamClassId};
+use tracemill_model::schema::{ByteOrder, ClockClass, Origin, Schema, StreamClassId, TracePart};
 
 use crate::calls::CallTask;
 use crate::lost::{Losses, Lost};
@@ -107,7 +107,7 @@ pub struct Source {
     /// How its corrected clocks drift.
     pub drift: Option<Drift>,
     /// Its own parts, beside events and packets: those of `origin` when it is what it was.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TracePart>,
     /// Its streams that are written.
     pub streams: Vec<SourceStream>,
     /// The tasks whose calls its events are, where the format knows them.

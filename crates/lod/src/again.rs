@@ -8,8 +8,8 @@ use tracemill_engine::timeline::Selection;
 use tracemill_engine::walk::Walker;
 
 use crate::block::UNTIMED;
-use crate::kinds::{Kind, KindReader, Tracks};
-use crate::places::{BATCH, Places};
+use crate::kinds::{KindReader, StreamTracks, TrackKind};
+use crate::places::{BATCH, Checkpoints};
 use crate::source::{Source, in_reach};
 use crate::timeline::Timeline;
 
@@ -24,14 +24,14 @@ pub(crate) struct Again {
     streams: Arc<[StreamOf]>,
     selection: Selection,
     origin: i128,
-    places: Arc<Places>,
-    tracks: Tracks,
-    kinds: Vec<Kind>,
-    idle: Mutex<Vec<Reader>>,
+    places: Arc<Checkpoints>,
+    tracks: StreamTracks,
+    kinds: Vec<TrackKind>,
+    idle: Mutex<Vec<NextReader>>,
 }
 
 /// Reads on from one event to the next.
-struct Reader {
+struct NextReader {
     kinds: KindReader,
     walker: Walker<Arc<[StreamOf]>>,
 }
@@ -43,7 +43,7 @@ impl Again {
         session: &Arc<Session>,
         source: &Source<'_>,
         timeline: &Timeline,
-        (places, kinds): (&Arc<Places>, &[Kind]),
+        (places, kinds): (&Arc<Checkpoints>, &[TrackKind]),
     ) -> Again {
         Again {
             session: session.clone(),
@@ -51,13 +51,13 @@ impl Again {
             selection: Selection { jobs: 1, memory_bytes: AHEAD, ..source.selection.clone() },
             origin: timeline.origin,
             places: places.clone(),
-            tracks: Tracks::new(timeline, source),
+            tracks: StreamTracks::new(timeline, source),
             kinds: kinds.to_vec(),
             idle: Mutex::default(),
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Reader>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<NextReader>> {
         // Readers are whole when they are put there.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,9 +86,9 @@ impl Again {
     }
 
     /// A reader that meets an event soon.
-    fn reader(&self, event: usize) -> Reader {
+    fn reader(&self, event: usize) -> NextReader {
         let mut idle = self.idle();
-        let is_near = |reader: &Reader| {
+        let is_near = |reader: &NextReader| {
             let next = reader.walker.number();
             next <= event && event - next < BATCH
         };
@@ -101,7 +101,7 @@ impl Again {
         let walker = Walker::from_checkpoint(session, streams.clone(), selection, None, self.places.before(event));
         let new = || KindReader::new(session, streams, self.tracks.clone(), self.kinds.clone());
         let kinds = known.map_or_else(new, |reader| reader.kinds);
-        Reader { kinds, walker }
+        NextReader { kinds, walker }
     }
 
     /// Lets go of the reader: more is not wanted soon.

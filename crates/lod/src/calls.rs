@@ -13,7 +13,7 @@ use tracemill_engine::trace_calls::TraceCalls;
 use tracemill_format::open_calls::OpenCalls;
 use tracemill_model::error::Error;
 
-use crate::lane::{End, Frame, Kept, Lane, Step};
+use crate::lane::{CallEnd, CallEvent, CallLane, LaneCalls, OpenCall};
 use crate::progress::Progress;
 use crate::ranks::Ranks;
 use crate::search::Direction;
@@ -23,11 +23,11 @@ use crate::source::Source;
 use crate::store::bytes::{Reader, Writer};
 
 pub use crate::lane::Call;
-pub use crate::slices::Slice;
+pub use crate::slices::TimelineSlice;
 
 /// A thread whose calls are followed.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct FollowedTask {
     /// Index of its trace.
     pub trace: usize,
     /// Its id in the system.
@@ -79,9 +79,9 @@ impl NumbersOfNames {
 /// The calls of a session. They take some five bytes each, most of them in a file when there are many, and what shows them from
 /// far away a little more.
 #[derive(Default)]
-pub struct Calls {
+pub struct SessionCalls {
     /// The tasks.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<FollowedTask>,
     /// Names of functions.
     pub names: Vec<String>,
     /// Their modules, where one is known for all functions of the name.
@@ -94,7 +94,7 @@ pub struct Calls {
     pub faults: Vec<Error>,
     /// Warnings about them.
     pub warnings: Vec<Error>,
-    lanes: Vec<Lane>,
+    lanes: Vec<CallLane>,
     /// The steps of lanes.
     segments: Segments,
     levels: Vec<Option<Levels>>,
@@ -105,10 +105,10 @@ pub struct Calls {
 /// when [`Progress::stop`] was set. Begins and ends that are not within the times of the selection are as if they were not
 /// there, but for the begins of calls that are open when it begins; so are those of other streams, and of events that do not
 /// match the filter. Wide buckets are counted from `origin`.
-pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progress: &Progress) -> Option<Calls> {
+pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progress: &Progress) -> Option<SessionCalls> {
     let Source { selection, streams, filter, .. } = *source;
     let collector = &Collector::default();
-    let mut calls = Calls::default();
+    let mut calls = SessionCalls::default();
     let (mut has_source, mut first) = (false, i64::MAX);
     for trace in 0..session.traces.len() {
         let Some(own) = TraceCalls::with_pairs(session, trace, streams, selection, filter) else { continue };
@@ -118,14 +118,14 @@ pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progres
         calls.add((&own.of_any_time(), trace, between), collector, progress)?;
     }
     let origin = origin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    let Calls { tasks, names, lanes, segments, levels, .. } = &mut calls;
+    let SessionCalls { tasks, names, lanes, segments, levels, .. } = &mut calls;
     let many = lanes.iter().filter(|lane| slices::are_many(lane.calls())).count();
     for (task, lane) in tasks.iter_mut().zip(lanes) {
         lane.finish(segments);
         task.calls = lane.calls();
         levels.push(Levels::new(lane.kept_in(segments, names.len()), origin, many));
     }
-    let ranges = || calls.lanes.iter().filter_map(Lane::range);
+    let ranges = || calls.lanes.iter().filter_map(CallLane::range);
     calls.begin = ranges().map(|(first, _)| first).min().unwrap_or(0);
     // A call that was open before the wanted range is open when that begins.
     calls.end = ranges().map(|(_, last)| last.max(first)).max().unwrap_or(0);
@@ -138,7 +138,7 @@ pub fn is_of_task(stream: &str, tid: i64) -> bool {
     stream.split('.').next().and_then(|head| head.parse().ok()) == Some(tid)
 }
 
-impl Calls {
+impl SessionCalls {
     fn add(
         &mut self,
         (of, trace, (first, last)): (&TraceCalls<'_>, usize, (i128, i128)),
@@ -150,9 +150,9 @@ impl Calls {
         let names = source.last_names();
         self.tasks.extend(source.tasks().iter().zip(&names).map(|(task, name)| {
             let name = String::from_utf8_lossy(name).into_owned();
-            Task { trace, tid: task.tid, name, calls: 0, depth: 0, end: i64::MIN }
+            FollowedTask { trace, tid: task.tid, name, calls: 0, depth: 0, end: i64::MIN }
         }));
-        self.lanes.resize_with(self.tasks.len(), Lane::default);
+        self.lanes.resize_with(self.tasks.len(), CallLane::default);
         // Of each open call, whether it is shown.
         let mut open: Vec<OpenCalls<bool>> =
             source.tasks().iter().map(|_| OpenCalls::new(source.max_depth())).collect();
@@ -252,7 +252,7 @@ impl Calls {
         to.step(self.begin);
         to.step(self.end);
         to.size(self.tasks.len());
-        for (at, Task { trace, tid, name, calls, depth, end }) in self.tasks.iter().enumerate() {
+        for (at, FollowedTask { trace, tid, name, calls, depth, end }) in self.tasks.iter().enumerate() {
             to.size(*trace);
             to.step(*tid);
             to.bytes(name.as_bytes())?;
@@ -267,8 +267,8 @@ impl Calls {
     }
 
     /// Reads what was written of the same source. Where it stands in a file, the steps of calls stay there.
-    pub(crate) fn read(from: &mut Reader<'_>, source: &Source<'_>, file: Option<&Arc<Spool>>) -> Option<Calls> {
-        let mut calls = Calls::default();
+    pub(crate) fn read(from: &mut Reader<'_>, source: &Source<'_>, file: Option<&Arc<Spool>>) -> Option<SessionCalls> {
+        let mut calls = SessionCalls::default();
         for _ in 0..from.count()? {
             calls.names.push(from.text()?);
             calls.modules.push(if from.flag()? { Some(from.text()?) } else { None });
@@ -277,8 +277,8 @@ impl Calls {
         for _ in 0..from.count()? {
             let (trace, tid, name) = (from.below(source.session.traces.len())?, from.step()?, from.text()?);
             let (of_task, depth, end) = (from.number()?, from.number()?, from.step()?);
-            calls.tasks.push(Task { trace, tid, name, calls: of_task, depth, end });
-            calls.lanes.push(Lane::read(from, calls.names.len(), &mut calls.segments, file)?);
+            calls.tasks.push(FollowedTask { trace, tid, name, calls: of_task, depth, end });
+            calls.lanes.push(CallLane::read(from, calls.names.len(), &mut calls.segments, file)?);
             calls.levels.push(if from.flag()? { Some(Levels::read(from, calls.names.len())?) } else { None });
         }
         Some(calls)
@@ -287,7 +287,7 @@ impl Calls {
     /// Memory that they take, in bytes.
     pub fn bytes(&self) -> usize {
         let levels: usize = self.levels.iter().flatten().map(Levels::bytes).sum();
-        self.lanes.iter().map(Lane::bytes).sum::<usize>() + self.segments.kept() + levels
+        self.lanes.iter().map(CallLane::bytes).sum::<usize>() + self.segments.kept() + levels
     }
 
     /// Could what waits in a file not be read any more? Then answers lack some.
@@ -296,7 +296,7 @@ impl Calls {
     }
 
     /// The calls of a task, to be followed.
-    fn lane(&self, task: usize) -> Option<Kept<'_>> {
+    fn lane(&self, task: usize) -> Option<LaneCalls<'_>> {
         Some(self.lanes.get(task)?.kept_in(&self.segments, self.names.len()))
     }
 
@@ -307,7 +307,7 @@ impl Calls {
         range: (i64, i64),
         tasks: Option<&[usize]>,
         is_over: &dyn Fn() -> bool,
-        mut see: impl FnMut(usize, Step),
+        mut see: impl FnMut(usize, CallEvent),
     ) -> Option<()> {
         let (mut steps, mut goes_on) = (0u64, true);
         for (task, lane) in self.lanes.iter().enumerate() {
@@ -327,11 +327,11 @@ impl Calls {
     }
 
     /// The ns of a call inside of a range; `None` when it does not overlap that.
-    fn inside(&self, task: usize, frame: &Frame, end: End, (begin, last): (i64, i64)) -> Option<i64> {
+    fn inside(&self, task: usize, frame: &OpenCall, end: CallEnd, (begin, last): (i64, i64)) -> Option<i64> {
         let end = match end {
-            End::At(time) => time,
-            End::Later => i64::MAX,
-            End::Never => self.tasks[task].end.max(frame.begin),
+            CallEnd::At(time) => time,
+            CallEnd::Later => i64::MAX,
+            CallEnd::Never => self.tasks[task].end.max(frame.begin),
         };
         (frame.begin <= last && end >= begin).then(|| end.min(last).saturating_sub(frame.begin.max(begin)).max(0))
     }
@@ -349,8 +349,8 @@ impl Calls {
         // Of each open call, the ns of the calls that it made inside of the range.
         let mut inner: Vec<i64> = Vec::new();
         self.each(range, tasks, is_over, |task, step| match step {
-            Step::Begin(_) => inner.push(0),
-            Step::End(frame, _, end) => {
+            CallEvent::Begin(_) => inner.push(0),
+            CallEvent::End(frame, _, end) => {
                 let of_inner = inner.pop().unwrap_or(0);
                 let Some(inside) = self.inside(task, &frame, end, range) else { return };
                 inner.last_mut().into_iter().for_each(|around| *around += inside);
@@ -365,7 +365,7 @@ impl Calls {
         })?;
         rows.iter_mut().for_each(|row| row.durations.want(&PERCENTILES));
         self.each(range, tasks, is_over, |_, step| {
-            if let Step::End(frame, _, end) = step
+            if let CallEvent::End(frame, _, end) = step
                 && let Some(duration) = whole(&frame, end, range)
             {
                 rows[frame.name as usize].durations.add_again(duration);
@@ -388,7 +388,7 @@ impl Calls {
         mut see: impl FnMut(i64, i64),
     ) -> Option<()> {
         self.each(range, tasks, is_over, |_, step| {
-            if let Step::End(frame, _, end) = step
+            if let CallEvent::End(frame, _, end) = step
                 && frame.name == name
                 && let Some(duration) = whole(&frame, end, range)
             {
@@ -410,8 +410,8 @@ impl Calls {
         // Of each open call: its name, its stack when that is known, and the ns of the calls that it made.
         let mut open: Vec<(u32, Option<usize>, i64)> = Vec::new();
         self.each(range, tasks, is_over, |task, step| match step {
-            Step::Begin(frame) => open.push((frame.name, None, 0)),
-            Step::End(frame, depth, end) => {
+            CallEvent::Begin(frame) => open.push((frame.name, None, 0)),
+            CallEvent::End(frame, depth, end) => {
                 if let Some(inside) = self.inside(task, &frame, end, range) {
                     // The calls below it overlap the range too.
                     let first = open.iter().rposition(|(_, stack, _)| stack.is_some()).map_or(0, |place| place + 1);
@@ -452,13 +452,13 @@ impl Calls {
         let Some(lane) = self.lane(task) else { return calls };
         lane.each((i64::MIN, i64::MAX), |step| {
             match step {
-                Step::Begin(Frame { begin, name, number }) => {
+                CallEvent::Begin(OpenCall { begin, name, number }) => {
                     let (parent, depth) = (open.last().map(|at| calls[*at].number), open.len());
                     open.push(calls.len());
                     calls.push(Call { begin, end: None, number, name, parent, depth, inner: 0 });
                 }
-                Step::End(frame, _, end) => {
-                    if let (Some(at), End::At(end)) = (open.pop(), end) {
+                CallEvent::End(frame, _, end) => {
+                    if let (Some(at), CallEnd::At(end)) = (open.pop(), end) {
                         calls[at].end = Some(end);
                         open.last().into_iter().for_each(|around| calls[*around].inner += end - frame.begin);
                     }
@@ -489,7 +489,7 @@ impl Calls {
 
     /// Slices of some tasks in a range whose first ns is `range.0`, in buckets of 2^level ns. Slices that are shorter than a
     /// bucket stand together, by bucket and depth.
-    pub fn slices(&self, tasks: &[usize], level: u32, range: (i64, i64)) -> Vec<Vec<Slice>> {
+    pub fn slices(&self, tasks: &[usize], level: u32, range: (i64, i64)) -> Vec<Vec<TimelineSlice>> {
         let of = |task: &usize| {
             let levels = self.levels.get(*task).and_then(Option::as_ref);
             self.lane(*task).map_or(Vec::new(), |lane| slices::slices(lane, levels, level, range))
@@ -499,9 +499,9 @@ impl Calls {
 }
 
 /// The ns of a call that begins and ends inside of a range.
-fn whole(frame: &Frame, end: End, range: (i64, i64)) -> Option<i64> {
+fn whole(frame: &OpenCall, end: CallEnd, range: (i64, i64)) -> Option<i64> {
     match end {
-        End::At(time) if frame.begin >= range.0 && time <= range.1 => Some(time - frame.begin),
+        CallEnd::At(time) if frame.begin >= range.0 && time <= range.1 => Some(time - frame.begin),
         _ => None,
     }
 }
@@ -512,7 +512,7 @@ const PERCENTILES: [u64; 3] = [50, 90, 99];
 /// Calls of one function.
 #[derive(Clone, Default, Debug)]
 pub struct OfFunction {
-    /// An index of [`Calls::names`].
+    /// An index of [`SessionCalls::names`].
     pub name: u32,
     /// Its calls that overlap the range.
     pub calls: u64,

@@ -4,7 +4,7 @@ use tracemill_engine::events::{Events, Step};
 use tracemill_engine::timeline::{Selection, cycle_range};
 use tracemill_model::packet::Packet;
 
-use crate::names::Names;
+use crate::names::NameTable;
 use crate::source::Source;
 
 /// The density of a track as its packets state it.
@@ -26,7 +26,7 @@ const BUCKETS: u64 = 1 << 14;
 
 impl Estimate {
     /// The estimate that the packets of a stream give.
-    pub(crate) fn new(source: &Source<'_>, at: usize, names: &mut Names) -> Estimate {
+    pub(crate) fn new(source: &Source<'_>, at: usize, names: &mut NameTable) -> Estimate {
         let of = &source.streams[at];
         let Some(clock) = &of.clock else { return Estimate::default() };
         let cycles = cycle_range(clock, source.selection.begin_ns, source.selection.end_ns);
@@ -142,7 +142,7 @@ impl Spread {
 }
 
 /// How many bits an event has, and the commonest name, from the first events of a stream.
-fn sample(source: &Source<'_>, at: usize, names: &mut Names) -> (f64, u32) {
+fn sample(source: &Source<'_>, at: usize, names: &mut NameTable) -> (f64, u32) {
     let stream = std::slice::from_ref(&source.streams[at]);
     // Wherever it begins and whatever it holds: to look for what is wanted may take long.
     let redactions = source.selection.redactions.clone();

@@ -22,10 +22,10 @@ const AGAIN: u64 = 8;
 
 /// Times and kinds of events, by their number. Times are ns since the origin.
 #[derive(Default)]
-pub(crate) struct Columns {
-    heads: Vec<Head>,
+pub(crate) struct EventColumns {
+    heads: Vec<BlockSummary>,
     /// Blocks that stand together; nothing where they are not known yet.
-    groups: Vec<OnceLock<Option<Group>>>,
+    groups: Vec<OnceLock<Option<BlockGroup>>>,
     room: Mutex<Room>,
     /// Reads those that are not known.
     again: Option<Again>,
@@ -44,7 +44,7 @@ pub(crate) struct Columns {
 
 /// The summary of a block, which is known without looking at it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Head {
+struct BlockSummary {
     /// The smallest and the largest time; the other way round without any.
     first: i64,
     last: i64,
@@ -52,10 +52,10 @@ struct Head {
     kinds: KindMask,
 }
 
-impl Head {
-    fn of(times: &[i64], kinds: &[u32]) -> Head {
+impl BlockSummary {
+    fn of(times: &[i64], kinds: &[u32]) -> BlockSummary {
         let (first, last) = ends(times);
-        Head { first, last, kinds: KindMask::of(kinds.iter().copied()) }
+        BlockSummary { first, last, kinds: KindMask::of(kinds.iter().copied()) }
     }
 
     fn has_times(&self) -> bool {
@@ -64,12 +64,12 @@ impl Head {
 }
 
 /// Blocks that stand together, and where each begins.
-struct Group {
+struct BlockGroup {
     bytes: Segment,
     starts: Box<[u32]>,
 }
 
-impl Group {
+impl BlockGroup {
     /// Where some of its blocks stand.
     fn place(&self, first: usize, last: usize) -> Option<(usize, usize)> {
         let end = self.starts.get(last + 1).map_or_else(|| self.bytes.len(), |next| *next as usize);
@@ -77,7 +77,7 @@ impl Group {
     }
 }
 
-impl Columns {
+impl EventColumns {
     pub(crate) fn push(&mut self, time: Option<i64>, kind: u32) {
         self.open.0.push(time.unwrap_or(UNTIMED));
         self.open.1.push(kind);
@@ -94,7 +94,7 @@ impl Columns {
         }
         self.filled.1.push(self.filled.0.len() as u32);
         encode(times, kinds, &mut self.filled.0);
-        self.heads.push(Head::of(times, kinds));
+        self.heads.push(BlockSummary::of(times, kinds));
         self.kinds = kinds.iter().fold(self.kinds, |most, kind| most.max(kind + 1));
         times.clear();
         kinds.clear();
@@ -107,7 +107,7 @@ impl Columns {
         let (bytes, starts) = &mut self.filled;
         if !starts.is_empty() {
             let bytes = self.room.get_mut().unwrap_or_else(PoisonError::into_inner).put(bytes);
-            self.groups.push(OnceLock::from(Some(Group { bytes, starts: starts.as_slice().into() })));
+            self.groups.push(OnceLock::from(Some(BlockGroup { bytes, starts: starts.as_slice().into() })));
         }
         self.filled.0.clear();
         self.filled.1.clear();
@@ -123,7 +123,7 @@ impl Columns {
     }
 
     fn look_at_order(&mut self) {
-        let has_times = self.heads.iter().all(Head::has_times);
+        let has_times = self.heads.iter().all(BlockSummary::has_times);
         self.is_ordered = has_times && self.heads.windows(2).all(|two| two[0].last <= two[1].first);
     }
 
@@ -144,11 +144,11 @@ impl Columns {
     pub(crate) fn bytes(&self) -> usize {
         let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         let starts = self.heads.len() * size_of::<u32>();
-        room.kept() + self.heads.capacity() * size_of::<Head>() + starts
+        room.kept() + self.heads.capacity() * size_of::<BlockSummary>() + starts
     }
 
     /// The blocks of a group. Two who want the same one wait for each other.
-    fn group(&self, group: usize) -> Option<&Group> {
+    fn group(&self, group: usize) -> Option<&BlockGroup> {
         let found = self.groups.get(group)?.get_or_init(|| self.read_again(group)).as_ref();
         if found.is_none() {
             self.set_broken();
@@ -156,20 +156,20 @@ impl Columns {
         found
     }
 
-    fn read_again(&self, group: usize) -> Option<Group> {
+    fn read_again(&self, group: usize) -> Option<BlockGroup> {
         let first = group * BETWEEN;
         let (times, kinds) = self.again.as_ref()?.read(first, self.len.min(first + BETWEEN) - first)?;
         let heads = &self.heads[group * TOGETHER..];
         let (mut bytes, mut starts) = (Vec::with_capacity(times.len() * 3), Vec::with_capacity(TOGETHER));
         for ((times, kinds), head) in times.chunks(BLOCK).zip(kinds.chunks(BLOCK)).zip(heads) {
-            if *head != Head::of(times, kinds) {
+            if *head != BlockSummary::of(times, kinds) {
                 return None;
             }
             starts.push(bytes.len() as u32);
             encode(times, kinds, &mut bytes);
         }
         let bytes = self.room.lock().unwrap_or_else(PoisonError::into_inner).put(&bytes);
-        Some(Group { bytes, starts: starts.into() })
+        Some(BlockGroup { bytes, starts: starts.into() })
     }
 
     /// Reads all that is not known, by some threads, each from a place of its own on, until it is told to stop.
@@ -234,8 +234,9 @@ impl Columns {
         mut each: impl FnMut(usize, i64, u32),
     ) -> Option<()> {
         let (mut block, mut buffer) = (Decoded::default(), Vec::new());
-        let is_inside =
-            |head: &Head| range.is_none_or(|(begin, end)| head.has_times() && head.last >= begin && head.first <= end);
+        let is_inside = |head: &BlockSummary| {
+            range.is_none_or(|(begin, end)| head.has_times() && head.last >= begin && head.first <= end)
+        };
         for (group, heads) in self.heads.chunks(TOGETHER).enumerate() {
             let (Some(first), Some(last)) = (heads.iter().position(is_inside), heads.iter().rposition(is_inside))
             else {
@@ -272,7 +273,7 @@ impl Columns {
 
     /// The blocks that have events of some kinds in some stretches of time, which are in order and apart.
     fn blocks_in<'c>(&'c self, stretches: &'c [(i64, i64)], kinds: KindMask) -> impl Iterator<Item = usize> + 'c {
-        let is_inside = move |head: &Head| {
+        let is_inside = move |head: &BlockSummary| {
             let next = stretches.partition_point(|(_, end)| *end < head.first);
             head.has_times() && stretches.get(next).is_some_and(|(begin, _)| *begin <= head.last)
         };
@@ -332,7 +333,7 @@ impl Columns {
     ) -> [Option<(usize, i64)>; 3] {
         let [mut before, mut here, mut behind]: [Option<(usize, i64)>; 3] = [None; 3];
         let (mut block, mut bytes) = (Decoded::default(), Vec::new());
-        let is_candidate = |number: usize, head: &Head| {
+        let is_candidate = |number: usize, head: &BlockSummary| {
             let events = number * BLOCK..self.len.min((number + 1) * BLOCK);
             head.has_times() && head.kinds.meets(kinds) && may_hold(events)
         };
@@ -406,9 +407,9 @@ impl Columns {
     }
 
     /// Reads what was written.
-    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Columns> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<EventColumns> {
         let len = from.size()?;
-        let mut columns = Columns { len, ..Columns::default() };
+        let mut columns = EventColumns { len, ..EventColumns::default() };
         let (mut time, mut kinds) = (0i64, 0);
         for _ in 0..len.div_ceil(BLOCK) {
             kinds ^= from.number()?;
@@ -418,7 +419,7 @@ impl Columns {
                 last = first.checked_add_unsigned(from.number()?).filter(|_| first != UNTIMED)?;
                 time = last;
             }
-            columns.heads.push(Head { first, last, kinds: KindMask(kinds) });
+            columns.heads.push(BlockSummary { first, last, kinds: KindMask(kinds) });
         }
         columns.groups.resize_with(columns.heads.len().div_ceil(TOGETHER), OnceLock::new);
         columns.look_at_order();
@@ -437,7 +438,7 @@ mod tests {
 
     #[test]
     fn columns_give_back_what_was_put() {
-        let mut columns = Columns::default();
+        let mut columns = EventColumns::default();
         let time = |at: usize| match at {
             5000 => None,
             at if at > 9000 => Some(at as i64 * 10_000_000_000),

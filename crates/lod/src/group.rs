@@ -20,7 +20,7 @@ pub use crate::values::{MOST_VALUES, PROCESS, THREAD};
 /// A track of a group.
 #[derive(Clone, Debug)]
 pub struct OfValue {
-    /// Its place among those that [`Groups::density`] takes.
+    /// Its place among those that [`ValueGroups::density`] takes.
     pub track: usize,
     /// The value; `None` for all those that have no track of their own.
     pub value: Option<KeyValue>,
@@ -33,7 +33,7 @@ pub struct OfValue {
 }
 
 /// The events of a trace by the values of a path.
-pub struct Groups {
+pub struct ValueGroups {
     trace: usize,
     grouping: Arc<Grouping>,
     streams: Vec<StreamOf>,
@@ -42,7 +42,7 @@ pub struct Groups {
     pub progress: Progress,
 }
 
-impl Groups {
+impl ValueGroups {
     /// A group that is not counted yet. `known`: the timeline of all events, counted.
     ///
     /// # Errors
@@ -52,12 +52,12 @@ impl Groups {
         known: &Timeline,
         (trace, path): (usize, &str),
         filter: Option<Filter>,
-    ) -> Result<Groups> {
+    ) -> Result<ValueGroups> {
         let grouping = Arc::new(Grouping::new(source.session, path, filter)?);
         let streams: Vec<StreamOf> = source.streams.iter().filter(|of| of.trace == trace).cloned().collect();
         let own = Source { streams: &streams, ..*source };
         let timeline = Timeline::grouped(&own, known, &grouping);
-        Ok(Groups { trace, grouping, streams, timeline, progress: Progress::default() })
+        Ok(ValueGroups { trace, grouping, streams, timeline, progress: Progress::default() })
     }
 
     /// Counts the events of all values; false when [`Progress::stop`] was set on the way.

@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tracemill_engine::collector::Collector;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Step;
-use tracemill_engine::item::{Flow, Place};
+use tracemill_engine::item::{Flow, StreamPlace};
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::StreamOf;
 use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind, Packet};
 
 use crate::block::KindMask;
-use crate::events::Columns;
-use crate::kinds::{Kind, KindReader, Tracks};
-use crate::places::{BATCH, BETWEEN, Places};
+use crate::events::EventColumns;
+use crate::kinds::{KindReader, StreamTracks, TrackKind};
+use crate::places::{BATCH, BETWEEN, Checkpoints};
 use crate::progress::Progress;
 use crate::set::EventSet;
 use crate::source::{Source, in_reach};
@@ -33,7 +33,7 @@ pub enum LossKind {
 
 /// A stretch of time in which events are missing.
 #[derive(Clone, Debug)]
-pub struct Loss {
+pub struct LossRange {
     /// The base track; `None` when its stream has none.
     pub track: Option<usize>,
     /// The kind of things that are missing.
@@ -72,16 +72,16 @@ pub struct Index {
     /// Time of the last event.
     pub end: i128,
     /// Stretches in which something is missing.
-    pub losses: Vec<Loss>,
+    pub losses: Vec<LossRange>,
     /// Errors of reading.
     pub faults: Vec<Fault>,
     /// Warnings of the reading, each once.
     pub warnings: Vec<Error>,
     /// Events without time.
     pub untimed: u64,
-    pub(crate) columns: Columns,
-    pub(crate) places: Arc<Places>,
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) columns: EventColumns,
+    pub(crate) places: Arc<Checkpoints>,
+    pub(crate) kinds: Vec<TrackKind>,
 }
 
 /// Errors whose packets are looked for: more would not be looked at, and each search goes through all packets.
@@ -89,11 +89,11 @@ const LOOKED_UP: usize = 512;
 
 /// Reads all events once, whose tracks were counted. `None` when [`Progress::stop`] was set on the way.
 pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Option<Index> {
-    let mut reading = Reading::new(timeline, source);
+    let mut reading = IndexReading::new(timeline, source);
     let mut events = source.events_until(source.selection.jobs, Some(&progress.stop));
     // Places take memory for each stream.
     let between = BETWEEN.max((source.streams.len() * 64).next_multiple_of(BETWEEN));
-    let mut places = Places::default();
+    let mut places = Checkpoints::default();
     // A batch may end up to its length before the number from which somebody wants to read.
     let mut next_place = between - BATCH;
     while let Some(step) = events.next() {
@@ -142,7 +142,7 @@ pub fn matching(
     (!stop.load(Ordering::Relaxed)).then_some(set)
 }
 
-struct Reading<'t> {
+struct IndexReading<'t> {
     timeline: &'t Timeline,
     index: Index,
     kinds: KindReader,
@@ -150,13 +150,13 @@ struct Reading<'t> {
     warnings: Collector,
 }
 
-impl<'t> Reading<'t> {
-    fn new(timeline: &'t Timeline, source: &Source<'_>) -> Reading<'t> {
+impl<'t> IndexReading<'t> {
+    fn new(timeline: &'t Timeline, source: &Source<'_>) -> IndexReading<'t> {
         let empty = |track: &TrackOf<'_>| {
             let counted = track.counted()?;
             Some(Track { events: 0, untimed: 0, range: None, ..counted.clone() })
         };
-        Reading {
+        IndexReading {
             timeline,
             index: Index {
                 tracks: timeline.tracks().iter().filter_map(empty).collect(),
@@ -168,11 +168,11 @@ impl<'t> Reading<'t> {
                 warnings: Vec::new(),
                 untimed: 0,
                 names: Vec::new(),
-                columns: Columns::default(),
+                columns: EventColumns::default(),
                 places: Arc::default(),
                 kinds: Vec::new(),
             },
-            kinds: KindReader::new(source.session, source.streams, Tracks::new(timeline, source), Vec::new()),
+            kinds: KindReader::new(source.session, source.streams, StreamTracks::new(timeline, source), Vec::new()),
             latest: None,
             warnings: Collector::default(),
         }
@@ -208,7 +208,7 @@ impl<'t> Reading<'t> {
                     GapKind::LostPackets => LossKind::Packets,
                 };
                 let track = self.kinds.tracks.of_stream[at].map(|track| track as usize);
-                self.index.losses.push(Loss { track, kind, count, begin: ns(begin_cycles), end: ns(end_cycles) });
+                self.index.losses.push(LossRange { track, kind, count, begin: ns(begin_cycles), end: ns(end_cycles) });
             }
             Note::Fault(error) => {
                 let is_looked_up = self.index.faults.len() < LOOKED_UP;
@@ -305,7 +305,7 @@ impl Index {
 
     /// Where to read from to meet an event soon: the places of all streams, and the number of the event behind them. `None`
     /// where that is the beginning.
-    pub fn place_before(&self, event: usize) -> Option<(&[Place], usize)> {
+    pub fn place_before(&self, event: usize) -> Option<(&[StreamPlace], usize)> {
         self.places.before(event)
     }
 

@@ -7,7 +7,7 @@ use tracemill_engine::event::Event;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 
-use crate::names::Names;
+use crate::names::NameTable;
 use crate::source::Source;
 use crate::timeline::Timeline;
 use crate::track::Track;
@@ -15,25 +15,25 @@ use crate::tracking::TrackReader;
 
 /// A kind of events: a track and a name.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind {
+pub(crate) struct TrackKind {
     pub(crate) track: u32,
     pub(crate) name: u32,
 }
 
 /// Which track the events of a stream are on, as a counted timeline tells, and the names that it knows.
 #[derive(Clone)]
-pub(crate) struct Tracks {
+pub(crate) struct StreamTracks {
     /// For each stream, its base track.
     pub(crate) of_stream: Vec<Option<u32>>,
     /// Tracks that traces number themselves.
     of_number: HashMap<(usize, i128), u32>,
     /// How many there are.
     count: u32,
-    names: Arc<Mutex<Names>>,
+    names: Arc<Mutex<NameTable>>,
 }
 
-impl Tracks {
-    pub(crate) fn new(timeline: &Timeline, source: &Source<'_>) -> Tracks {
+impl StreamTracks {
+    pub(crate) fn new(timeline: &Timeline, source: &Source<'_>) -> StreamTracks {
         let mut of_stream = vec![None; source.streams.len()];
         let mut of_number = HashMap::new();
         let tracks = timeline.tracks();
@@ -43,7 +43,7 @@ impl Tracks {
                 None => track.streams().iter().for_each(|stream| of_stream[*stream] = Some(at as u32)),
             }
         }
-        Tracks { of_stream, of_number, count: tracks.len() as u32, names: timeline.shared_names() }
+        StreamTracks { of_stream, of_number, count: tracks.len() as u32, names: timeline.shared_names() }
     }
 }
 
@@ -53,9 +53,9 @@ const OWN: u32 = u32::MAX - 1;
 
 /// Tells of which kind an event is.
 pub(crate) struct KindReader {
-    pub(crate) tracks: Tracks,
+    pub(crate) tracks: StreamTracks,
     /// The kinds that were met.
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<TrackKind>,
     /// Tracks that were met and had not been counted.
     pub(crate) new_tracks: Vec<Track>,
     /// For each stream and class, the kind of its events.
@@ -67,7 +67,12 @@ pub(crate) struct KindReader {
 
 impl KindReader {
     /// A reader that knows some kinds.
-    pub(crate) fn new(session: &Session, streams: &[StreamOf], tracks: Tracks, kinds: Vec<Kind>) -> KindReader {
+    pub(crate) fn new(
+        session: &Session,
+        streams: &[StreamOf],
+        tracks: StreamTracks,
+        kinds: Vec<TrackKind>,
+    ) -> KindReader {
         let classes = |of: &StreamOf| vec![UNKNOWN; session.traces[of.trace].schema.events().len()];
         KindReader {
             of_class: streams.iter().map(classes).collect(),
@@ -107,7 +112,7 @@ impl KindReader {
         // A panic leaves the names consistent.
         let name = self.tracks.names.lock().unwrap_or_else(PoisonError::into_inner).number(name);
         *self.of_pair.entry((track, name)).or_insert_with(|| {
-            self.kinds.push(Kind { track, name });
+            self.kinds.push(TrackKind { track, name });
             self.kinds.len() as u32 - 1
         })
     }

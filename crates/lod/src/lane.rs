@@ -20,7 +20,7 @@ pub struct Call {
     pub end: Option<i64>,
     /// Its number among the calls of its task, in the order of beginnings.
     pub number: u64,
-    /// Its name: an index of [`Calls::names`](crate::calls::Calls::names).
+    /// Its name: an index of [`SessionCalls::names`](crate::calls::SessionCalls::names).
     pub name: u32,
     /// The number of the call that made it.
     pub parent: Option<u64>,
@@ -32,7 +32,7 @@ pub struct Call {
 
 /// A call that is open.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct OpenCall {
     pub(crate) begin: i64,
     pub(crate) name: u32,
     /// Its number among the calls of its task, in the order of beginnings.
@@ -41,15 +41,15 @@ pub(crate) struct Frame {
 
 /// An occurrence in a task.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
-    Begin(Frame),
+pub(crate) enum CallEvent {
+    Begin(OpenCall),
     /// With the number of calls that it stands on.
-    End(Frame, usize, End),
+    End(OpenCall, usize, CallEnd),
 }
 
 /// When a call ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum CallEnd {
     At(i64),
     /// Behind the last time that was asked for.
     Later,
@@ -62,12 +62,12 @@ struct Mark {
     time: i64,
     /// Calls that began before.
     calls: u64,
-    open: Box<[Frame]>,
+    open: Box<[OpenCall]>,
 }
 
 /// The calls of a task.
 #[derive(Default)]
-pub(crate) struct Lane {
+pub(crate) struct CallLane {
     /// The segments that are full, and the steps of the one that is being filled. For each begin these are the ns since the
     /// step before, doubled, and the name; for each end the ns, doubled, and one.
     segments: Vec<u32>,
@@ -78,14 +78,14 @@ pub(crate) struct Lane {
     time: i64,
     calls: u64,
     /// Calls that are open; at the end, those that nothing ended.
-    open: Vec<Frame>,
+    open: Vec<OpenCall>,
     since_mark: usize,
 }
 
 /// Steps between marks. There are more when many calls are open, which a mark keeps.
 const STEPS: usize = 4096;
 
-impl Lane {
+impl CallLane {
     /// Times that go back stand still.
     fn step(&mut self, time: i64, bit: u64, segments: &mut Segments) {
         if self.is_empty() {
@@ -114,7 +114,7 @@ impl Lane {
     pub(crate) fn begin(&mut self, time: i64, name: u32, segments: &mut Segments) {
         self.step(time, 0, segments);
         put_leb(&mut self.steps, name.into(), false);
-        self.open.push(Frame { begin: self.time, name, number: self.calls });
+        self.open.push(OpenCall { begin: self.time, name, number: self.calls });
         self.calls += 1;
     }
 
@@ -137,8 +137,8 @@ impl Lane {
     }
 
     /// The lane as its steps are kept; names are below `names`.
-    pub(crate) fn kept_in<'k>(&'k self, segments: &'k Segments, names: usize) -> Kept<'k> {
-        Kept { lane: self, segments, names }
+    pub(crate) fn kept_in<'k>(&'k self, segments: &'k Segments, names: usize) -> LaneCalls<'k> {
+        LaneCalls { lane: self, segments, names }
     }
 
     pub(crate) fn write(&self, segments: &Segments, to: &mut Writer<'_>) -> io::Result<()> {
@@ -161,9 +161,9 @@ impl Lane {
         Ok(())
     }
 
-    fn write_frames(&self, frames: &[Frame], to: &mut Writer<'_>) -> io::Result<()> {
+    fn write_frames(&self, frames: &[OpenCall], to: &mut Writer<'_>) -> io::Result<()> {
         to.size(frames.len());
-        for Frame { begin, name, number } in frames {
+        for OpenCall { begin, name, number } in frames {
             to.number(begin.abs_diff(self.first));
             to.number((*name).into());
             to.number(*number);
@@ -178,7 +178,7 @@ impl Lane {
         names: usize,
         segments: &mut Segments,
         file: Option<&Arc<Spool>>,
-    ) -> Option<Lane> {
+    ) -> Option<CallLane> {
         // Differences of times must fit.
         let first = from.step().filter(|first| first.unsigned_abs() < 1 << 62)?;
         let time = |from: &mut Reader<'_>| {
@@ -188,9 +188,9 @@ impl Lane {
         let last = time(from)?;
         let calls = from.number()?;
         let frames = |from: &mut Reader<'_>| {
-            from.list(|from| Some(Frame { begin: time(from)?, name: from.small(names)?, number: from.number()? }))
+            from.list(|from| Some(OpenCall { begin: time(from)?, name: from.small(names)?, number: from.number()? }))
         };
-        let mut lane = Lane { first, time: last, calls, open: frames(from)?, ..Lane::default() };
+        let mut lane = CallLane { first, time: last, calls, open: frames(from)?, ..CallLane::default() };
         for segment in 0..from.count()? {
             if segment > 0 {
                 lane.marks.push(Mark { time: time(from)?, calls: from.number()?, open: frames(from)?.into() });
@@ -224,41 +224,41 @@ impl Lane {
     pub(crate) fn bytes(&self) -> usize {
         let frames: usize = self.marks.iter().map(|mark| mark.open.len()).sum();
         let segments = self.segments.capacity() * size_of::<u32>();
-        segments + self.marks.capacity() * size_of::<Mark>() + frames * size_of::<Frame>()
+        segments + self.marks.capacity() * size_of::<Mark>() + frames * size_of::<OpenCall>()
     }
 }
 
 /// The calls of a task, to be followed.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept<'k> {
-    lane: &'k Lane,
+pub(crate) struct LaneCalls<'k> {
+    lane: &'k CallLane,
     segments: &'k Segments,
     names: usize,
 }
 
-impl Kept<'_> {
+impl LaneCalls<'_> {
     pub(crate) fn calls(&self) -> u64 {
         self.lane.calls
     }
 
-    /// See [`Lane::range`].
+    /// See [`CallLane::range`].
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         self.lane.range()
     }
 
     /// Shows what happens from somewhere before `range.0` up to `range.1`, both included: first the calls that are open
     /// there, last the ends of those that are open then. Goes on as long as `see` says so.
-    pub(crate) fn each(&self, range: (i64, i64), see: impl FnMut(Step) -> bool) {
+    pub(crate) fn each(&self, range: (i64, i64), see: impl FnMut(CallEvent) -> bool) {
         self.each_from(self.lane.marks.partition_point(|mark| mark.time < range.0), range.1, see);
     }
 
-    /// As [`Kept::each`], from the first step of a segment on.
-    fn each_from(&self, segment: usize, last: i64, mut see: impl FnMut(Step) -> bool) {
+    /// As [`LaneCalls::each`], from the first step of a segment on.
+    fn each_from(&self, segment: usize, last: i64, mut see: impl FnMut(CallEvent) -> bool) {
         let mark = segment.checked_sub(1).map(|at| &self.lane.marks[at]);
         let (mut time, mut calls) = mark.map_or((self.lane.first, 0), |mark| (mark.time, mark.calls));
-        let mut open: Vec<Frame> = Vec::new();
+        let mut open: Vec<OpenCall> = Vec::new();
         for frame in mark.map_or(&[][..], |mark| &mark.open) {
-            if !see(Step::Begin(*frame)) {
+            if !see(CallEvent::Begin(*frame)) {
                 return;
             }
             open.push(*frame);
@@ -285,16 +285,16 @@ impl Kept<'_> {
                         self.segments.set_broken();
                         break 'segments;
                     }
-                    let frame = Frame { begin: time, name: name as u32, number: calls };
+                    let frame = OpenCall { begin: time, name: name as u32, number: calls };
                     calls += 1;
                     open.push(frame);
-                    see(Step::Begin(frame))
+                    see(CallEvent::Begin(frame))
                 } else {
                     let Some(frame) = open.pop() else {
                         self.segments.set_broken();
                         break 'segments;
                     };
-                    see(Step::End(frame, open.len(), End::At(time)))
+                    see(CallEvent::End(frame, open.len(), CallEnd::At(time)))
                 };
                 if !goes_on {
                     return;
@@ -304,7 +304,7 @@ impl Kept<'_> {
         while let Some(frame) = open.pop() {
             // At the end of the lane the outermost open calls have no end.
             let is_never = self.lane.open.get(open.len()).is_some_and(|own| own.number == frame.number);
-            if !see(Step::End(frame, open.len(), if is_never { End::Never } else { End::Later })) {
+            if !see(CallEvent::End(frame, open.len(), if is_never { CallEnd::Never } else { CallEnd::Later })) {
                 return;
             }
         }
@@ -315,14 +315,14 @@ impl Kept<'_> {
         let segment = self.lane.marks.partition_point(|mark| mark.calls <= number);
         let (mut open, mut found, mut inner): (Vec<u64>, Option<Call>, i64) = (Vec::new(), None, 0);
         self.each_from(segment, i64::MAX, |step| match step {
-            Step::Begin(frame) => {
+            CallEvent::Begin(frame) => {
                 open.push(frame.number);
                 true
             }
-            Step::End(frame, depth, end) => {
+            CallEvent::End(frame, depth, end) => {
                 open.pop();
-                let end = if let End::At(time) = end { Some(time) } else { None };
-                let Frame { begin, name, number: own } = frame;
+                let end = if let CallEnd::At(time) = end { Some(time) } else { None };
+                let OpenCall { begin, name, number: own } = frame;
                 if own == number {
                     found = Some(Call { begin, end, number, name, parent: open.last().copied(), depth, inner });
                 } else if open.last() == Some(&number) {
@@ -338,7 +338,7 @@ impl Kept<'_> {
     pub(crate) fn next(&self, time: i64) -> Option<u64> {
         let mut found = None;
         self.each((time, i64::MAX), |step| {
-            if let Step::Begin(frame) = step
+            if let CallEvent::Begin(frame) = step
                 && frame.begin > time
             {
                 found = Some(frame.number);
@@ -355,7 +355,7 @@ impl Kept<'_> {
             let mut found = None;
             let known = segment.checked_sub(1).map_or(0, |mark| self.lane.marks[mark].calls);
             self.each_from(segment, time.saturating_sub(1), |step| {
-                if let Step::Begin(frame) = step {
+                if let CallEvent::Begin(frame) = step {
                     found = Some(frame.number).filter(|number| *number >= known);
                 }
                 true
@@ -371,8 +371,8 @@ impl Kept<'_> {
     pub(crate) fn at(&self, time: i64, depth: Option<usize>, slack: i64) -> Option<u64> {
         let mut nearest = None;
         self.each((time.saturating_sub(slack), time.saturating_add(slack)), |step| {
-            let Step::End(frame, own, end) = step else { return true };
-            let end = if let End::At(end) = end { end } else { i64::MAX };
+            let CallEvent::End(frame, own, end) = step else { return true };
+            let end = if let CallEnd::At(end) = end { end } else { i64::MAX };
             let away = distance((frame.begin, end), time);
             let is_at_depth = depth.is_none_or(|depth| depth == own);
             let key = (away, Reverse(own), Reverse(frame.begin));
@@ -388,8 +388,8 @@ impl Kept<'_> {
     pub(crate) fn innermost(&self, time: i64) -> Option<u64> {
         let mut found: Option<(usize, u64)> = None;
         self.each((time, time), |step| {
-            if let Step::End(frame, depth, end) = step
-                && (end == End::Later || end == End::Never || end == End::At(time))
+            if let CallEvent::End(frame, depth, end) = step
+                && (end == CallEnd::Later || end == CallEnd::Never || end == CallEnd::At(time))
                 && found.is_none_or(|(deepest, _)| depth > deepest)
             {
                 found = Some((depth, frame.number));
@@ -415,17 +415,18 @@ pub(crate) mod tests {
     use super::*;
 
     /// A call as it was made: begin, end, name, depth, parent.
-    pub(crate) type Made = (i64, Option<i64>, u32, usize, Option<u64>);
+    pub(crate) type LaneCall = (i64, Option<i64>, u32, usize, Option<u64>);
 
     /// A lane of random calls, of which some never end, and the calls.
-    pub(crate) fn lane(seed: u64, steps: usize) -> (Lane, Segments, Vec<Made>) {
+    pub(crate) fn lane(seed: u64, steps: usize) -> (CallLane, Segments, Vec<LaneCall>) {
         let mut segments = Segments::default();
         let mut state = seed;
         let mut below = move |limit: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % limit
         };
-        let (mut lane, mut made, mut open): (Lane, Vec<Made>, Vec<u64>) = (Lane::default(), Vec::new(), Vec::new());
+        let (mut lane, mut made, mut open): (CallLane, Vec<LaneCall>, Vec<u64>) =
+            (CallLane::default(), Vec::new(), Vec::new());
         let mut time = -5000i64;
         for _ in 0..steps {
             // Mostly at once, sometimes much later.
@@ -472,7 +473,7 @@ pub(crate) mod tests {
             assert_eq!(lane.next(time).map(begin), behind, "behind {time}");
             let before = made.iter().map(|call| call.0).rfind(|begin| *begin < time);
             assert_eq!(lane.previous(time).map(begin), before, "before {time}");
-            let holds = |call: &&Made| call.0 <= time && call.1.is_none_or(|end| end >= time);
+            let holds = |call: &&LaneCall| call.0 <= time && call.1.is_none_or(|end| end >= time);
             let depth = made.iter().filter(holds).map(|call| call.3).max();
             let own = lane.innermost(time).map(|number| made[number as usize].3);
             assert!(own == depth || time > last, "at {time}: {own:?} {depth:?}");

@@ -40,7 +40,7 @@ mod tree;
 mod values;
 mod window;
 
-pub use index::{Fault, Index, Loss, LossKind};
+pub use index::{Fault, Index, LossKind, LossRange};
 pub use progress::Progress;
 pub use set::EventSet;
 pub use source::Source;

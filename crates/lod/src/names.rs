@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 /// Names by number. A number is never given twice.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct NameTable {
     list: Vec<Arc<str>>,
     of_name: HashMap<Box<[u8]>, u32>,
 }
 
-impl Names {
+impl NameTable {
     pub(crate) fn number(&mut self, name: &[u8]) -> u32 {
         if let Some(number) = self.of_name.get(name) {
             return *number;

@@ -1,6 +1,6 @@
 //! Places from which all streams can be read on, and the numbers of the events behind them.
 
-use tracemill_engine::item::Place;
+use tracemill_engine::item::StreamPlace;
 
 use crate::source::Source;
 use crate::store::bytes::{Reader, Writer};
@@ -12,17 +12,17 @@ pub(crate) const BATCH: usize = 4096;
 
 /// The places, in the order of the numbers.
 #[derive(Default)]
-pub(crate) struct Places(Vec<(usize, Box<[Place]>)>);
+pub(crate) struct Checkpoints(Vec<(usize, Box<[StreamPlace]>)>);
 
-impl Places {
+impl Checkpoints {
     /// Adds the places of all streams that are behind those so far.
-    pub(crate) fn push(&mut self, number: usize, places: Box<[Place]>) {
+    pub(crate) fn push(&mut self, number: usize, places: Box<[StreamPlace]>) {
         self.0.push((number, places));
     }
 
     /// The last places that are not behind an event, and the number of the event behind them. `None` where that is the
     /// beginning.
-    pub(crate) fn before(&self, event: usize) -> Option<(&[Place], usize)> {
+    pub(crate) fn before(&self, event: usize) -> Option<(&[StreamPlace], usize)> {
         let at = self.0.partition_point(|(number, _)| *number <= event).checked_sub(1)?;
         let (number, places) = &self.0[at];
         Some((places, *number))
@@ -30,7 +30,7 @@ impl Places {
 
     /// Memory that they take.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.iter().map(|(_, places)| places.len() * size_of::<Place>()).sum()
+        self.0.iter().map(|(_, places)| places.len() * size_of::<StreamPlace>()).sum()
     }
 
     /// Writes how far it is from each place of a stream to the next; a stream that has not moved takes a byte.
@@ -55,7 +55,7 @@ impl Places {
     }
 
     /// Reads what was written; no number of an event is above `events`.
-    pub(crate) fn read(from: &mut Reader<'_>, source: &Source<'_>, events: usize) -> Option<Places> {
+    pub(crate) fn read(from: &mut Reader<'_>, source: &Source<'_>, events: usize) -> Option<Checkpoints> {
         let mut last: (usize, Vec<[u64; 4]>) = (0, vec![[0; 4]; source.streams.len()]);
         let list = from.list(|from| {
             let number = last.0.checked_add(from.size()?).filter(|number| *number > last.0 && *number <= events)?;
@@ -68,10 +68,10 @@ impl Places {
                 }
                 // The end of a stream is behind all of its packets.
                 let is_inside = last[0] <= of.stream.packets.len() as u64 || last[0] == usize::MAX as u64;
-                is_inside.then(|| Place::of_numbers(*last))
+                is_inside.then(|| StreamPlace::of_numbers(*last))
             });
-            Some((number, places.collect::<Option<Box<[Place]>>>()?))
+            Some((number, places.collect::<Option<Box<[StreamPlace]>>>()?))
         })?;
-        Some(Places(list))
+        Some(Checkpoints(list))
     }
 }

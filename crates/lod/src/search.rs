@@ -7,7 +7,7 @@ use crate::set::EventSet;
 
 /// The events that a search found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// The event.
     pub event: Option<usize>,
     /// How many there are before it.
@@ -24,11 +24,11 @@ pub fn find(
     (from, is_next): (i64, bool),
     set: Option<&EventSet>,
     is_over: &dyn Fn() -> bool,
-) -> Option<Found> {
+) -> Option<SearchResult> {
     let text = text.to_lowercase();
     let holds: Vec<bool> = index.names.iter().map(|name| name.to_lowercase().contains(&text)).collect();
     let is_meant: Vec<bool> = index.kinds.iter().map(|kind| holds[kind.name as usize]).collect();
-    let mut found = Found::default();
+    let mut found = SearchResult::default();
     index.columns.for_each(None, is_over, |number, _, kind| {
         if !is_meant[kind as usize] || set.is_some_and(|set| !set.has(number)) {
             return;

@@ -6,12 +6,12 @@
 
 use std::io;
 
-use crate::lane::{End, Kept, Step};
+use crate::lane::{CallEnd, CallEvent, LaneCalls};
 use crate::store::bytes::{Reader, Writer};
 
 /// A slice of a timeline, or several short ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slice {
+pub struct TimelineSlice {
     /// The bucket in which it begins; below 0 before the range.
     pub at: i64,
     /// Its buckets; `None` when it has no end. Of several short ones each of these has two or more, or it is one.
@@ -38,7 +38,7 @@ struct Long {
 
 /// Short calls that begin in one bucket, at one depth.
 #[derive(Clone, Copy)]
-struct Short {
+struct ShortCalls {
     bucket: i64,
     depth: u32,
     /// Name and ns of the longest.
@@ -49,11 +49,11 @@ struct Short {
 }
 
 #[derive(Default)]
-struct Level {
+struct DepthSlices {
     /// In the order of their beginnings.
     long: Vec<Long>,
     /// In the order of buckets.
-    short: Vec<Short>,
+    short: Vec<ShortCalls>,
 }
 
 /// The calls of a task at the levels of wide buckets.
@@ -62,7 +62,7 @@ pub(crate) struct Levels {
     origin: i64,
     lowest: u32,
     /// From the lowest one on; the last one has all that is longer.
-    levels: Vec<Level>,
+    levels: Vec<DepthSlices>,
 }
 
 /// Buckets of the lowest level over the whole time, at most, of one task of many and of one of few, and of all tasks together
@@ -81,15 +81,15 @@ pub(crate) fn are_many(calls: u64) -> bool {
 #[derive(Default)]
 struct Gathered {
     /// By depth, those of the bucket that the last one was in: calls of a depth mostly come in their order.
-    open: Vec<Option<Short>>,
-    done: Vec<Short>,
+    open: Vec<Option<ShortCalls>>,
+    done: Vec<ShortCalls>,
 }
 
 /// Depths of which a bucket is kept open; deeper calls are rare.
 const OPEN_DEPTHS: usize = 1 << 10;
 
 impl Gathered {
-    fn add(&mut self, short: Short) {
+    fn add(&mut self, short: ShortCalls) {
         let depth = short.depth as usize;
         if depth >= self.open.len() && depth < OPEN_DEPTHS {
             self.open.resize(depth + 1, None);
@@ -102,7 +102,7 @@ impl Gathered {
     }
 
     /// In the order of buckets and depths, each once.
-    fn sorted(self) -> Vec<Short> {
+    fn sorted(self) -> Vec<ShortCalls> {
         let mut all = self.done;
         all.extend(self.open.into_iter().flatten());
         // Slices from one place are sorted already.
@@ -119,8 +119,8 @@ impl Gathered {
     }
 }
 
-impl Short {
-    fn add(&mut self, other: &Short) {
+impl ShortCalls {
+    fn add(&mut self, other: &ShortCalls) {
         (self.n, self.busy) = (self.n + other.n, self.busy.saturating_add(other.busy));
         if other.longest > self.longest {
             (self.longest, self.name) = (other.longest, other.name);
@@ -128,25 +128,25 @@ impl Short {
     }
 }
 
-fn short(call: &Long, length: i64, bucket: i64) -> Short {
-    Short { bucket, depth: call.depth, name: call.name, longest: length, n: 1, busy: length }
+fn short(call: &Long, length: i64, bucket: i64) -> ShortCalls {
+    ShortCalls { bucket, depth: call.depth, name: call.name, longest: length, n: 1, busy: length }
 }
 
 impl Levels {
     /// The levels of one of some tasks that have some, whose buckets are counted from `origin`; `None` when they are not worth it.
-    pub(crate) fn new(lane: Kept<'_>, origin: i64, tasks: usize) -> Option<Levels> {
+    pub(crate) fn new(lane: LaneCalls<'_>, origin: i64, tasks: usize) -> Option<Levels> {
         let (first, last) = lane.range().filter(|_| are_many(lane.calls()))?;
         let buckets = (ALL_BUCKETS / tasks.max(1) as u64).clamp(BUCKETS[0], BUCKETS[1]);
         let mut lowest = 0;
         while last.abs_diff(first) >> lowest >= buckets.min(lane.calls() / 64) {
             lowest += 2;
         }
-        let mut levels = vec![Level::default()];
+        let mut levels = vec![DepthSlices::default()];
         let mut gathered = Gathered::default();
         let bucket = |time: i64, level: u32| time.saturating_sub(origin) >> level;
         lane.each((i64::MIN, i64::MAX), |step| {
-            let Step::End(frame, depth, end) = step else { return true };
-            let end = if let End::At(time) = end { Some(time) } else { None };
+            let CallEvent::End(frame, depth, end) = step else { return true };
+            let end = if let CallEnd::At(time) = end { Some(time) } else { None };
             let call = Long { begin: frame.begin, end, depth: depth as u32, name: frame.name };
             match end.map(|end| end - frame.begin) {
                 Some(length) if length >> lowest == 0 => {
@@ -161,9 +161,9 @@ impl Levels {
         // Each level leaves to the next what is longer, and its own calls are short there.
         let mut level = lowest;
         while level + 2 <= 60 && levels.last().is_some_and(|own| own.long.len() > 64 || own.short.len() > 64) {
-            let (mut longer, mut gathered) = (Level::default(), Gathered::default());
+            let (mut longer, mut gathered) = (DepthSlices::default(), Gathered::default());
             let Some(own) = levels.last_mut() else { break };
-            own.short.iter().for_each(|short| gathered.add(Short { bucket: short.bucket >> 2, ..*short }));
+            own.short.iter().for_each(|short| gathered.add(ShortCalls { bucket: short.bucket >> 2, ..*short }));
             own.long.retain(|call| match call.end.map(|end| end - call.begin) {
                 Some(length) if length >> (level + 2) == 0 => {
                     gathered.add(short(call, length, bucket(call.begin, level + 2)));
@@ -199,7 +199,7 @@ impl Levels {
             }
             to.size(level.short.len());
             let mut last = 0;
-            for Short { bucket, depth, name, longest, n, busy } in &level.short {
+            for ShortCalls { bucket, depth, name, longest, n, busy } in &level.short {
                 to.step(bucket.wrapping_sub(last));
                 last = *bucket;
                 to.number((*depth).into());
@@ -242,11 +242,11 @@ impl Levels {
                 let n = from.number().filter(|n| *n < 1 << 40)?;
                 let longest = length(from)?;
                 let busy = if n > 1 { length(from)? } else { longest };
-                Some(Short { bucket, depth, name, longest, n, busy })
+                Some(ShortCalls { bucket, depth, name, longest, n, busy })
             })?;
             let is_rising = long.windows(2).all(|two| two[0].begin <= two[1].begin)
                 && short.windows(2).all(|two| two[0].bucket <= two[1].bucket);
-            levels.push(is_rising.then_some(Level { long, short })?);
+            levels.push(is_rising.then_some(DepthSlices { long, short })?);
         }
         let is_right = !levels.is_empty() && lowest + 2 * (levels.len() as u32 - 1) <= 60;
         is_right.then_some(Levels { origin, lowest, levels })
@@ -254,8 +254,9 @@ impl Levels {
 
     /// Memory that they take.
     pub(crate) fn bytes(&self) -> usize {
-        let of =
-            |level: &Level| level.long.capacity() * size_of::<Long>() + level.short.capacity() * size_of::<Short>();
+        let of = |level: &DepthSlices| {
+            level.long.capacity() * size_of::<Long>() + level.short.capacity() * size_of::<ShortCalls>()
+        };
         self.levels.iter().map(of).sum()
     }
 
@@ -279,7 +280,7 @@ impl Levels {
         let shorts = &self.levels[place].short;
         let first = shorts.partition_point(|short| short.bucket < from);
         for short in shorts[first..].iter().take_while(|short| short.bucket <= last) {
-            slices.short.add(Short { bucket: (short.bucket - from) >> (level - own), ..*short });
+            slices.short.add(ShortCalls { bucket: (short.bucket - from) >> (level - own), ..*short });
         }
         true
     }
@@ -289,7 +290,7 @@ impl Levels {
 struct Slices {
     level: u32,
     range: (i64, i64),
-    long: Vec<Slice>,
+    long: Vec<TimelineSlice>,
     short: Gathered,
 }
 
@@ -311,7 +312,7 @@ impl Slices {
         }
         let behind = self.bucket(self.range.1) + 1;
         let len = call.end.map(|end| (self.bucket(end).min(behind) - first).max(1));
-        self.long.push(Slice { at: first, len, depth: call.depth, name: call.name, n: 1, busy: 255 });
+        self.long.push(TimelineSlice { at: first, len, depth: call.depth, name: call.name, n: 1, busy: 255 });
     }
 }
 
@@ -326,8 +327,8 @@ const SUMS: usize = 3 << 9;
 const BLOCKS: [i64; 3] = [1, 2, 4];
 
 /// Neighbours at a depth that stand together, and how full the first bucket is.
-struct Run {
-    sum: Short,
+struct SliceRun {
+    sum: ShortCalls,
     len: i64,
     fills: u8,
 }
@@ -336,7 +337,7 @@ struct Run {
 /// and fill about as much of their buckets. In a tile that still has too many for a page to draw they do so in twos or fours,
 /// named as the longest, too. What stands for one slice alone says where that is, and stays. All of it is done tile by tile, so
 /// that what a tile has does not depend on the others that are asked for with it.
-fn together(sums: &[Short], level: u32) -> Vec<Slice> {
+fn together(sums: &[ShortCalls], level: u32) -> Vec<TimelineSlice> {
     let mut slices = Vec::with_capacity(sums.len());
     for tile in sums.chunk_by(|one, next| one.bucket / TILE == next.bucket / TILE) {
         let mut runs = Vec::new();
@@ -346,17 +347,19 @@ fn together(sums: &[Short], level: u32) -> Vec<Slice> {
                 break;
             }
         }
-        slices.extend(runs.into_iter().map(|Run { sum: Short { bucket, depth, name, n, busy, .. }, len, fills }| {
-            let mean = || ((i128::from(busy) * 255 / i128::from(len)) >> level).clamp(1, 255) as u8;
-            Slice { at: bucket, len: Some(len), depth, name, n, busy: if len > 1 { mean() } else { fills } }
-        }));
+        slices.extend(runs.into_iter().map(
+            |SliceRun { sum: ShortCalls { bucket, depth, name, n, busy, .. }, len, fills }| {
+                let mean = || ((i128::from(busy) * 255 / i128::from(len)) >> level).clamp(1, 255) as u8;
+                TimelineSlice { at: bucket, len: Some(len), depth, name, n, busy: if len > 1 { mean() } else { fills } }
+            },
+        ));
     }
     slices
 }
 
 /// Puts the sums of a tile together: those that are alike, and those of so many buckets side by side.
-fn in_runs(sums: &[Short], level: u32, block: i64) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::with_capacity(sums.len());
+fn in_runs(sums: &[ShortCalls], level: u32, block: i64) -> Vec<SliceRun> {
+    let mut runs: Vec<SliceRun> = Vec::with_capacity(sums.len());
     // By depth, the last run.
     let mut last: Vec<usize> = Vec::new();
     for sum in sums {
@@ -375,26 +378,31 @@ fn in_runs(sums: &[Short], level: u32, block: i64) -> Vec<Run> {
             last.resize(last.len().max(depth + 1), usize::MAX);
             last[depth] = runs.len();
         }
-        runs.push(Run { sum: *sum, len: 1, fills });
+        runs.push(SliceRun { sum: *sum, len: 1, fills });
     }
     runs
 }
 
 /// Slices of a task in a range whose first ns is `range.0`, in buckets of 2^level ns. Slices that are shorter than a bucket
 /// stand together, by bucket and depth.
-pub(crate) fn slices(lane: Kept<'_>, levels: Option<&Levels>, level: u32, range: (i64, i64)) -> Vec<Slice> {
+pub(crate) fn slices(
+    lane: LaneCalls<'_>,
+    levels: Option<&Levels>,
+    level: u32,
+    range: (i64, i64),
+) -> Vec<TimelineSlice> {
     let mut slices = Slices { level, range, long: Vec::new(), short: Gathered::default() };
     if !levels.is_some_and(|levels| levels.each(level, range, &mut slices)) {
         // A call that begins in the last bucket may end after it, and is short all the same.
         let until = range.1.saturating_add((1 << level) - 1);
         lane.each((range.0, until), |step| {
-            if let Step::End(frame, depth, end) = step
+            if let CallEvent::End(frame, depth, end) = step
                 && frame.begin <= range.1
             {
                 let end = match end {
-                    End::At(time) => Some(time),
-                    End::Later => Some(i64::MAX),
-                    End::Never => None,
+                    CallEnd::At(time) => Some(time),
+                    CallEnd::Later => Some(i64::MAX),
+                    CallEnd::Never => None,
                 };
                 slices.put(&Long { begin: frame.begin, end, depth: depth as u32, name: frame.name });
             }
@@ -412,8 +420,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::lane::Lane;
-    use crate::lane::tests::{Made, lane};
+    use crate::lane::CallLane;
+    use crate::lane::tests::{LaneCall, lane};
     use crate::segments::Segments;
 
     /// The calls of a range that last a bucket or longer: bucket, depth, buckets.
@@ -421,7 +429,7 @@ mod tests {
     /// The ns and the name of each other one, by bucket and depth.
     type Shorts = BTreeMap<(i64, u32), Vec<(i64, u32)>>;
 
-    fn by_hand(made: &[Made], level: u32, range: (i64, i64)) -> (Longs, Shorts) {
+    fn by_hand(made: &[LaneCall], level: u32, range: (i64, i64)) -> (Longs, Shorts) {
         let (mut longs, mut shorts): (Longs, Shorts) = Default::default();
         let bucket = |time: i64| (time - range.0) >> level;
         for (begin, end, name, depth, _) in made.iter().filter(|call| call.0 <= range.1) {
@@ -440,13 +448,13 @@ mod tests {
     }
 
     /// Holds slices to calls, each of which is in one of them.
-    fn hold(found: &[Slice], (mut longs, mut shorts): (Longs, Shorts), level: u32) {
+    fn hold(found: &[TimelineSlice], (mut longs, mut shorts): (Longs, Shorts), level: u32) {
         let fills = |busy: i64| ((i128::from(busy) * 255) >> level).clamp(1, 255);
         let mut own_tiles: BTreeMap<i64, usize> = BTreeMap::new();
         shorts.keys().for_each(|(at, _)| *own_tiles.entry(at / TILE).or_default() += 1);
-        let mut before: BTreeMap<u32, (Slice, i128)> = BTreeMap::new();
+        let mut before: BTreeMap<u32, (TimelineSlice, i128)> = BTreeMap::new();
         for slice in found {
-            let Slice { at, depth, name, n, .. } = *slice;
+            let TimelineSlice { at, depth, name, n, .. } = *slice;
             // A short one does not fill its bucket.
             if n == 1 && slice.busy == 255 {
                 assert!(longs.remove(&(at, depth, slice.len)), "{slice:?}");
@@ -519,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_short_call_that_ends_behind_the_range_is_a_short_one() {
-        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        let (mut lane, mut segments) = (CallLane::default(), Segments::default());
         // In the last bucket of the first tile: two short calls, the second of which ends in the next tile, and then a long one.
         let end = TILE << 6;
         for (begin, length) in [(end - 40, 8), (end - 20, 40), (end + 30, 300)] {
@@ -528,12 +536,12 @@ mod tests {
         }
         lane.finish(&mut segments);
         let found = slices(lane.kept_in(&segments, 1), None, 6, (0, end - 1));
-        assert_eq!(found, [Slice { at: TILE - 1, len: Some(1), depth: 0, name: 0, n: 2, busy: 191 }]);
+        assert_eq!(found, [TimelineSlice { at: TILE - 1, len: Some(1), depth: 0, name: 0, n: 2, busy: 191 }]);
     }
 
     #[test]
     fn neighbours_stand_together_while_they_look_alike() {
-        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        let (mut lane, mut segments) = (CallLane::default(), Segments::default());
         // Two calls in each bucket of 64 ns around the edge of a tile: what they fill, and their name.
         let first = TILE - 4;
         for (at, (length, name)) in
@@ -555,7 +563,7 @@ mod tests {
 
     #[test]
     fn many_sums_of_a_tile_stand_together_and_those_of_the_next_one_do_not() {
-        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        let (mut lane, mut segments) = (CallLane::default(), Segments::default());
         // In each bucket of 1 µs of the first tile two calls, two that they make, and two that these make, of all names; in the
         // second tile of the fourth part of the buckets.
         let names = 7;
@@ -580,19 +588,19 @@ mod tests {
 
     #[test]
     fn the_name_of_a_slice_is_that_of_the_longest() {
-        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        let (mut lane, mut segments) = (CallLane::default(), Segments::default());
         for (time, name) in [(0, 1), (10, 2), (50, 3)] {
             lane.begin(time, name, &mut segments);
             lane.end(time + i64::from(name == 2) * 20 + 5, &mut segments);
         }
         lane.finish(&mut segments);
         let found = slices(lane.kept_in(&segments, 4), None, 10, (0, 1 << 20));
-        assert_eq!(found, [Slice { at: 0, len: Some(1), depth: 0, name: 2, n: 3, busy: 8 }]);
+        assert_eq!(found, [TimelineSlice { at: 0, len: Some(1), depth: 0, name: 2, n: 3, busy: 8 }]);
     }
 
     #[test]
     fn short_calls_stand_together_however_deep_they_are() {
-        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        let (mut lane, mut segments) = (CallLane::default(), Segments::default());
         let depth = OPEN_DEPTHS + 50;
         for first in [0, 10_000, 1 << 20] {
             (0..depth).for_each(|at| lane.begin(first + at as i64, at as u32, &mut segments));

@@ -1,4 +1,4 @@
-//! States of CPUs and threads as slices: what a [`Builder`] is told by the machines of `semantics` while events are read.
+//! States of CPUs and threads as slices: what a [`StatesBuilder`] is told by the machines of `semantics` while events are read.
 
 mod kept;
 mod lanes;
@@ -13,11 +13,11 @@ use tracemill_semantics::states::{
     missing_events, thread_title,
 };
 
-use crate::calls::Slice;
+use crate::calls::TimelineSlice;
 use crate::lane::distance;
 use crate::search::Direction;
 
-use self::lanes::{Gathered, Lane, Stored};
+use self::lanes::{Gathered, StateLane, StoredPiece};
 
 pub use self::running::tells_of_cpus;
 pub use self::sums::{StateKind, StateStatistics};
@@ -110,7 +110,7 @@ pub struct Track {
     pub name: String,
     /// The track of its parent.
     pub parent: Option<usize>,
-    lanes: Vec<Lane>,
+    lanes: Vec<StateLane>,
 }
 
 impl Track {
@@ -127,7 +127,7 @@ impl Track {
 
 /// A piece of time of a track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct StatePiece {
     /// First ns.
     pub from: i128,
     /// One past the last ns.
@@ -174,7 +174,7 @@ pub struct States {
 impl States {
     /// Slices of a track in a range of ns, both ends included, in buckets of 2^level ns from its beginning. Slices shorter than
     /// a bucket stand together, by bucket and lane.
-    pub fn slices(&self, track: usize, level: u32, range: (i128, i128)) -> Vec<Slice> {
+    pub fn slices(&self, track: usize, level: u32, range: (i128, i128)) -> Vec<TimelineSlice> {
         let (begin, end) = (near(range.0.saturating_sub(self.base)), near(range.1.saturating_sub(self.base)));
         let mut slices = Vec::new();
         for (lane, depth) in self.tracks[track].lanes.iter().zip(0..) {
@@ -186,12 +186,12 @@ impl States {
     }
 
     /// The piece of time at an instant of a track, or beside it: that of a lane, or the deepest one.
-    pub fn locate(&self, track: usize, at: i128, direction: Direction, depth: Option<u32>) -> Option<Piece> {
+    pub fn locate(&self, track: usize, at: i128, direction: Direction, depth: Option<u32>) -> Option<StatePiece> {
         let time = near(at.saturating_sub(self.base));
         let lanes =
             self.tracks[track].lanes.iter().zip(0u32..).filter(|(_, own)| depth.is_none_or(|depth| depth == *own));
         let found = lanes.flat_map(|(lane, depth)| lane.around(time).into_iter().map(move |piece| (depth, piece)));
-        let found: Vec<(u32, Stored)> = found.collect();
+        let found: Vec<(u32, StoredPiece)> = found.collect();
         let before = || found.iter().filter(|(_, piece)| piece.from < time).max_by_key(|(_, piece)| piece.from);
         let behind = || found.iter().rev().filter(|(_, piece)| piece.from > time).min_by_key(|(_, piece)| piece.from);
         let inside =
@@ -202,21 +202,21 @@ impl States {
             Direction::Nearest => inside().or_else(before).or_else(behind),
         }?;
         let ns = |time: i64| self.base + i128::from(time);
-        Some(Piece { from: ns(piece.from), to: ns(piece.to), depth, name: piece.name })
+        Some(StatePiece { from: ns(piece.from), to: ns(piece.to), depth, name: piece.name })
     }
 
     /// The piece of a track at a time, in a lane or the deepest one: what a pointer is on. Where there is none, the nearest that is
     /// at most `slack` ns away.
-    pub fn locate_at(&self, track: usize, at: i128, depth: Option<u32>, slack: i64) -> Option<Piece> {
+    pub fn locate_at(&self, track: usize, at: i128, depth: Option<u32>, slack: i64) -> Option<StatePiece> {
         let time = near(at.saturating_sub(self.base));
         let lanes =
             self.tracks[track].lanes.iter().zip(0u32..).filter(|(_, own)| depth.is_none_or(|depth| depth == *own));
         let found = lanes.flat_map(|(lane, depth)| lane.around(time).into_iter().map(move |piece| (depth, piece)));
-        let away = |(_, piece): &(u32, Stored)| distance((piece.from, piece.to), time);
+        let away = |(_, piece): &(u32, StoredPiece)| distance((piece.from, piece.to), time);
         let near_enough = found.filter(|found| away(found).1 <= slack.unsigned_abs());
         let (depth, piece) = near_enough.min_by_key(|found| (away(found), Reverse(found.0), Reverse(found.1.from)))?;
         let ns = |time: i64| self.base + i128::from(time);
-        Some(Piece { from: ns(piece.from), to: ns(piece.to), depth, name: piece.name })
+        Some(StatePiece { from: ns(piece.from), to: ns(piece.to), depth, name: piece.name })
     }
 
     /// Wakes of the thread of a track, and those of others by it, in a range of ns with both ends included.
@@ -238,9 +238,9 @@ impl States {
     }
 
     /// All pieces of a track, lane by lane.
-    pub fn pieces(&self, track: usize) -> impl Iterator<Item = Piece> {
+    pub fn pieces(&self, track: usize) -> impl Iterator<Item = StatePiece> {
         self.tracks[track].lanes.iter().zip(0..).flat_map(move |(lane, depth)| {
-            (0..lane.blocks.len()).flat_map(|block| lane.decoded(block)).map(move |piece| Piece {
+            (0..lane.blocks.len()).flat_map(|block| lane.decoded(block)).map(move |piece| StatePiece {
                 from: self.base + i128::from(piece.from),
                 to: self.base + i128::from(piece.to),
                 depth,
@@ -256,7 +256,7 @@ fn near(ns: i128) -> i64 {
 }
 
 /// Keeps what machines tell of states.
-pub struct Builder {
+pub struct StatesBuilder {
     states: States,
     /// The wanted times; pieces are cut to them.
     range: (Option<Ns>, Option<Ns>),
@@ -279,10 +279,10 @@ pub struct Builder {
     names: Map<ThreadIndex, (Option<Comm>, u32)>,
 }
 
-impl Builder {
+impl StatesBuilder {
     /// Keeps states from one time to another.
-    pub fn new(range: (Option<i128>, Option<i128>)) -> Builder {
-        Builder {
+    pub fn new(range: (Option<i128>, Option<i128>)) -> StatesBuilder {
+        StatesBuilder {
             states: States { names: WORDS.map(str::to_string).to_vec(), ..States::default() },
             range,
             max_bytes: MAX_BYTES,
@@ -322,7 +322,7 @@ impl Builder {
         Some((near(from - base), near(to - base)))
     }
 
-    fn push(&mut self, (track, lane): (usize, usize), piece: Stored, may_go_on: bool, to: Ns) {
+    fn push(&mut self, (track, lane): (usize, usize), piece: StoredPiece, may_go_on: bool, to: Ns) {
         let lanes = &mut self.states.tracks[track].lanes;
         self.bytes += lanes[lane].push(piece, may_go_on);
         self.kept(to);
@@ -357,7 +357,7 @@ impl Builder {
     }
 
     fn track(&mut self, machine: u32, of: Of, lanes: usize) -> usize {
-        let lanes = (0..lanes).map(|_| Lane::default()).collect();
+        let lanes = (0..lanes).map(|_| StateLane::default()).collect();
         self.states.tracks.push(Track { machine, of, name: String::new(), parent: None, lanes });
         self.states.tracks.len() - 1
     }
@@ -461,7 +461,7 @@ impl Builder {
     }
 }
 
-impl Observer for Builder {
+impl Observer for StatesBuilder {
     fn woken(&mut self, _: &Machines, woken: &Woken) {
         let is_wanted = self.range.0.is_none_or(|begin| begin <= woken.at)
             && self.range.1.into_iter().chain(self.full).all(|end| woken.at <= end);
@@ -488,10 +488,10 @@ impl Observer for Builder {
         self.cpus[at] = Some((track, piece.thread));
         if let Some(thread) = piece.thread.flatten() {
             let name = self.name_of(machines, thread);
-            self.push((track, 0), Stored { from, to, name }, before == piece.thread, piece.to);
+            self.push((track, 0), StoredPiece { from, to, name }, before == piece.thread, piece.to);
         }
         if let Some(name) = word_of_status(piece.status) {
-            self.push((track, 1), Stored { from, to, name }, before == piece.thread, piece.to);
+            self.push((track, 1), StoredPiece { from, to, name }, before == piece.thread, piece.to);
         }
     }
 
@@ -510,7 +510,7 @@ impl Observer for Builder {
             }
         };
         let Some(track) = track else { return };
-        self.push((track, 0), Stored { from, to, name }, true, piece.to);
+        self.push((track, 0), StoredPiece { from, to, name }, true, piece.to);
     }
 }
 
@@ -518,16 +518,16 @@ impl Observer for Builder {
 mod tests {
     use std::borrow::Cow;
 
-    use tracemill_semantics::states::{Happening, Values};
+    use tracemill_semantics::states::{ConceptValues, Happening};
     use tracemill_semantics::{Concept, Field};
 
-    use super::lanes::Block;
+    use super::lanes::PieceBlock;
     use super::*;
 
     /// A switch from one thread to another, which is blocked.
     struct Switch(i128, i128);
 
-    impl Values for Switch {
+    impl ConceptValues for Switch {
         fn integer(&self, field: Field) -> Option<i128> {
             match field {
                 Field::Prev => Some(self.0),
@@ -545,7 +545,7 @@ mod tests {
     /// A thread is woken.
     struct Woke(i128);
 
-    impl Values for Woke {
+    impl ConceptValues for Woke {
         fn integer(&self, field: Field) -> Option<i128> {
             (field == Field::Tid).then_some(self.0)
         }
@@ -557,9 +557,9 @@ mod tests {
 
     #[test]
     fn wakes_are_known_from_both_sides() {
-        let mut builder = Builder::new((None, Some(1700)));
+        let mut builder = StatesBuilder::new((None, Some(1700)));
         let mut machines = Machines::new(1);
-        let mut take = |at: i128, concept: Concept, values: &dyn Values| {
+        let mut take = |at: i128, concept: Concept, values: &dyn ConceptValues| {
             let happening = Happening { concept, is_legacy: false, values: &values };
             machines.take(0, at, Some(0), &happening, &mut builder);
         };
@@ -587,7 +587,7 @@ mod tests {
 
     /// Two threads that take turns every 100 ns.
     fn turns(max_bytes: usize, count: i128) -> States {
-        let mut builder = Builder { max_bytes, room: Some(max_bytes), ..Builder::new((None, None)) };
+        let mut builder = StatesBuilder { max_bytes, room: Some(max_bytes), ..StatesBuilder::new((None, None)) };
         let mut machines = Machines::new(1);
         for turn in 0..count {
             let (prev, next) = if turn % 2 == 0 { (1, 2) } else { (2, 1) };
@@ -619,7 +619,7 @@ mod tests {
 
     #[test]
     fn all_who_tell_of_states_have_a_part_of_the_room_and_one_end() {
-        let mut builder = Builder { max_bytes: 3 * 4096, ..Builder::new((None, None)) };
+        let mut builder = StatesBuilder { max_bytes: 3 * 4096, ..StatesBuilder::new((None, None)) };
         // Pieces of the first and the last one are short: these have no room for all.
         for (turn, length) in [(0, 100), (1, 100_000), (2, 10)] {
             builder.turn(turn, 3);
@@ -628,7 +628,7 @@ mod tests {
                 let to = from + length as Ns;
                 if let Some((from, to)) = builder.cut(from, to) {
                     let name = (from / length as i64 % 2) as u32;
-                    builder.push((track, 0), Stored { from, to, name }, false, to.into());
+                    builder.push((track, 0), StoredPiece { from, to, name }, false, to.into());
                 }
             }
         }
@@ -644,7 +644,7 @@ mod tests {
     fn a_piece_takes_few_bytes() {
         let states = turns(MAX_BYTES, 10_000);
         let lanes = || states.tracks.iter().flat_map(|track| &track.lanes);
-        let bytes: usize = lanes().map(|lane| lane.bytes.len() + lane.blocks.len() * size_of::<Block>()).sum();
+        let bytes: usize = lanes().map(|lane| lane.bytes.len() + lane.blocks.len() * size_of::<PieceBlock>()).sum();
         let pieces: u64 = lanes().map(|lane| lane.pieces).sum();
         assert!(bytes as u64 <= 5 * pieces, "{bytes} bytes for {pieces} pieces");
     }

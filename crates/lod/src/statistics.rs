@@ -7,7 +7,7 @@ use crate::set::EventSet;
 
 /// The part of the timeline that statistics are asked for.
 #[derive(Clone, Copy, Default)]
-pub struct Part<'a> {
+pub struct StatisticsRange<'a> {
     /// First and last ns, both included; `None` for everything, with events that have no time.
     pub range: Option<(i128, i128)>,
     /// The tracks; `None` for all.
@@ -41,7 +41,7 @@ pub struct Sums {
 }
 
 /// Sums a part up. `None` when the answer is not wanted any more, which is asked on the way.
-pub fn sums(index: &Index, part: Part<'_>, is_over: &dyn Fn() -> bool) -> Option<Sums> {
+pub fn sums(index: &Index, part: StatisticsRange<'_>, is_over: &dyn Fn() -> bool) -> Option<Sums> {
     let is_wanted: Vec<bool> = match part.tracks {
         None => vec![true; index.tracks.len()],
         Some(tracks) => (0..index.tracks.len()).map(|track| tracks.contains(&track)).collect(),

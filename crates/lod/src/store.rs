@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tracemill_engine::session::Session;
 
 use crate::again::Again;
-use crate::calls::Calls;
-use crate::events::Columns;
-use crate::index::{Index, Loss, LossKind};
-use crate::kinds::Kind;
-use crate::places::Places;
+use crate::calls::SessionCalls;
+use crate::events::EventColumns;
+use crate::index::{Index, LossKind, LossRange};
+use crate::kinds::TrackKind;
+use crate::places::Checkpoints;
 use crate::segments::Spool;
 use crate::source::Source;
 use crate::states::States;
@@ -36,7 +36,7 @@ pub struct IndexParts<'k> {
     /// Its index.
     pub index: &'k Index,
     /// Its calls, when it has any.
-    pub calls: Option<&'k Calls>,
+    pub calls: Option<&'k SessionCalls>,
     /// States of CPUs and threads, when it tells of any, and for each machine a number that is below that of the traces.
     pub states: Option<(&'k States, &'k [Option<usize>])>,
 }
@@ -48,7 +48,7 @@ pub struct StoredIndex {
     /// See [`IndexParts::index`].
     pub index: Index,
     /// See [`IndexParts::calls`].
-    pub calls: Option<Calls>,
+    pub calls: Option<SessionCalls>,
     /// See [`IndexParts::states`].
     pub states: Option<(States, Vec<Option<usize>>)>,
 }
@@ -146,18 +146,19 @@ fn read_from(
     let untimed = from.number()?;
     let names = from.list(Reader::text)?;
     let tracks = from.list(|from| from.track(source))?;
-    let kinds = from.list(|from| Some(Kind { track: from.small(tracks.len())?, name: from.small(names.len())? }))?;
+    let kinds =
+        from.list(|from| Some(TrackKind { track: from.small(tracks.len())?, name: from.small(names.len())? }))?;
     let losses = from.list(|from| {
         let track = from.maybe(tracks.len())?;
         let kind = if from.flag()? { LossKind::Packets } else { LossKind::Events };
         let count = if from.flag()? { Some(from.number()?) } else { None };
         let mut time = || Some(from.range()?.map(|(time, _)| time));
-        Some(Loss { track, kind, count, begin: time()?, end: time()? })
+        Some(LossRange { track, kind, count, begin: time()?, end: time()? })
     })?;
-    let mut columns = Columns::read(&mut from)?;
-    let places = Arc::new(Places::read(&mut from, source, columns.len())?);
+    let mut columns = EventColumns::read(&mut from)?;
+    let places = Arc::new(Checkpoints::read(&mut from, source, columns.len())?);
     let timeline = Timeline::read(&mut from, source, (origin, end), &names)?;
-    let calls = if from.flag()? { Some(Calls::read(&mut from, source, file)?) } else { None };
+    let calls = if from.flag()? { Some(SessionCalls::read(&mut from, source, file)?) } else { None };
     let states = match from.flag()? {
         true => Some((States::read(&mut from)?, from.list(|from| from.maybe(source.session.traces.len()))?)),
         false => None,

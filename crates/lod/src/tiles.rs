@@ -2,11 +2,11 @@
 
 use crate::buckets::Buckets;
 use crate::estimate::Spread;
-use crate::index::{Index, Loss};
+use crate::index::{Index, LossRange};
 use crate::set::EventSet;
 use crate::source::Source;
 use crate::timeline::{Timeline, TrackOf};
-use crate::tree::Entry;
+use crate::tree::BucketEntry;
 use crate::window;
 
 /// Levels that there are: a bucket of level k is 2^k ns.
@@ -39,7 +39,7 @@ pub fn range(level: u32, from: u64, to: u64) -> (i64, i64) {
 }
 
 /// Buckets that are wider than those that are asked for, with their levels.
-type Wide = Vec<(u32, Entry)>;
+type Wide = Vec<(u32, BucketEntry)>;
 /// First and last ns of stretches of time, which are in order and apart.
 type Stretches = Vec<(i64, i64)>;
 
@@ -63,11 +63,11 @@ pub fn density(
         if let Some(counted) = all.get(*track).and_then(TrackOf::trees) {
             let name = |name: u32| counted.names.get(name as usize).copied().unwrap_or_default();
             for tree in &counted.trees {
-                let exact = |own: u32, entry: Entry| {
+                let exact = |own: u32, entry: BucketEntry| {
                     buckets.add((entry.at << own >> level).saturating_sub(first), name(entry.name), entry.events);
                 };
                 tree.each(level, (begin, end), exact, |own, entry| {
-                    wide.push((own, Entry { name: name(entry.name), ..entry }));
+                    wide.push((own, BucketEntry { name: name(entry.name), ..entry }));
                 });
             }
         }
@@ -95,7 +95,7 @@ pub fn density(
 }
 
 /// First and last ns of a bucket.
-fn span(level: u32, entry: Entry) -> (i128, i128) {
+fn span(level: u32, entry: BucketEntry) -> (i128, i128) {
     let from = i128::from(entry.at) << level;
     (from, from + (1 << level) - 1)
 }
@@ -265,7 +265,12 @@ fn columns(buckets: Buckets) -> Density {
 }
 
 /// Places and lengths, in buckets from the beginning of the first tile, of the losses of a track in some tiles.
-pub fn gaps(index: &Index, track: usize, level: u32, tiles: (u64, u64)) -> impl Iterator<Item = (i64, i64, &Loss)> {
+pub fn gaps(
+    index: &Index,
+    track: usize,
+    level: u32,
+    tiles: (u64, u64),
+) -> impl Iterator<Item = (i64, i64, &LossRange)> {
     index.losses.iter().filter(move |loss| loss.track == Some(track)).filter_map(move |loss| {
         let stretch = (loss.begin.or(loss.end)?, loss.end.or(loss.begin)?);
         let (at, len) = buckets_of(index, stretch, level, tiles)?;

@@ -11,25 +11,25 @@ use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 
 use crate::estimate::Estimate;
-use crate::names::Names;
+use crate::names::NameTable;
 use crate::progress::Progress;
 use crate::source::{Source, in_reach};
 use crate::store::bytes::{Reader, Writer};
 use crate::track::Track;
 use crate::tracking::{TrackReader, Tracking, own_tracks};
-use crate::tree::{Builder, Tree};
+use crate::tree::{BucketTree, TreeBuilder};
 use crate::values::Grouping;
 
 /// A base track that was counted.
 pub(crate) struct Counted {
     pub(crate) track: Track,
-    pub(crate) trees: Vec<Tree>,
+    pub(crate) trees: Vec<BucketTree>,
     /// Names by the numbers in the trees.
     pub(crate) names: Vec<u32>,
 }
 
 /// A part that is read in one go: a stream, or all streams of a trace that numbers its tracks itself.
-struct Part {
+struct TimelinePart {
     streams: Vec<usize>,
     has_own_tracks: bool,
     estimate: Estimate,
@@ -42,8 +42,8 @@ struct Part {
 pub struct Timeline {
     /// Buckets are counted from here, in ns.
     pub origin: i128,
-    parts: Vec<Part>,
-    names: Arc<Mutex<Names>>,
+    parts: Vec<TimelinePart>,
+    names: Arc<Mutex<NameTable>>,
     tracking: Tracking,
     /// Buckets above this level are exact, however few events they hold.
     always: u32,
@@ -66,7 +66,7 @@ impl Timeline {
             always += 2;
         }
         let (_, has_own_tracks) = own_tracks(source.session);
-        let mut names = Names::default();
+        let mut names = NameTable::default();
         let named = source.session.traces.iter().flat_map(|trace| trace.schema.events());
         for name in named.filter_map(|class| class.name.as_deref()) {
             names.number(name.as_bytes());
@@ -121,7 +121,7 @@ impl Timeline {
             let counted = from.list(|from| {
                 let (track, number) = (from.track(source)?, from.wide()?);
                 let own = from.list(|from| from.small(names.len()))?;
-                Some((Counted { track, trees: from.list(Tree::read)?, names: own }, number))
+                Some((Counted { track, trees: from.list(BucketTree::read)?, names: own }, number))
             })?;
             if !part.has_own_tracks && counted.len() != 1 {
                 return None;
@@ -137,12 +137,12 @@ impl Timeline {
         is_right.then_some(timeline)
     }
 
-    pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
+    pub(crate) fn names(&self) -> MutexGuard<'_, NameTable> {
         // A panic leaves the names consistent.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn shared_names(&self) -> Arc<Mutex<Names>> {
+    pub(crate) fn shared_names(&self) -> Arc<Mutex<NameTable>> {
         self.names.clone()
     }
 
@@ -154,7 +154,7 @@ impl Timeline {
     /// Counts the events of all tracks, by some threads; false when [`Progress::stop`] was set on the way. An event that is
     /// before the origin has no place: then its time is given, and a timeline that begins there has to be made.
     pub fn count(&self, source: &Source<'_>, progress: &Progress) -> Result<bool, i128> {
-        let mut order: Vec<&Part> = self.parts.iter().collect();
+        let mut order: Vec<&TimelinePart> = self.parts.iter().collect();
         // Long ones first: the others fill up what is left of the time.
         order.sort_by_key(|part| std::cmp::Reverse(part.estimate.bits()));
         let (next, first) = (AtomicUsize::new(0), Mutex::new(self.origin));
@@ -179,15 +179,15 @@ impl Timeline {
     }
 
     /// Counts a part; gives the time of its first event.
-    fn count_part(&self, part: &Part, source: &Source<'_>, progress: &Progress) -> Option<i128> {
+    fn count_part(&self, part: &TimelinePart, source: &Source<'_>, progress: &Progress) -> Option<i128> {
         let streams: Vec<StreamOf> = part.streams.iter().map(|at| source.streams[*at].clone()).collect();
         let own = Source { streams: &streams, ..*source };
-        let mut tracks: Vec<(Track, Builder)> = Vec::new();
+        let mut tracks: Vec<(Track, TreeBuilder)> = Vec::new();
         let mut numbers: HashMap<i128, usize> = HashMap::new();
         let all = self.expected();
         let track = |stream, name| {
             let trace = streams[0].trace;
-            let builder = Builder::new(self.always, part.has_own_tracks, all);
+            let builder = TreeBuilder::new(self.always, part.has_own_tracks, all);
             (Track { trace, stream, name, events: 0, untimed: 0, range: None }, builder)
         };
         if !part.has_own_tracks {
@@ -279,7 +279,7 @@ impl Timeline {
 
     /// How much of the counting is done, from 0 to 1.
     pub fn done(&self, progress: &Progress) -> f64 {
-        let of_part = |part: &Part| match part.counted.get() {
+        let of_part = |part: &TimelinePart| match part.counted.get() {
             Some(counted) => counted.iter().map(|of| of.track.events as f64).sum(),
             None => part.estimate.events(),
         };
@@ -294,7 +294,7 @@ impl Timeline {
 
     /// The events of all tracks, when they are counted.
     pub fn events(&self) -> Option<u64> {
-        let counted = |part: &Part| Some(part.counted.get()?.iter().map(|of| of.track.events).sum::<u64>());
+        let counted = |part: &TimelinePart| Some(part.counted.get()?.iter().map(|of| of.track.events).sum::<u64>());
         self.parts.iter().map(counted).sum()
     }
 
@@ -307,12 +307,12 @@ impl Timeline {
     /// Memory of what was counted, in bytes.
     pub fn bytes(&self) -> usize {
         let counted = self.parts.iter().filter_map(|part| part.counted.get()).flatten();
-        counted.flat_map(|of| &of.trees).map(Tree::bytes).sum()
+        counted.flat_map(|of| &of.trees).map(BucketTree::bytes).sum()
     }
 
     /// Is any track counted, and are all?
     pub fn is_counted(&self) -> (bool, bool) {
-        let is_counted = |part: &Part| part.counted.get().is_some();
+        let is_counted = |part: &TimelinePart| part.counted.get().is_some();
         (self.parts.iter().any(is_counted), self.parts.iter().all(is_counted))
     }
 
@@ -326,14 +326,14 @@ impl Timeline {
     pub(crate) fn unknown_of(&self, source: &Source<'_>, trace: usize) -> Vec<&Estimate> {
         // They are known when those of all traces are.
         let is_open = self.parts.iter().any(|part| part.has_own_tracks && part.counted.get().is_none());
-        let is_own = |part: &&Part| part.has_own_tracks && source.streams[part.streams[0]].trace == trace;
+        let is_own = |part: &&TimelinePart| part.has_own_tracks && source.streams[part.streams[0]].trace == trace;
         self.parts.iter().filter(|_| is_open).filter(is_own).map(|part| &part.estimate).collect()
     }
 }
 
 /// The parts that the streams are read in, by whether the traces number their tracks themselves.
-fn parts_of(source: &Source<'_>, has_own_tracks: &[bool], names: &mut Names) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn parts_of(source: &Source<'_>, has_own_tracks: &[bool], names: &mut NameTable) -> Vec<TimelinePart> {
+    let mut parts: Vec<TimelinePart> = Vec::new();
     for (at, of) in source.streams.iter().enumerate() {
         let has_own_tracks = has_own_tracks[of.trace];
         let estimate = Estimate::new(source, at, names);
@@ -345,14 +345,14 @@ fn parts_of(source: &Source<'_>, has_own_tracks: &[bool], names: &mut Names) -> 
             }
             None => {
                 let (counted, numbers) = (OnceLock::new(), OnceLock::new());
-                parts.push(Part { streams: vec![at], has_own_tracks, estimate, counted, numbers });
+                parts.push(TimelinePart { streams: vec![at], has_own_tracks, estimate, counted, numbers });
             }
         }
     }
     parts
 }
 
-impl Part {
+impl TimelinePart {
     fn len(&self) -> usize {
         self.counted.get().map_or(1, Vec::len)
     }
@@ -361,7 +361,7 @@ impl Part {
 /// A base track of a timeline.
 #[derive(Clone, Copy)]
 pub struct TrackOf<'t> {
-    part: &'t Part,
+    part: &'t TimelinePart,
     at: usize,
 }
 

@@ -65,7 +65,7 @@ impl Counts {
 
 /// A bucket in which events are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct BucketEntry {
     /// Its number: its first ns divided by its width.
     pub(crate) at: u64,
     pub(crate) events: u64,
@@ -100,7 +100,7 @@ const STEP: usize = 64;
 
 /// The buckets of a level, as numbers of variable length.
 #[derive(Default)]
-struct Level {
+struct TreeLevel {
     bytes: Vec<u8>,
     /// Of each 64th entry, its bucket and where it stands.
     marks: Vec<(u64, usize)>,
@@ -108,8 +108,8 @@ struct Level {
     last: u64,
 }
 
-impl Level {
-    fn push(&mut self, entry: Entry) {
+impl TreeLevel {
+    fn push(&mut self, entry: BucketEntry) {
         if self.len.is_multiple_of(STEP) {
             self.marks.push((entry.at, self.bytes.len()));
             self.last = entry.at;
@@ -119,7 +119,7 @@ impl Level {
     }
 
     /// Shows the entries from one bucket to another, both included.
-    fn each(&self, from: u64, to: u64, mut see: impl FnMut(Entry)) {
+    fn each(&self, from: u64, to: u64, mut see: impl FnMut(BucketEntry)) {
         let first = self.marks.partition_point(|(at, _)| *at <= from).saturating_sub(1);
         for (mark, (begin, offset)) in self.marks.iter().enumerate().skip(first) {
             if *begin > to {
@@ -133,7 +133,7 @@ impl Level {
                     return;
                 }
                 if at >= from {
-                    see(Entry { at, events, name: name as u32 });
+                    see(BucketEntry { at, events, name: name as u32 });
                 }
             }
         }
@@ -141,23 +141,23 @@ impl Level {
 }
 
 /// The buckets of a track.
-pub(crate) struct Tree {
-    levels: [Level; LEVELS],
+pub(crate) struct BucketTree {
+    levels: [TreeLevel; LEVELS],
     /// Buckets above this level are always split.
     always: u32,
     /// Events of a bucket that is not split.
     leaf: u64,
 }
 
-impl Tree {
+impl BucketTree {
     /// Shows the buckets of a window of the timeline as they are stored: those of the nearest stored level that is not above
     /// `level` to `exact`, and those that are wider, because they hold few events, to `wide`, with their level.
     pub(crate) fn each(
         &self,
         level: u32,
         (begin, end): (u64, u64),
-        mut exact: impl FnMut(u32, Entry),
-        mut wide: impl FnMut(u32, Entry),
+        mut exact: impl FnMut(u32, BucketEntry),
+        mut wide: impl FnMut(u32, BucketEntry),
     ) {
         let own = level & !1;
         self.levels[own as usize / 2].each(begin >> own, end >> own, |entry| exact(own, entry));
@@ -186,9 +186,9 @@ impl Tree {
     }
 
     /// Reads what was written.
-    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Tree> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<BucketTree> {
         let always = from.small(TOP as usize + 1)? & !1;
-        let mut tree = Tree { levels: Default::default(), always, leaf: from.number()? };
+        let mut tree = BucketTree { levels: Default::default(), always, leaf: from.number()? };
         for level in &mut tree.levels {
             let len = from.count()?;
             let mut mark = 0u64;
@@ -209,7 +209,7 @@ impl Tree {
                 }
                 // Sums of several trees must fit.
                 sum = sum.checked_add(events).filter(|sum| *sum < 1 << 56)?;
-                level.push(Entry { at, events, name: u32::try_from(name).ok()? });
+                level.push(BucketEntry { at, events, name: u32::try_from(name).ok()? });
             }
             level.bytes.shrink_to_fit();
             level.marks.shrink_to_fit();
@@ -225,16 +225,16 @@ impl Tree {
 
 /// A bucket that events are still put into.
 #[derive(Default)]
-struct Open {
+struct OpenBucket {
     at: u64,
     events: u64,
     counts: Counts,
     /// Its own buckets, as long as it holds too few events for them to be stored.
-    pending: Vec<Entry>,
+    pending: Vec<BucketEntry>,
 }
 
 /// Makes trees of events that come about in the order of time.
-pub(crate) struct Builder {
+pub(crate) struct TreeBuilder {
     /// The level of the bucket whose events are gathered.
     base: u32,
     buffer: Vec<(u64, u32)>,
@@ -244,11 +244,11 @@ pub(crate) struct Builder {
     /// Events of a bucket of 1 ns that are no longer gathered.
     same: (u64, Counts),
     /// The buckets around it, from the level above it on.
-    open: [Option<Open>; LEVELS],
+    open: [Option<OpenBucket>; LEVELS],
     /// Buckets that held few events, one after the other.
     small: u32,
-    tree: Tree,
-    done: Vec<Tree>,
+    tree: BucketTree,
+    done: Vec<BucketTree>,
     /// Events that come too late for the buckets that are closed.
     late: Vec<(u64, u32)>,
 }
@@ -260,16 +260,16 @@ const LATE: usize = 1 << 20;
 /// Small buckets after which wider ones are gathered.
 const SMALL: u32 = 256;
 
-impl Builder {
+impl TreeBuilder {
     /// `always`: all buckets above this level are split. `is_of_many`: are other trees built at the same time? `events`: how
     /// many there are in all trees, about.
-    pub(crate) fn new(always: u32, is_of_many: bool, events: f64) -> Builder {
-        Builder::of(always, is_of_many, LEAF[usize::from(events > MANY)])
+    pub(crate) fn new(always: u32, is_of_many: bool, events: f64) -> TreeBuilder {
+        TreeBuilder::of(always, is_of_many, LEAF[usize::from(events > MANY)])
     }
 
-    fn of(always: u32, is_of_many: bool, leaf: u64) -> Builder {
+    fn of(always: u32, is_of_many: bool, leaf: u64) -> TreeBuilder {
         let always = (always & !1).min(TOP);
-        Builder {
+        TreeBuilder {
             base: always,
             buffer: Vec::new(),
             most: GATHERED[usize::from(is_of_many)],
@@ -277,7 +277,7 @@ impl Builder {
             same: (0, Counts::default()),
             open: std::array::from_fn(|_| None),
             small: 0,
-            tree: Tree { levels: Default::default(), always, leaf },
+            tree: BucketTree { levels: Default::default(), always, leaf },
             done: Vec::new(),
             late: Vec::new(),
         }
@@ -318,7 +318,7 @@ impl Builder {
         }
         let events = std::mem::take(&mut self.buffer);
         let last = events.last().map_or(next, |(time, _)| *time);
-        self.open[self.base as usize / 2] = Some(Open { at: last >> self.base, ..Open::default() });
+        self.open[self.base as usize / 2] = Some(OpenBucket { at: last >> self.base, ..OpenBucket::default() });
         self.base -= 2;
         for (time, name) in events {
             self.push(time, name);
@@ -351,12 +351,13 @@ impl Builder {
 
     /// Puts a closed bucket into the one around it.
     fn put(&mut self, level: u32, at: u64, events: u64, counts: Counts) {
-        let entry = Entry { at, events, name: counts.commonest() };
+        let entry = BucketEntry { at, events, name: counts.commonest() };
         let own = &mut self.tree.levels[level as usize / 2];
         if level == TOP {
             return own.push(entry);
         }
-        let around = self.open[level as usize / 2 + 1].get_or_insert_with(|| Open { at: at >> 2, ..Open::default() });
+        let around = self.open[level as usize / 2 + 1]
+            .get_or_insert_with(|| OpenBucket { at: at >> 2, ..OpenBucket::default() });
         around.events += events;
         around.counts.add(&counts);
         if level >= self.tree.always || around.events > self.tree.leaf {
@@ -370,13 +371,13 @@ impl Builder {
     fn take_late(&mut self) {
         let mut late = std::mem::take(&mut self.late);
         late.sort_unstable();
-        let mut of_late = Builder::of(self.tree.always, true, self.tree.leaf);
+        let mut of_late = TreeBuilder::of(self.tree.always, true, self.tree.leaf);
         late.into_iter().for_each(|(time, name)| of_late.push(time, name));
         self.done.extend(of_late.finish());
     }
 
     /// The trees: their sums are what the track has.
-    pub(crate) fn finish(mut self) -> Vec<Tree> {
+    pub(crate) fn finish(mut self) -> Vec<BucketTree> {
         if !self.late.is_empty() {
             self.take_late();
         }
@@ -392,7 +393,7 @@ impl Builder {
 }
 
 /// Stores the buckets below one that holds these events; gives what it holds.
-fn split(events: &[(u64, u32)], level: u32, (always, leaf): (u32, u64), levels: &mut [Level; LEVELS]) -> Counts {
+fn split(events: &[(u64, u32)], level: u32, (always, leaf): (u32, u64), levels: &mut [TreeLevel; LEVELS]) -> Counts {
     if level == 0 || level <= always && events.len() as u64 <= leaf {
         return Counts::of(events);
     }
@@ -401,7 +402,7 @@ fn split(events: &[(u64, u32)], level: u32, (always, leaf): (u32, u64), levels: 
         let at = first >> below;
         let (own, rest) = left.split_at(left.partition_point(|(time, _)| time >> below == at));
         let of_own = split(own, below, (always, leaf), levels);
-        levels[below as usize / 2].push(Entry { at, events: own.len() as u64, name: of_own.commonest() });
+        levels[below as usize / 2].push(BucketEntry { at, events: own.len() as u64, name: of_own.commonest() });
         counts.add(&of_own);
         left = rest;
     }
@@ -424,8 +425,8 @@ mod tests {
         }
     }
 
-    fn built(events: &[(u64, u32)], always: u32) -> Vec<Tree> {
-        let mut builder = Builder::of(always, events.len().is_multiple_of(2), LEAF[events.len() / 2 % 2]);
+    fn built(events: &[(u64, u32)], always: u32) -> Vec<BucketTree> {
+        let mut builder = TreeBuilder::of(always, events.len().is_multiple_of(2), LEAF[events.len() / 2 % 2]);
         events.iter().for_each(|(time, name)| builder.push(*time, *name));
         builder.finish()
     }
@@ -443,9 +444,9 @@ mod tests {
                     *expected.entry(time >> own).or_default() += 1;
                 });
                 let mut exact: BTreeMap<u64, u64> = BTreeMap::new();
-                let mut wide: Vec<(u32, Entry)> = Vec::new();
+                let mut wide: Vec<(u32, BucketEntry)> = Vec::new();
                 for tree in &trees {
-                    let see = |level: u32, entry: Entry| {
+                    let see = |level: u32, entry: BucketEntry| {
                         assert_eq!(level, own);
                         *exact.entry(entry.at).or_default() += entry.events;
                     };
@@ -457,7 +458,7 @@ mod tests {
                     let found = exact.get(at).copied().unwrap_or(0);
                     assert!(found <= *count, "level {level}: {at}");
                     left += count - found;
-                    let is_around = |(wider, entry): &(u32, Entry)| at >> (wider - own) == entry.at;
+                    let is_around = |(wider, entry): &(u32, BucketEntry)| at >> (wider - own) == entry.at;
                     assert!(found == *count || wide.iter().any(is_around), "level {level}: bucket {at} is empty");
                 }
                 assert!(exact.keys().all(|at| expected.contains_key(at)), "level {level}");
@@ -504,7 +505,7 @@ mod tests {
         let trees = built(&events, 44);
         let mut found = Vec::new();
         trees[0].each(0, (0, u64::MAX >> 1), |_, entry| found.push(entry), |_, _| ());
-        assert_eq!(found[0], Entry { at: 7 << 50, events: 200_000, name: 3 });
+        assert_eq!(found[0], BucketEntry { at: 7 << 50, events: 200_000, name: 3 });
         assert!(trees[0].bytes() < 4096, "{}", trees[0].bytes());
     }
 
@@ -517,7 +518,7 @@ mod tests {
                 (time, random.below(6) as u32)
             })
             .collect();
-        let bytes: usize = built(&events, 24).iter().map(Tree::bytes).sum();
+        let bytes: usize = built(&events, 24).iter().map(BucketTree::bytes).sum();
         assert!(bytes < events.len() / 3, "{bytes}");
         // The commonest name of all.
         let mut names: BTreeMap<u32, u64> = BTreeMap::new();

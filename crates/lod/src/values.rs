@@ -25,11 +25,11 @@ pub(crate) struct Grouping {
     /// The field that names the values, where they are numbers without one of their own.
     named_by: Option<KeyBy>,
     pub(crate) filter: Option<Filter>,
-    pub(crate) values: Mutex<Values>,
+    pub(crate) values: Mutex<ValueList>,
 }
 
 #[derive(Default)]
-pub(crate) struct Values {
+pub(crate) struct ValueList {
     pub(crate) list: Vec<(KeyValue, String)>,
     of_key: HashMap<Box<[u8]>, usize>,
 }
@@ -58,7 +58,7 @@ impl Grouping {
     }
 
     /// The number of a value, by its key: [`MOST_VALUES`] for all those behind the first ones.
-    fn number(&self, key: &[u8], labels: &mut Labels, event: &Event<'_>) -> usize {
+    fn number(&self, key: &[u8], labels: &mut LabelReaders, event: &Event<'_>) -> usize {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = values.of_key.get(key) {
             return *number;
@@ -75,7 +75,7 @@ impl Grouping {
     }
 
     /// How a value is called, which an event has.
-    fn name(&self, value: &KeyValue, labels: &mut Labels, event: &Event<'_>) -> String {
+    fn name(&self, value: &KeyValue, labels: &mut LabelReaders, event: &Event<'_>) -> String {
         let words = match &mut labels.beside {
             Some(beside) => match beside.values(event, &mut labels.key).pop() {
                 Some((_, KeyValue::Text(text))) => Some(String::from_utf8_lossy(&text).into_owned()),
@@ -94,7 +94,7 @@ impl Grouping {
 }
 
 /// Readers of what values are called.
-struct Labels {
+struct LabelReaders {
     keys: KeyReader,
     beside: Option<KeyReader>,
     key: Vec<u8>,
@@ -107,7 +107,7 @@ const QUICK: usize = 4096;
 pub(crate) struct ValueReader {
     grouping: Arc<Grouping>,
     keys: KeyReader,
-    labels: Labels,
+    labels: LabelReaders,
     key: Vec<u8>,
     quick: HashMap<(u64, u64), usize>,
     matcher: Option<tracemill_engine::filter::Matcher>,
@@ -117,7 +117,7 @@ impl ValueReader {
     pub(crate) fn new(session: &Session, grouping: &Arc<Grouping>) -> ValueReader {
         ValueReader {
             keys: KeyReader::new(session, &grouping.by),
-            labels: Labels {
+            labels: LabelReaders {
                 keys: KeyReader::new(session, &grouping.by),
                 beside: grouping.named_by.as_ref().map(|by| KeyReader::new(session, by)),
                 key: Vec::new(),

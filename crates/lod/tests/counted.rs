@@ -12,14 +12,14 @@ use made::Packet;
 use tracemill_engine::choice;
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::filter::Filter;
-use tracemill_engine::item::Place;
+use tracemill_engine::item::StreamPlace;
 use tracemill_engine::merge::Merger;
 use tracemill_engine::selection::{StreamOf, streams};
 use tracemill_engine::session::Session;
 use tracemill_engine::survey;
 use tracemill_engine::timeline::{self, Selection};
 use tracemill_lod::search::{self, Direction};
-use tracemill_lod::statistics::{self, Part};
+use tracemill_lod::statistics::{self, StatisticsRange};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, calls, index, tiles};
 
 const TRACES: [&str; 7] = [
@@ -186,7 +186,7 @@ fn tiles_of_odd_streams_hold_what_is_there() {
 }
 
 /// Events, and for some of them their number and the places of all streams.
-type Merged = (Vec<(u32, u64, u32)>, Vec<(usize, Vec<Place>)>);
+type Merged = (Vec<(u32, u64, u32)>, Vec<(usize, Vec<StreamPlace>)>);
 
 /// Stream, clock value and class of all that a merger gives, and of each n-th batch how much came before, and the places.
 fn merged(mut merger: Merger, every: usize) -> Merged {
@@ -236,13 +236,17 @@ fn sums_and_searches_are_those_of_the_list() {
         let inside = |ns: &Option<i128>| ns.is_some_and(|ns| begin <= ns && ns <= end);
         let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
         list.iter().filter(|(_, ns)| inside(ns)).for_each(|(name, _)| *expected.entry(name).or_default() += 1);
-        let sums = statistics::sums(&index, Part { range: Some((begin, end)), ..Part::default() }, &|| false);
+        let sums = statistics::sums(
+            &index,
+            StatisticsRange { range: Some((begin, end)), ..StatisticsRange::default() },
+            &|| false,
+        );
         let sums = sums.expect("nobody stops it");
         let found: BTreeMap<&str, u64> =
             sums.names.iter().map(|of| (index.names[of.name as usize].as_str(), of.events)).collect();
         assert_eq!((sums.events, found), (expected.values().sum(), expected), "{name}");
         assert_eq!(
-            statistics::sums(&index, Part::default(), &|| false).expect("nobody stops it").events,
+            statistics::sums(&index, StatisticsRange::default(), &|| false).expect("nobody stops it").events,
             list.len() as u64
         );
 
@@ -273,7 +277,7 @@ fn sums_and_searches_are_those_of_the_list() {
 }
 
 /// The calls of all streams of a session.
-fn followed(session: &Arc<Session>, selection: &Selection) -> Option<calls::Calls> {
+fn followed(session: &Arc<Session>, selection: &Selection) -> Option<calls::SessionCalls> {
     let streams = streams(session, &[]).expect("all streams");
     let source = Source { session, streams: &streams, selection, filter: None };
     calls::follow(session, &source, 0, &Progress::default())
@@ -287,7 +291,7 @@ fn streams_and_filters_narrow_calls() {
     let paths = [made::demo("calls/tasting"), folder.trace("a", &[events(8)])];
     let (session, all) = made::open(&paths);
     let whole = followed(&session, &Selection::default()).expect("there are calls");
-    let calls_of = |calls: &calls::Calls, trace: usize| -> u64 {
+    let calls_of = |calls: &calls::SessionCalls, trace: usize| -> u64 {
         calls.tasks.iter().filter(|task| task.trace == trace).map(|task| task.calls).sum()
     };
     let follow = |streams: &[StreamOf], filter: Option<&str>| {
@@ -311,7 +315,7 @@ fn streams_and_filters_narrow_calls() {
     assert_eq!((calls_of(&filtered, 0), calls_of(&filtered, 1)), (0, 2));
     // Calls of one function: records are told by their events.
     let filtered = follow(&all, Some("payload.symbol == \"usleep\""));
-    let usleep = |calls: &calls::Calls| {
+    let usleep = |calls: &calls::SessionCalls| {
         let rows = calls.statistics((calls.begin, calls.end), None, &|| false).expect("nobody stops it");
         let found = rows.iter().find(|of| calls.names[of.name as usize] == "usleep");
         found.map_or((0, 0, 0), |of| (of.calls, of.whole(), of.total))
@@ -385,7 +389,7 @@ fn calls_of_a_part_are_those_that_overlap_it() {
         let ns = |time: i64| Some(time.into());
         let part = follow(Selection { begin_ns: ns(begin), end_ns: ns(end), ..Selection::default() });
         assert!(part.end <= end);
-        let sums = |calls: &calls::Calls| -> BTreeMap<String, (u64, i128, i128)> {
+        let sums = |calls: &calls::SessionCalls| -> BTreeMap<String, (u64, i128, i128)> {
             let rows = calls.statistics((begin, part.end), None, &|| false).expect("nobody stops it").into_iter();
             rows.map(|of| (calls.names[of.name as usize].clone(), (of.calls, of.total, of.own))).collect()
         };

@@ -24,19 +24,19 @@ use crate::schema::StreamClassId;
 #[derive(Clone, Debug, Default)]
 pub struct PacketList {
     len: usize,
-    file: Column,
-    index: Column,
-    offset_bytes: Column,
-    total_bits: Column,
-    content_bits: Column,
-    class: Column,
+    file: PacketColumn,
+    index: PacketColumn,
+    offset_bytes: PacketColumn,
+    total_bits: PacketColumn,
+    content_bits: PacketColumn,
+    class: PacketColumn,
     stream_id: OptionColumn,
     begin_cycles: OptionColumn,
     end_cycles: OptionColumn,
     discarded_snapshot: OptionColumn,
     sequence: OptionColumn,
-    discarded_before: Column,
-    lost_packets_before: Column,
+    discarded_before: PacketColumn,
+    lost_packets_before: PacketColumn,
     lost_since: OptionColumn,
 }
 
@@ -127,7 +127,7 @@ impl PacketList {
     /// Do all packets say when they began?
     pub fn has_all_begins(&self) -> bool {
         match &self.begin_cycles.has_value {
-            Column::Steps { first: 1, step: 0 } => true,
+            PacketColumn::Steps { first: 1, step: 0 } => true,
             _ => self.iter().all(|packet| packet.begin_cycles.is_some()),
         }
     }
@@ -158,7 +158,7 @@ impl PacketList {
         let optional = [&self.stream_id, &self.begin_cycles, &self.end_cycles, &self.discarded_snapshot];
         let optional = optional.into_iter().chain([&self.sequence, &self.lost_since]);
         let columns = optional.flat_map(|column| [&column.has_value, &column.values]);
-        plain.into_iter().chain(counts).chain(columns).map(Column::heap_bytes).sum()
+        plain.into_iter().chain(counts).chain(columns).map(PacketColumn::heap_bytes).sum()
     }
 
     fn put(&mut self, at: usize, packet: &Packet) {
@@ -244,7 +244,7 @@ impl ExactSizeIterator for Packets<'_> {}
 
 /// One number of each packet.
 #[derive(Clone, Debug)]
-enum Column {
+enum PacketColumn {
     /// Evenly spaced, modulo 2^64.
     Steps {
         first: u64,
@@ -255,28 +255,28 @@ enum Column {
     Full(Vec<u64>),
 }
 
-impl Default for Column {
+impl Default for PacketColumn {
     fn default() -> Self {
-        Column::Steps { first: 0, step: 0 }
+        PacketColumn::Steps { first: 0, step: 0 }
     }
 }
 
-impl Column {
+impl PacketColumn {
     #[inline]
     fn at(&self, at: usize) -> u64 {
         match self {
-            Column::Steps { first, step } => first.wrapping_add(step.wrapping_mul(at as u64)),
+            PacketColumn::Steps { first, step } => first.wrapping_add(step.wrapping_mul(at as u64)),
             // Without a panic, a caller that does not need the number leaves it out.
-            Column::Bytes(values) => values.get(at).map_or(0, |value| u64::from(*value)),
-            Column::Words(values) => values.get(at).map_or(0, |value| u64::from(*value)),
-            Column::Full(values) => values.get(at).copied().unwrap_or(0),
+            PacketColumn::Bytes(values) => values.get(at).map_or(0, |value| u64::from(*value)),
+            PacketColumn::Words(values) => values.get(at).map_or(0, |value| u64::from(*value)),
+            PacketColumn::Full(values) => values.get(at).copied().unwrap_or(0),
         }
     }
 
     /// Sets the value `at` of `len`, or adds it when it is the next one.
     fn put(&mut self, at: usize, len: usize, value: u64) {
         let is_put = match self {
-            Column::Steps { first, step } if at == len && len < 2 => {
+            PacketColumn::Steps { first, step } if at == len && len < 2 => {
                 if len == 0 {
                     *first = value;
                 } else {
@@ -285,14 +285,14 @@ impl Column {
                 true
             }
             // The step of a single value is not known yet.
-            Column::Steps { first, .. } if len == 1 => {
+            PacketColumn::Steps { first, .. } if len == 1 => {
                 *first = value;
                 true
             }
-            Column::Steps { .. } => self.at(at) == value,
-            Column::Bytes(values) => u8::try_from(value).is_ok_and(|value| place(values, at, value)),
-            Column::Words(values) => u32::try_from(value).is_ok_and(|value| place(values, at, value)),
-            Column::Full(values) => place(values, at, value),
+            PacketColumn::Steps { .. } => self.at(at) == value,
+            PacketColumn::Bytes(values) => u8::try_from(value).is_ok_and(|value| place(values, at, value)),
+            PacketColumn::Words(values) => u32::try_from(value).is_ok_and(|value| place(values, at, value)),
+            PacketColumn::Full(values) => place(values, at, value),
         };
         if !is_put {
             *self = self.with_room(len, value);
@@ -302,22 +302,22 @@ impl Column {
 
     /// The column with one number for each packet, wide enough for `value`.
     #[cold]
-    fn with_room(&self, len: usize, value: u64) -> Column {
+    fn with_room(&self, len: usize, value: u64) -> PacketColumn {
         let values = (0..len).map(|at| self.at(at));
         let largest = values.clone().max().unwrap_or(0).max(value);
         match (u8::try_from(largest), u32::try_from(largest)) {
-            (Ok(_), _) => Column::Bytes(values.map(|value| value as u8).collect()),
-            (_, Ok(_)) => Column::Words(values.map(|value| value as u32).collect()),
-            _ => Column::Full(values.collect()),
+            (Ok(_), _) => PacketColumn::Bytes(values.map(|value| value as u8).collect()),
+            (_, Ok(_)) => PacketColumn::Words(values.map(|value| value as u32).collect()),
+            _ => PacketColumn::Full(values.collect()),
         }
     }
 
     fn heap_bytes(&self) -> usize {
         match self {
-            Column::Steps { .. } => 0,
-            Column::Bytes(values) => values.capacity(),
-            Column::Words(values) => values.capacity() * 4,
-            Column::Full(values) => values.capacity() * 8,
+            PacketColumn::Steps { .. } => 0,
+            PacketColumn::Bytes(values) => values.capacity(),
+            PacketColumn::Words(values) => values.capacity() * 4,
+            PacketColumn::Full(values) => values.capacity() * 8,
         }
     }
 }
@@ -334,9 +334,9 @@ fn place<T>(values: &mut Vec<T>, at: usize, value: T) -> bool {
 #[derive(Clone, Debug, Default)]
 struct OptionColumn {
     /// 1 for packets that have it.
-    has_value: Column,
+    has_value: PacketColumn,
     /// 0 for those that lack it.
-    values: Column,
+    values: PacketColumn,
 }
 
 impl OptionColumn {

@@ -17,16 +17,16 @@ use tracemill_codec::bits::Wide;
 use tracemill_codec::layout;
 use tracemill_codec::plan::{FaultKind, RoleValues, ScopeRoots};
 use tracemill_model::schema::{
-    ArrayClass, BitsClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, FieldPath, FloatClass,
-    IntegerClass, Length, OptionalClass, PathStep, Place, Presence, Role, Schema, Scope, StringClass, StringLength,
-    StructClass, VariantClass,
+    ArrayClass, BitsClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, FieldOffset, FieldPath,
+    FloatClass, IntegerClass, Length, OptionalClass, PathStep, Presence, Role, Schema, Scope, StringClass,
+    StringLength, StructClass, VariantClass,
 };
 
 use self::numbers::{extended, number_value, real, wide_of};
 
 /// A decoded field.
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum DecodedValue {
     /// An unsigned integer, bit array or bit map of at most 64 bits.
     Unsigned(u64),
     /// A signed integer of at most 64 bits.
@@ -42,28 +42,32 @@ pub enum Value {
     /// A blob.
     Blob(Vec<u8>),
     /// A structure.
-    Struct(Vec<Value>),
+    Struct(Vec<DecodedValue>),
     /// An array.
-    Array(Vec<Value>),
+    Array(Vec<DecodedValue>),
     /// A variant: the index of its option, and the field.
-    Variant(usize, Box<Value>),
+    Variant(usize, Box<DecodedValue>),
     /// An optional field.
-    Optional(Option<Box<Value>>),
+    Optional(Option<Box<DecodedValue>>),
 }
 
 /// Numbers are equal when their bits are, but every NaN equals every other.
-impl PartialEq for Value {
-    fn eq(&self, other: &Value) -> bool {
+impl PartialEq for DecodedValue {
+    fn eq(&self, other: &DecodedValue) -> bool {
         match (self, other) {
-            (Value::Unsigned(a), Value::Unsigned(b)) => a == b,
-            (Value::Signed(a), Value::Signed(b)) => a == b,
-            (Value::Wide(a), Value::Wide(b)) => a == b,
-            (Value::Bool(a), Value::Bool(b)) => a == b,
-            (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(),
-            (Value::String(a), Value::String(b)) | (Value::Blob(a), Value::Blob(b)) => a == b,
-            (Value::Struct(a), Value::Struct(b)) | (Value::Array(a), Value::Array(b)) => a == b,
-            (Value::Variant(a, inner_a), Value::Variant(b, inner_b)) => a == b && inner_a == inner_b,
-            (Value::Optional(a), Value::Optional(b)) => a == b,
+            (DecodedValue::Unsigned(a), DecodedValue::Unsigned(b)) => a == b,
+            (DecodedValue::Signed(a), DecodedValue::Signed(b)) => a == b,
+            (DecodedValue::Wide(a), DecodedValue::Wide(b)) => a == b,
+            (DecodedValue::Bool(a), DecodedValue::Bool(b)) => a == b,
+            (DecodedValue::Real(a), DecodedValue::Real(b)) => a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(),
+            (DecodedValue::String(a), DecodedValue::String(b)) | (DecodedValue::Blob(a), DecodedValue::Blob(b)) => {
+                a == b
+            }
+            (DecodedValue::Struct(a), DecodedValue::Struct(b)) | (DecodedValue::Array(a), DecodedValue::Array(b)) => {
+                a == b
+            }
+            (DecodedValue::Variant(a, inner_a), DecodedValue::Variant(b, inner_b)) => a == b && inner_a == inner_b,
+            (DecodedValue::Optional(a), DecodedValue::Optional(b)) => a == b,
             _ => false,
         }
     }
@@ -169,7 +173,7 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Decodes a scope from the current position; `None` when it is not declared.
-    pub fn scope(&mut self, scope: Scope) -> Result<Option<Value>> {
+    pub fn scope(&mut self, scope: Scope) -> Result<Option<DecodedValue>> {
         self.place = FieldPath { scope, steps: Vec::new() };
         self.names.clear();
         self.open_arrays = 0;
@@ -177,15 +181,15 @@ impl<'a> Interpreter<'a> {
         self.roots[scope as usize].map(|root| self.field(root)).transpose()
     }
 
-    fn field(&mut self, id: FieldClassId) -> Result<Value> {
+    fn field(&mut self, id: FieldClassId) -> Result<DecodedValue> {
         let class = self.schema.field_class(id);
         match class.place {
             None => {
                 self.align(id, class.align_bits)?;
                 self.fit_in_unit(id, class)?;
             }
-            Some(Place::At { offset_bytes }) => self.pos_bits = self.body_bits + u64::from(offset_bytes) * 8,
-            Some(Place::Located { offset_bytes }) => {
+            Some(FieldOffset::At { offset_bytes }) => self.pos_bits = self.body_bits + u64::from(offset_bytes) * 8,
+            Some(FieldOffset::Located { offset_bytes }) => {
                 self.pos_bits = self.body_bits + u64::from(offset_bytes) * 8;
                 self.need(id, 32)?;
                 let offset: u32 = (0..4).map(|at| u32::from(self.byte()) << (8 * at)).sum();
@@ -202,10 +206,10 @@ impl<'a> Interpreter<'a> {
             FieldKind::Boolean(bits) => {
                 let value = self.bits_of(id, bits)?.contains(&true);
                 self.values.extend(self.looked_up().into_iter().map(|path| (path, Some(i128::from(value)))));
-                Ok(Value::Bool(value))
+                Ok(DecodedValue::Bool(value))
             }
             FieldKind::Float(FloatClass { len_bits, byte_order, reversed_bits }) => {
-                Ok(Value::Real(real(&self.bits(id, *len_bits, *byte_order, *reversed_bits)?)))
+                Ok(DecodedValue::Real(real(&self.bits(id, *len_bits, *byte_order, *reversed_bits)?)))
             }
             FieldKind::String(string) => self.string(id, string),
             FieldKind::Blob(blob) => {
@@ -213,7 +217,7 @@ impl<'a> Interpreter<'a> {
                 if class.roles.has(Role::TraceUuid) {
                     self.roles.uuid = bytes.as_slice().try_into().ok();
                 }
-                Ok(Value::Blob(bytes))
+                Ok(DecodedValue::Blob(bytes))
             }
             FieldKind::Rendered(rendered) => {
                 self.need(id, u64::from(rendered.len_bytes) * 8)?;
@@ -221,7 +225,7 @@ impl<'a> Interpreter<'a> {
                 let whole = &self.bytes[..(self.end_bits / 8) as usize];
                 let mut text = Vec::new();
                 let is_there = rendered.render.render(&whole[(self.body_bits / 8) as usize..], &own, &mut text);
-                Ok(Value::Optional(is_there.then(|| Box::new(Value::String(text)))))
+                Ok(DecodedValue::Optional(is_there.then(|| Box::new(DecodedValue::String(text)))))
             }
             FieldKind::Struct(structure) => {
                 self.bases.push(self.pos_bits);
@@ -260,7 +264,7 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    fn integer(&mut self, id: FieldClassId, class: &FieldClass, integer: &IntegerClass) -> Result<Value> {
+    fn integer(&mut self, id: FieldClassId, class: &FieldClass, integer: &IntegerClass) -> Result<DecodedValue> {
         let bits = if integer.is_variable_length() {
             self.leb128(id)?
         } else {
@@ -282,9 +286,9 @@ impl<'a> Interpreter<'a> {
         self.note_roles(class, low, if is_huge { u64::MAX } else { low }, bits.len() as u32);
         let fits = bits.len() <= 64 || integer.is_variable_length() && top_is_sign;
         Ok(match (fits, integer.signed) {
-            (true, false) => Value::Unsigned(low),
-            (true, true) => Value::Signed(low as i64),
-            (false, _) => Value::Wide(wide),
+            (true, false) => DecodedValue::Unsigned(low),
+            (true, true) => DecodedValue::Signed(low as i64),
+            (false, _) => DecodedValue::Wide(wide),
         })
     }
 
@@ -327,7 +331,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn string(&mut self, id: FieldClassId, string: &StringClass) -> Result<Value> {
+    fn string(&mut self, id: FieldClassId, string: &StringClass) -> Result<DecodedValue> {
         let unit = unit_bytes(string.encoding);
         match &string.length {
             StringLength::Bytes(length) => {
@@ -336,7 +340,7 @@ impl<'a> Interpreter<'a> {
                 if let Some(zero) = (0..units).find(|at| bytes[at * unit..][..unit].iter().all(|&byte| byte == 0)) {
                     bytes.truncate(zero * unit);
                 }
-                Ok(Value::String(bytes))
+                Ok(DecodedValue::String(bytes))
             }
             StringLength::NullTerminated => {
                 let start = self.pos_bits;
@@ -348,7 +352,7 @@ impl<'a> Interpreter<'a> {
                     }
                     let code: Vec<u8> = (0..unit).map(|_| self.byte()).collect();
                     if code.iter().all(|&byte| byte == 0) {
-                        return Ok(Value::String(bytes));
+                        return Ok(DecodedValue::String(bytes));
                     }
                     bytes.extend(code);
                 }
@@ -368,15 +372,15 @@ impl<'a> Interpreter<'a> {
         Ok((0..len).map(|_| self.byte()).collect())
     }
 
-    fn structure(&mut self, structure: &'a StructClass) -> Result<Value> {
+    fn structure(&mut self, structure: &'a StructClass) -> Result<DecodedValue> {
         let mut values = Vec::new();
         for (at, member) in structure.members.iter().enumerate() {
             values.push(self.inside(PathStep::Member(at as u32), &member.name, member.class)?);
         }
-        Ok(Value::Struct(values))
+        Ok(DecodedValue::Struct(values))
     }
 
-    fn array(&mut self, id: FieldClassId, array: &ArrayClass) -> Result<Value> {
+    fn array(&mut self, id: FieldClassId, array: &ArrayClass) -> Result<DecodedValue> {
         if self.selectors.contains(&self.place) {
             self.values.insert(self.place.clone(), Some(i128::from(self.pos_bits)));
         }
@@ -404,20 +408,20 @@ impl<'a> Interpreter<'a> {
         self.open_arrays -= 1;
         // Behind the array there is no current element.
         self.forget_below(PathStep::Element);
-        Ok(Value::Array(values))
+        Ok(DecodedValue::Array(values))
     }
 
-    fn optional(&mut self, id: FieldClassId, optional: &OptionalClass) -> Result<Value> {
+    fn optional(&mut self, id: FieldClassId, optional: &OptionalClass) -> Result<DecodedValue> {
         let is_there = match &optional.presence {
             Presence::Unmarked(index) => self.is_unmarked(&optional.selector, *index),
             _ => self.is_selected(id, optional)?,
         };
         if !is_there {
             self.forget_below(PathStep::Content);
-            return Ok(Value::Optional(None));
+            return Ok(DecodedValue::Optional(None));
         }
         let content = self.inside(PathStep::Content, "", optional.content)?;
-        Ok(Value::Optional(Some(Box::new(content))))
+        Ok(DecodedValue::Optional(Some(Box::new(content))))
     }
 
     /// Is the bit not set, or the array of bits not there?
@@ -447,7 +451,7 @@ impl<'a> Interpreter<'a> {
         })
     }
 
-    fn variant(&mut self, id: FieldClassId, variant: &'a VariantClass) -> Result<Value> {
+    fn variant(&mut self, id: FieldClassId, variant: &'a VariantClass) -> Result<DecodedValue> {
         let value = self.selector(id, &variant.selector)?;
         for at in 0..variant.options.len() {
             self.forget_below(PathStep::Option(at as u32));
@@ -457,13 +461,13 @@ impl<'a> Interpreter<'a> {
             if option.ranges.iter().any(|&(low, high)| low <= value && value <= high) {
                 let name = option.name.as_deref().unwrap_or("");
                 let inner = self.inside(PathStep::Option(at as u32), name, option.class)?;
-                return Ok(Value::Variant(at, Box::new(inner)));
+                return Ok(DecodedValue::Variant(at, Box::new(inner)));
             }
         }
         Err(self.fault(id, FaultKind::NoOption { value }))
     }
 
-    fn inside(&mut self, step: PathStep, name: &'a str, class: FieldClassId) -> Result<Value> {
+    fn inside(&mut self, step: PathStep, name: &'a str, class: FieldClassId) -> Result<DecodedValue> {
         self.place.steps.push(step);
         self.names.push(name);
         self.forget();
@@ -641,10 +645,10 @@ fn unit_bytes(encoding: Encoding) -> usize {
     }
 }
 
-fn uuid_of(array: &Value) -> Option<[u8; 16]> {
-    let Value::Array(elements) = array else { return None };
-    let byte = |value: &Value| match value {
-        Value::Unsigned(value) => u8::try_from(*value).ok(),
+fn uuid_of(array: &DecodedValue) -> Option<[u8; 16]> {
+    let DecodedValue::Array(elements) = array else { return None };
+    let byte = |value: &DecodedValue| match value {
+        DecodedValue::Unsigned(value) => u8::try_from(*value).ok(),
         _ => None,
     };
     elements.iter().map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()

@@ -2,7 +2,7 @@
 
 use tracemill_codec::bits::Wide;
 
-use crate::Value;
+use crate::DecodedValue;
 
 /// The clock behind a field of `len_bits` bits that shows `value` (CTF 1.8.3, section 8).
 pub(crate) fn extended(clock: u64, value: u64, len_bits: u32) -> u64 {
@@ -15,9 +15,9 @@ pub(crate) fn extended(clock: u64, value: u64, len_bits: u32) -> u64 {
     base.wrapping_add(new)
 }
 
-pub(crate) fn number_value(bits: &[bool], is_signed: bool) -> Value {
+pub(crate) fn number_value(bits: &[bool], is_signed: bool) -> DecodedValue {
     let wide = wide_of(bits, is_signed);
-    if bits.len() <= 64 { Value::Unsigned(wide.limbs[0]) } else { Value::Wide(wide) }
+    if bits.len() <= 64 { DecodedValue::Unsigned(wide.limbs[0]) } else { DecodedValue::Wide(wide) }
 }
 
 pub(crate) fn wide_of(bits: &[bool], is_signed: bool) -> Wide {

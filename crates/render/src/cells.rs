@@ -8,20 +8,20 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::{Fault, NodeId, Plan, Shown, State, Visitor};
+use tracemill_codec::plan::{DecoderState, Fault, NodeId, Plan, Visitor, VisitorCall};
 use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
 
 use super::csv::put_cell;
 use super::time::put_seconds;
-use tracemill_codec::text::fields_json::{Printer, Table};
+use tracemill_codec::text::fields_json::{JsonPrinter, JsonTable};
 use tracemill_codec::text::out::Out;
-use tracemill_engine::filter::{Columns, Detail, Head, Place, Wanted};
+use tracemill_engine::filter::{CapturedFields, Detail, PathColumns, PathHead, PathPlace};
 
 /// Prints the events of one trace as rows of chosen columns.
 pub struct CellTrace {
     schema: Arc<Schema>,
     trace: String,
-    columns: Columns,
+    columns: PathColumns,
     /// By event class.
     programs: Vec<Option<Box<Program>>>,
     /// By stream class: wanted fields of its packet contexts.
@@ -29,14 +29,14 @@ pub struct CellTrace {
     /// By stream: its last packet with the cells of its context. It is held so that its address stays its own.
     packets: Vec<Option<(Arc<PacketData>, Cells)>>,
     cells: Cells,
-    state: State,
+    state: DecoderState,
     indices: Vec<u64>,
 }
 
 /// The columns, prepared for one event class.
 struct Program {
     /// For each column.
-    places: Vec<Place>,
+    places: Vec<PathPlace>,
     header: Option<Picks>,
     body: Picks,
     /// Whether common context, specific context and payload are wanted.
@@ -46,8 +46,8 @@ struct Program {
 
 /// Fields of a plan that are wanted.
 struct Picks {
-    wanted: Wanted,
-    table: Table,
+    wanted: CapturedFields,
+    table: JsonTable,
 }
 
 /// The scopes whose fields come one after the other in a plan.
@@ -89,7 +89,7 @@ impl Cells {
 
 impl CellTrace {
     /// A printer of rows for the events of a trace.
-    pub fn new(schema: Arc<Schema>, trace: &str, columns: &Columns) -> Self {
+    pub fn new(schema: Arc<Schema>, trace: &str, columns: &PathColumns) -> Self {
         CellTrace {
             trace: trace.to_string(),
             columns: columns.clone(),
@@ -97,7 +97,7 @@ impl CellTrace {
             contexts: schema.streams().iter().map(|_| None).collect(),
             packets: Vec::new(),
             cells: Cells::default(),
-            state: State::default(),
+            state: DecoderState::default(),
             indices: Vec::new(),
             schema,
         }
@@ -125,33 +125,33 @@ impl CellTrace {
                 out.put_byte(b',');
             }
             match place {
-                Place::Absent => {}
-                Place::Spine(head) => self.put_spine(out, *head, event, ns),
-                Place::Field(place) if place.scope == Scope::PacketContext => {
+                PathPlace::Absent => {}
+                PathPlace::Spine(head) => self.put_spine(out, *head, event, ns),
+                PathPlace::Field(place) if place.scope == Scope::PacketContext => {
                     put_cell(out, packet.map_or(b"", |(_, cells)| cells.text(column)));
                 }
-                Place::Field(_) => put_cell(out, self.cells.text(column)),
+                PathPlace::Field(_) => put_cell(out, self.cells.text(column)),
             }
         }
         out.put_byte(b'\n');
         Ok(())
     }
 
-    fn put_spine(&self, out: &mut Out, head: Head, event: EventRef<'_>, ns: Option<i128>) {
+    fn put_spine(&self, out: &mut Out, head: PathHead, event: EventRef<'_>, ns: Option<i128>) {
         let class = self.schema.event(event.class());
         match (head, ns) {
-            (Head::Cpu, _) => {
+            (PathHead::Cpu, _) => {
                 if let Some(cpu) = event.chunk.packet.cpu {
                     out.put_u64(cpu.into());
                 }
             }
-            (Head::Name, _) => put_cell(out, event.name(&mut Vec::new()).unwrap_or_default()),
-            (Head::Id, _) => out.put_u64(event.id()),
-            (Head::Stream, _) => out.put_u64(self.schema.stream(class.stream).id),
-            (Head::Trace, _) => put_cell(out, self.trace.as_bytes()),
-            (Head::Ns, Some(ns)) => out.put_ns(ns),
-            (Head::Time, Some(ns)) => put_seconds(out, ns),
-            (Head::Cycles, _) => out.put_u64(event.cycles()),
+            (PathHead::Name, _) => put_cell(out, event.name(&mut Vec::new()).unwrap_or_default()),
+            (PathHead::Id, _) => out.put_u64(event.id()),
+            (PathHead::Stream, _) => out.put_u64(self.schema.stream(class.stream).id),
+            (PathHead::Trace, _) => put_cell(out, self.trace.as_bytes()),
+            (PathHead::Ns, Some(ns)) => out.put_ns(ns),
+            (PathHead::Time, Some(ns)) => put_seconds(out, ns),
+            (PathHead::Cycles, _) => out.put_u64(event.cycles()),
             _ => {}
         }
     }
@@ -176,13 +176,13 @@ impl CellTrace {
 }
 
 /// Fields of the packet context that any event class of a stream class wants: they have one place for all of them.
-fn context_picks(schema: &Schema, columns: &Columns, packet: &PacketData) -> Picks {
+fn context_picks(schema: &Schema, columns: &PathColumns, packet: &PacketData) -> Picks {
     let class: StreamClassId = packet.packet.class;
     let mut picks = Picks::new(schema, packet.plans.packet_context_rows(class));
     let mut is_known = vec![false; columns.names().count()];
     for at in (0..schema.events().len()).filter(|&at| schema.events()[at].stream == class) {
         for (column, place) in columns.places(schema, EventClassId(at as u32)).iter().enumerate() {
-            if let Place::Field(place) = place
+            if let PathPlace::Field(place) = place
                 && place.scope == Scope::PacketContext
                 && !std::mem::replace(&mut is_known[column], true)
             {
@@ -195,12 +195,12 @@ fn context_picks(schema: &Schema, columns: &Columns, packet: &PacketData) -> Pic
 
 impl Picks {
     fn new(schema: &Schema, plan: &Plan) -> Self {
-        Picks { wanted: Wanted::default(), table: Table::new(schema, plan) }
+        Picks { wanted: CapturedFields::default(), table: JsonTable::new(schema, plan) }
     }
 }
 
 impl Program {
-    fn new(schema: &Schema, columns: &Columns, event: EventRef<'_>) -> Self {
+    fn new(schema: &Schema, columns: &PathColumns, event: EventRef<'_>) -> Self {
         let packet = &event.chunk.packet;
         let places = columns.places(schema, event.class());
         let body_plan = packet.plans.event_rows(event.class());
@@ -213,7 +213,7 @@ impl Program {
             places: Vec::new(),
         };
         for (column, place) in places.iter().enumerate() {
-            let Place::Field(place) = place else { continue };
+            let PathPlace::Field(place) = place else { continue };
             match place.scope {
                 Scope::PacketHeader => {}
                 Scope::PacketContext => program.wants_packet = true,
@@ -237,7 +237,7 @@ impl Program {
         &mut self,
         event: EventRef<'_>,
         cells: &mut Cells,
-        state: &mut State,
+        state: &mut DecoderState,
         indices: &mut Vec<u64>,
     ) -> Result<(), Fault> {
         if let Some(picks) = &mut self.header {
@@ -256,8 +256,8 @@ impl Program {
 
 /// A printer of the wanted fields.
 struct Picker<'a> {
-    wanted: &'a Wanted,
-    printer: Printer<'a>,
+    wanted: &'a CapturedFields,
+    printer: JsonPrinter<'a>,
     bare: &'a mut Vec<u8>,
     places: &'a mut [Cell],
     indices: &'a mut Vec<u64>,
@@ -270,7 +270,7 @@ impl<'a> Picker<'a> {
     fn new(picks: &'a mut Picks, cells: &'a mut Cells, indices: &'a mut Vec<u64>) -> Self {
         let Picks { wanted, table } = picks;
         let Cells { json, bare, places } = cells;
-        Picker { wanted, printer: Printer::new(json, table), bare, places, indices, open: 0 }
+        Picker { wanted, printer: JsonPrinter::new(json, table), bare, places, indices, open: 0 }
     }
 
     fn is_chosen(&self, node: NodeId) -> bool {
@@ -279,7 +279,7 @@ impl<'a> Picker<'a> {
 
     // One for each kind of value: that is known where it is called.
     #[inline(always)]
-    fn scalar(&mut self, node: NodeId, shown: Shown<'_>) {
+    fn scalar(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         let is_chosen = self.is_chosen(node);
         if !is_chosen && self.open == 0 {
             return;
@@ -294,7 +294,7 @@ impl<'a> Picker<'a> {
         }
     }
 
-    fn begin(&mut self, node: NodeId, shown: Shown<'_>) {
+    fn begin(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         let start = self.printer.start_of(node);
         let mut is_chosen = false;
         for column in self.wanted.chosen(node, self.indices) {
@@ -307,7 +307,7 @@ impl<'a> Picker<'a> {
         }
     }
 
-    fn end(&mut self, node: NodeId, shown: Shown<'_>) {
+    fn end(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         if self.open == 0 {
             return;
         }
@@ -325,11 +325,13 @@ impl<'a> Picker<'a> {
 
 impl Visitor for Picker<'_> {
     #[inline(always)]
-    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         match shown {
-            Shown::BeginStruct | Shown::BeginArray(_) | Shown::BeginVariant(_) => self.begin(node, shown),
-            Shown::EndStruct | Shown::EndArray | Shown::EndVariant => self.end(node, shown),
-            Shown::BeginOptional | Shown::EndOptional | Shown::Element(_) | Shown::Absent => {
+            VisitorCall::BeginStruct | VisitorCall::BeginArray(_) | VisitorCall::BeginVariant(_) => {
+                self.begin(node, shown)
+            }
+            VisitorCall::EndStruct | VisitorCall::EndArray | VisitorCall::EndVariant => self.end(node, shown),
+            VisitorCall::BeginOptional | VisitorCall::EndOptional | VisitorCall::Element(_) | VisitorCall::Absent => {
                 if self.open > 0 {
                     shown.to(&mut self.printer, node);
                 }
@@ -344,7 +346,7 @@ impl Visitor for Picker<'_> {
             f64::INFINITY => "Infinity",
             f64::NEG_INFINITY => "-Infinity",
             value if value.is_nan() => "NaN",
-            value => return self.scalar(node, Shown::Real(value)),
+            value => return self.scalar(node, VisitorCall::Real(value)),
         };
         self.string(node, word.as_bytes());
     }
@@ -365,6 +367,6 @@ impl Visitor for Picker<'_> {
     #[inline]
     fn element(&mut self, node: NodeId, index: u64) {
         self.wanted.count(node, index, self.indices);
-        self.shown(node, Shown::Element(index));
+        self.shown(node, VisitorCall::Element(index));
     }
 }

@@ -7,9 +7,9 @@ use tracemill_codec::plan::Fault;
 use tracemill_model::schema::{Schema, Scope};
 
 pub use tracemill_codec::text::csv::{put_cell, put_line};
-use tracemill_codec::text::fields_json::{Fields, JsonTrace};
+use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
 use tracemill_codec::text::out::Out;
-use tracemill_engine::filter::Columns;
+use tracemill_engine::filter::PathColumns;
 use tracemill_semantics::CpuOf;
 
 /// The default columns.
@@ -39,7 +39,7 @@ pub struct CsvTrace {
 }
 
 /// The header line, of the default columns unless there are others.
-pub fn header(columns: Option<&Columns>) -> Vec<u8> {
+pub fn header(columns: Option<&PathColumns>) -> Vec<u8> {
     let mut out = Out::default();
     put_line(&mut out, &columns.map_or_else(|| COLUMNS.to_vec(), |columns| columns.names().collect()));
     out.written().to_vec()
@@ -79,7 +79,7 @@ impl CsvTrace {
         if let Some(cpu) = self.cpu.of(stream, &event.chunk.packet) {
             out.put_u64(cpu);
         }
-        let mut fields = Fields::default();
+        let mut fields = ScopedFields::default();
         let scopes =
             [Scope::EventHeader, Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
         for scope in scopes {

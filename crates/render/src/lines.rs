@@ -10,11 +10,11 @@ use tracemill_model::schema::{EventClassId, Schema, Scope};
 use super::cells::CellTrace;
 use super::csv::CsvTrace;
 use super::text::{self, Before, LineTime, TextOptions, TextTrace};
-use tracemill_codec::text::fields_json::{Fields, JsonTrace};
+use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 use tracemill_engine::event::Event;
-use tracemill_engine::filter::{Columns, Filter, Matcher};
+use tracemill_engine::filter::{Filter, Matcher, PathColumns};
 use tracemill_engine::merge::Batch;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
@@ -28,7 +28,7 @@ pub enum LineFormat {
     /// Canonical JSON Lines.
     Jsonl,
     /// CSV with these columns, or with the default ones.
-    Csv(Option<Columns>),
+    Csv(Option<PathColumns>),
 }
 
 /// Settings that the renderers of a print share.
@@ -65,13 +65,13 @@ pub struct Rendered {
 /// Renders batches; one for each thread.
 pub struct LineRenderer {
     plan: Arc<LinePlan>,
-    traces: Vec<Printer>,
+    traces: Vec<TracePrinter>,
     matcher: Option<Matcher>,
     /// For each trace whether its events need nothing but lines that sum them up: many of those are made at once.
     sums_up: Vec<bool>,
 }
 
-enum Printer {
+enum TracePrinter {
     Text(Box<TextTrace>),
     Json(Box<JsonLines>),
     Csv(Box<CsvTrace>),
@@ -84,13 +84,16 @@ impl LineRenderer {
         let traces = session.traces.iter().enumerate().map(|(at, trace)| {
             let (schema, found_as) = (trace.schema.clone(), plan.many_traces.then_some(trace.name.as_str()));
             match &plan.format {
-                LineFormat::Text(options) => {
-                    Printer::Text(Box::new(TextTrace::new(options.clone(), (at, schema), &trace.own_name, found_as)))
-                }
-                LineFormat::Jsonl => Printer::Json(Box::new(JsonLines::new(schema, found_as))),
-                LineFormat::Csv(None) => Printer::Csv(Box::new(CsvTrace::new(schema, found_as))),
+                LineFormat::Text(options) => TracePrinter::Text(Box::new(TextTrace::new(
+                    options.clone(),
+                    (at, schema),
+                    &trace.own_name,
+                    found_as,
+                ))),
+                LineFormat::Jsonl => TracePrinter::Json(Box::new(JsonLines::new(schema, found_as))),
+                LineFormat::Csv(None) => TracePrinter::Csv(Box::new(CsvTrace::new(schema, found_as))),
                 LineFormat::Csv(Some(columns)) => {
-                    Printer::Cells(Box::new(CellTrace::new(schema, &trace.name, columns)))
+                    TracePrinter::Cells(Box::new(CellTrace::new(schema, &trace.name, columns)))
                 }
             }
         });
@@ -118,7 +121,7 @@ impl LineRenderer {
             let sums_up = self.sums_up[of.trace];
             let (mut next, to) = (run.from as usize, run.to as usize);
             while next < to {
-                if sums_up && let Printer::Text(text) = &mut *printer {
+                if sums_up && let TracePrinter::Text(text) = &mut *printer {
                     let count =
                         text.sum_up(&mut rendered.out, &ready.chunk, (next, to), of.clock.as_ref(), &mut before);
                     rendered.lines += count as u64;
@@ -136,14 +139,16 @@ impl LineRenderer {
                 let Event { raw: event, ns, .. } = event;
                 let line_start = rendered.out.len();
                 let result = match printer {
-                    Printer::Text(text) => text.line(&mut rendered.out, of.index, event, ns, &mut before).map(|hole| {
-                        if let (Some(hole), Some(ns)) = (hole, ns) {
-                            rendered.hole = Some((hole, LineTime { ns, cycles: event.cycles() }));
-                        }
-                    }),
-                    Printer::Json(json) => json.line(&mut rendered.out, of.index, event, ns),
-                    Printer::Csv(csv) => csv.line(&mut rendered.out, of.index, event, ns),
-                    Printer::Cells(cells) => cells.line(&mut rendered.out, of.index, event, ns),
+                    TracePrinter::Text(text) => {
+                        text.line(&mut rendered.out, of.index, event, ns, &mut before).map(|hole| {
+                            if let (Some(hole), Some(ns)) = (hole, ns) {
+                                rendered.hole = Some((hole, LineTime { ns, cycles: event.cycles() }));
+                            }
+                        })
+                    }
+                    TracePrinter::Json(json) => json.line(&mut rendered.out, of.index, event, ns),
+                    TracePrinter::Csv(csv) => csv.line(&mut rendered.out, of.index, event, ns),
+                    TracePrinter::Cells(cells) => cells.line(&mut rendered.out, of.index, event, ns),
                 };
                 if let Err(fault) = result {
                     rendered.out.truncate(line_start);
@@ -200,14 +205,14 @@ pub struct JsonLines {
     /// `{"trace":"name",` or `{`.
     start: Vec<u8>,
     /// By class.
-    heads: Vec<Option<Head>>,
+    heads: Vec<Option<LineHead>>,
     cpu: CpuOf,
     name: Vec<u8>,
 }
 
 /// The part of a line that the events of a class share.
 #[derive(Clone)]
-struct Head {
+struct LineHead {
     /// From `,"name"` to `"stream"`.
     text: Vec<u8>,
     /// Are its cycles shown?
@@ -239,7 +244,7 @@ impl JsonLines {
             None => out.put(b"null"),
         }
         let at = event.class().0 as usize;
-        let head = self.heads[at].get_or_insert_with(|| Head::new(&self.schema, event.class()));
+        let head = self.heads[at].get_or_insert_with(|| LineHead::new(&self.schema, event.class()));
         if head.has_cycles {
             out.put(b",\"cycles\":");
             out.put_u64(event.cycles());
@@ -258,7 +263,7 @@ impl JsonLines {
             out.put(b",\"cpu\":");
             out.put_u64(cpu);
         }
-        let mut fields = Fields::default();
+        let mut fields = ScopedFields::default();
         for (scope, key) in SCOPES {
             self.json.scope(out, stream, event, &mut fields, scope, key)?;
         }
@@ -267,7 +272,7 @@ impl JsonLines {
     }
 }
 
-impl Head {
+impl LineHead {
     #[cold]
     fn new(schema: &Schema, class: EventClassId) -> Self {
         let (of, mut out) = (schema.event(class), Out::default());
@@ -283,7 +288,7 @@ impl Head {
         if !stream.has_no_id {
             out.put_fmt(format_args!(",\"stream\":{}", stream.id));
         }
-        Head { text: out.written().to_vec(), has_cycles: schema.has_cycles(class), is_open }
+        LineHead { text: out.written().to_vec(), has_cycles: schema.has_cycles(class), is_open }
     }
 }
 

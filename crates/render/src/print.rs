@@ -14,7 +14,7 @@ use tracemill_engine::merge::{Batch, Merger, Note};
 use tracemill_engine::session::Session;
 
 /// Output of a print, in order.
-pub enum Output<'a> {
+pub enum PrintOutput<'a> {
     /// Lines.
     Lines(&'a Rendered),
     /// A note that comes after the lines so far.
@@ -33,7 +33,7 @@ pub fn print(
     merger: &mut Merger,
     plan: &Arc<LinePlan>,
     jobs: usize,
-    mut take: impl FnMut(Output<'_>) -> Flow,
+    mut take: impl FnMut(PrintOutput<'_>) -> Flow,
 ) {
     let mut batches = Batches { merger, size: FIRST_BATCH, limit: FIRST_BATCH };
     let mut renderer = LineRenderer::new(plan.clone(), session);
@@ -49,7 +49,7 @@ pub fn print(
         }
         return;
     }
-    let shared = Shared::default();
+    let shared = PrintShared::default();
     std::thread::scope(|scope| {
         let _stop = StopOnPanic(&shared);
         for worker in 1..jobs {
@@ -71,9 +71,9 @@ pub fn print(
 fn run(
     batches: &mut Batches<'_>,
     renderer: &mut LineRenderer,
-    shared: &Shared,
+    shared: &PrintShared,
     jobs: usize,
-    take: &mut impl FnMut(Output<'_>) -> Flow,
+    take: &mut impl FnMut(PrintOutput<'_>) -> Flow,
 ) {
     let mut notes: VecDeque<Vec<Note>> = VecDeque::new();
     let (mut first, mut is_end) = (0u64, false);
@@ -113,11 +113,11 @@ fn run(
     }
 }
 
-fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(Output<'_>) -> Flow) -> Flow {
-    let faults = std::mem::take(&mut rendered.faults).into_iter().map(Output::Fault);
-    let rest = faults.chain(notes.into_iter().map(Output::Note));
+fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(PrintOutput<'_>) -> Flow) -> Flow {
+    let faults = std::mem::take(&mut rendered.faults).into_iter().map(PrintOutput::Fault);
+    let rest = faults.chain(notes.into_iter().map(PrintOutput::Note));
     // Also without lines, so that the taker can stop a search that finds nothing.
-    let mut outputs = std::iter::once(Output::Lines(rendered)).chain(rest);
+    let mut outputs = std::iter::once(PrintOutput::Lines(rendered)).chain(rest);
     if outputs.any(|output| take(output) == Flow::Stop) { Flow::Stop } else { Flow::Continue }
 }
 
@@ -150,7 +150,7 @@ impl Batches<'_> {
 const THIS: usize = 0;
 
 #[derive(Default)]
-struct Shared {
+struct PrintShared {
     state: Mutex<Work>,
     has_task: Condvar,
     has_done: Condvar,
@@ -170,7 +170,7 @@ struct Work {
     is_over: bool,
 }
 
-impl Shared {
+impl PrintShared {
     /// A thread that panicked has ended the process's work anyway; the data behind the lock are whole.
     fn lock(&self) -> MutexGuard<'_, Work> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -238,7 +238,7 @@ impl Shared {
 }
 
 /// Ends everything when a thread panics, so that a panic cannot become a hang.
-struct StopOnPanic<'a>(&'a Shared);
+struct StopOnPanic<'a>(&'a PrintShared);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {

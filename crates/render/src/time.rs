@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
-use tracemill_codec::text::out::{Out, Piece};
+use tracemill_codec::text::out::{Out, TextPiece};
 use tracemill_engine::zone;
 
 /// How a time is shown.
@@ -30,13 +30,13 @@ pub struct WallClock {
     second_ns: i64,
     prefix: Vec<u8>,
     /// The prefix with a `[` before it.
-    bracketed: Piece,
+    bracketed: TextPiece,
 }
 
 impl WallClock {
     /// A printer of times in a style.
     pub fn new(style: TimeStyle) -> Self {
-        WallClock { style, zone: OnceCell::new(), second_ns: -1, prefix: Vec::new(), bracketed: Piece::new("") }
+        WallClock { style, zone: OnceCell::new(), second_ns: -1, prefix: Vec::new(), bracketed: TextPiece::new("") }
     }
 
     /// Appends `hh:mm:ss.nnnnnnnnn` or what the style says. Times before the origin are shown as seconds, as those of
@@ -51,7 +51,7 @@ impl WallClock {
     /// A time in two parts: the text before the fraction of its second, behind a `[`, and that fraction. `None` for
     /// times of other ages.
     #[inline]
-    pub(crate) fn bracketed(&mut self, ns: i128) -> Option<(&Piece, u32)> {
+    pub(crate) fn bracketed(&mut self, ns: i128) -> Option<(&TextPiece, u32)> {
         let fraction = self.fraction(self.on_the_wall(ns)?);
         Some((&self.bracketed, fraction))
     }
@@ -78,7 +78,7 @@ impl WallClock {
     fn begin_second(&mut self, second: i64) {
         self.second_ns = second * 1_000_000_000;
         self.prefix = if self.style.seconds { format!("{second}.") } else { self.time_of_day(second) }.into_bytes();
-        self.bracketed = Piece::new([b"[", &*self.prefix].concat());
+        self.bracketed = TextPiece::new([b"[", &*self.prefix].concat());
     }
 
     /// Date, when it is wanted, and time of day of a second.

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-use super::concepts::{Concept, Line, TEXT, read_line};
+use super::concepts::{Concept, ConceptLine, TEXT, read_line};
 
 /// A name of events, as far as it is no glob.
 #[derive(Clone, Copy)]
@@ -17,17 +17,17 @@ struct Name {
 }
 
 /// Where a line begins and where what it says ends.
-type Place = (usize, usize);
+type LineRange = (usize, usize);
 
 const LINES: usize = scan::<0, 0, 0>().counts[0];
 const NAMES: usize = scan::<0, 0, 0>().counts[1];
 const GLOBS: usize = scan::<0, 0, 0>().counts[2];
 const INDEX: Index<LINES, NAMES, GLOBS> = scan();
 
-static READ: [OnceLock<Option<Line>>; LINES] = [const { OnceLock::new() }; LINES];
+static READ: [OnceLock<Option<ConceptLine>>; LINES] = [const { OnceLock::new() }; LINES];
 
 struct Index<const L: usize, const N: usize, const G: usize> {
-    lines: [Place; L],
+    lines: [LineRange; L],
     /// In the order of their texts.
     names: [Name; N],
     /// Up to the first sign that stands for others.
@@ -153,19 +153,19 @@ impl Name {
 }
 
 /// A line.
-pub(crate) fn line(number: usize) -> Option<&'static Line> {
+pub(crate) fn line(number: usize) -> Option<&'static ConceptLine> {
     let (start, end) = INDEX.lines[number];
     // A test reads them all.
     READ[number].get_or_init(|| read_line(TEXT, &TEXT[start..end], start).ok().flatten()).as_ref()
 }
 
 /// All lines, in their order.
-pub(crate) fn lines() -> impl Iterator<Item = &'static Line> {
+pub(crate) fn lines() -> impl Iterator<Item = &'static ConceptLine> {
     (0..LINES).filter_map(line)
 }
 
 /// The lines that may be about events of these names, in their order: those about the thread that runs, or the others.
-pub(crate) fn of(names: &[&str], is_running: bool) -> impl Iterator<Item = &'static Line> {
+pub(crate) fn of(names: &[&str], is_running: bool) -> impl Iterator<Item = &'static ConceptLine> {
     let starts = |glob: &Name| names.iter().any(|name| name.starts_with(glob.text()));
     let globs = INDEX.globs.iter().filter(|glob| glob.is_running == is_running && starts(glob));
     let mut found: Vec<usize> = globs.map(|glob| glob.line).collect();

@@ -9,7 +9,7 @@ use crate::{Concept, Concepts, Field, Semantics, names};
 
 /// Action of an event on the thread that it is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum EventShape {
     /// Something begins.
     Begin,
     /// End of the last open beginning of the same title; of the last one at all when ends do not state a title.
@@ -67,7 +67,7 @@ impl Semantics {
     /// ```
     /// use std::sync::Arc;
     /// use tracemill_model::schema::{EventClass, Schema, StreamClass};
-    /// use tracemill_semantics::{Semantics, Shape};
+    /// use tracemill_semantics::{Semantics, EventShape};
     ///
     /// let mut schema = Schema::new("example");
     /// let stream = schema.add_stream(StreamClass::default()).unwrap();
@@ -76,10 +76,10 @@ impl Semantics {
     /// };
     /// let (entry, _exit, lone) = (class(0, "irq_handler_entry"), class(1, "irq_handler_exit"), class(2, "week_end"));
     /// let semantics = Semantics::new(&Arc::new(schema));
-    /// assert_eq!(semantics.shape(entry), (Shape::Begin, "irq_handler".to_string()));
-    /// assert_eq!(semantics.shape(lone), (Shape::Instant, "week_end".to_string()));
+    /// assert_eq!(semantics.shape(entry), (EventShape::Begin, "irq_handler".to_string()));
+    /// assert_eq!(semantics.shape(lone), (EventShape::Instant, "week_end".to_string()));
     /// ```
-    pub fn shape(&self, class: EventClassId) -> (Shape, String) {
+    pub fn shape(&self, class: EventClassId) -> (EventShape, String) {
         let name = self.schema.event(class).name.as_deref().unwrap_or("(no name)");
         shape(name, |other| self.class_names.contains(other))
     }
@@ -87,7 +87,7 @@ impl Semantics {
     /// Does any class begin something?
     pub fn has_pairs(&self) -> bool {
         let exists = |name: &str| self.class_names.contains(name);
-        self.class_names.iter().any(|name| shape(name, exists).0 == Shape::Begin)
+        self.class_names.iter().any(|name| shape(name, exists).0 == EventShape::Begin)
     }
 
     /// Do its events tell what CPUs and threads do? What begins and ends there changes their states.
@@ -124,9 +124,11 @@ impl Semantics {
         let name = self.schema.event(class).name.as_deref().unwrap_or_default();
         match self.shape(class).0 {
             // Events of tasks are of one class, which says nothing.
-            Shape::Instant if self.is_of_tasks && name == names::EVENT => self.payload(class, names::EVENT, |_| true),
-            Shape::Instant => None,
-            Shape::Begin | Shape::End { .. } => self.payload(class, names::SYMBOL, |_| true),
+            EventShape::Instant if self.is_of_tasks && name == names::EVENT => {
+                self.payload(class, names::EVENT, |_| true)
+            }
+            EventShape::Instant => None,
+            EventShape::Begin | EventShape::End { .. } => self.payload(class, names::SYMBOL, |_| true),
         }
     }
 
@@ -204,28 +206,28 @@ impl Semantics {
 const EVENT_SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
 /// Action of a class, by its name and by which other names there are.
-fn shape(name: &str, exists: impl Fn(&str) -> bool) -> (Shape, String) {
+fn shape(name: &str, exists: impl Fn(&str) -> bool) -> (EventShape, String) {
     let short = names::short(name);
     let (prefix, end) = names::SYSTEM_CALLS;
     if short == end {
-        return (Shape::End { says_title: false }, name.into());
+        return (EventShape::End { says_title: false }, name.into());
     }
     if short.starts_with(prefix) && exists(end) {
-        return (Shape::Begin, short.into());
+        return (EventShape::Begin, short.into());
     }
     for &(begin, end) in names::PAIRS {
         if let Some((title, other)) = swap(name, begin, end)
             && exists(&other)
         {
-            return (Shape::Begin, title);
+            return (EventShape::Begin, title);
         }
         if let Some((title, other)) = swap(name, end, begin)
             && exists(&other)
         {
-            return (Shape::End { says_title: true }, title);
+            return (EventShape::End { says_title: true }, title);
         }
     }
-    (Shape::Instant, name.into())
+    (EventShape::Instant, name.into())
 }
 
 /// The name without a word of it, and with another one for it.
@@ -262,17 +264,17 @@ mod tests {
             "week_end",
         ];
         let of = |name: &str| shape(name, |other| names.contains(&other));
-        let end = Shape::End { says_title: true };
-        assert_eq!(of("syscall_entry_read"), (Shape::Begin, "syscall_read".into()));
+        let end = EventShape::End { says_title: true };
+        assert_eq!(of("syscall_entry_read"), (EventShape::Begin, "syscall_read".into()));
         assert_eq!(of("syscall_exit_read"), (end, "syscall_read".into()));
         assert_eq!(of("irq_handler_exit"), (end, "irq_handler".into()));
-        assert_eq!(of("x:frame_begin"), (Shape::Begin, "x:frame".into()));
-        assert_eq!(of("entry"), (Shape::Begin, "".into()));
-        assert_eq!(of("sentry_exit"), (Shape::Instant, "sentry_exit".into()));
-        assert_eq!(of("week_end"), (Shape::Instant, "week_end".into()));
-        assert_eq!(of("sys_open"), (Shape::Instant, "sys_open".into()));
+        assert_eq!(of("x:frame_begin"), (EventShape::Begin, "x:frame".into()));
+        assert_eq!(of("entry"), (EventShape::Begin, "".into()));
+        assert_eq!(of("sentry_exit"), (EventShape::Instant, "sentry_exit".into()));
+        assert_eq!(of("week_end"), (EventShape::Instant, "week_end".into()));
+        assert_eq!(of("sys_open"), (EventShape::Instant, "sys_open".into()));
         let old = |name: &str| shape(name, |other| other == "exit_syscall");
-        assert_eq!(old("sys_open"), (Shape::Begin, "sys_open".into()));
-        assert_eq!(old("exit_syscall").0, Shape::End { says_title: false });
+        assert_eq!(old("sys_open"), (EventShape::Begin, "sys_open".into()));
+        assert_eq!(old("exit_syscall").0, EventShape::End { says_title: false });
     }
 }

@@ -233,16 +233,16 @@ crate::named! {
 /// Lines that tie events to concepts, the first ones before the others.
 #[derive(Clone, Debug, Default)]
 pub struct Concepts {
-    lines: Vec<Line>,
+    lines: Vec<ConceptLine>,
     /// Do the lines that are built in stand behind them?
     has_built_in: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct ConceptLine {
     concept: Concept,
     events: Vec<Name>,
-    fields: Vec<Wanted>,
+    fields: Vec<RequestedField>,
     is_legacy: bool,
 }
 
@@ -254,7 +254,7 @@ struct Name {
 }
 
 #[derive(Clone, Debug)]
-struct Wanted {
+struct RequestedField {
     field: Field,
     is_optional: bool,
     from: From,
@@ -263,7 +263,7 @@ struct Wanted {
 #[derive(Clone, Debug)]
 enum From {
     /// The first path that exists.
-    Paths(Vec<Named>),
+    Paths(Vec<NamedPath>),
     /// The text that a glob stands for.
     Glob,
     /// A text.
@@ -272,7 +272,7 @@ enum From {
 
 /// A path as it is written: where, and the member.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Named {
+pub struct NamedPath {
     /// Where it is looked for.
     pub scopes: &'static [Scope],
     /// The name of the member.
@@ -362,7 +362,7 @@ impl Concepts {
 
     /// The concept of an event of this name, when `place` finds the fields that it needs. A concept that contexts have beside
     /// another one is no answer.
-    pub fn of<P>(&self, event: &str, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
+    pub fn of<P>(&self, event: &str, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
         self.first(&[event], false, place)
     }
 
@@ -388,7 +388,7 @@ impl Concepts {
         })
     }
 
-    fn first<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
+    fn first<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
         let own = self.lines.iter().find_map(|line| line.tie(names, is_running, &place));
         own.or_else(|| {
             let mut built_in = self.has_built_in.then(|| built_in::of(names, is_running))?;
@@ -398,15 +398,15 @@ impl Concepts {
 
     /// Events of the table that a concept is tied to, as they are written, and without those of legacy tracers.
     pub fn events(&self, concept: Concept) -> impl Iterator<Item = &str> {
-        let built_in = self.has_built_in.then(built_in::lines).into_iter().flatten().map(|line: &Line| line);
+        let built_in = self.has_built_in.then(built_in::lines).into_iter().flatten().map(|line: &ConceptLine| line);
         let lines = self.lines.iter().chain(built_in).filter(move |line| line.concept == concept && !line.is_legacy);
         lines.flat_map(|line| line.events.iter().map(|name| &*name.text))
     }
 }
 
-impl Line {
+impl ConceptLine {
     /// Its meaning for events of these names, of which the first one that fits counts.
-    fn tie<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
+    fn tie<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
         if (self.concept == Concept::Running) != is_running {
             return None;
         }
@@ -442,7 +442,7 @@ impl Name {
 }
 
 /// Reads the content of a line that begins at `start`; `None` when it says nothing.
-pub(crate) fn read_line(text: &str, content: &str, start: usize) -> Result<Option<Line>> {
+pub(crate) fn read_line(text: &str, content: &str, start: usize) -> Result<Option<ConceptLine>> {
     let mut words = words(content, start);
     words.next().map(|(span, word)| line_of(text, span, word, &mut words)).transpose()
 }
@@ -460,7 +460,7 @@ fn line_of<'t>(
     span: Span,
     word: &str,
     words: &mut impl Iterator<Item = (Span, &'t str)>,
-) -> Result<Line> {
+) -> Result<ConceptLine> {
     let wrong = |span: Span, message: String| {
         let help = "`tracemill analyze --concepts` prints the lines that are built in";
         Error::misuse(message).at_text(span.place(source)).with_help(help)
@@ -472,7 +472,7 @@ fn line_of<'t>(
     let Some((_, events)) = words.next() else {
         return Err(wrong(span, format!("the concept `{word}` has no event")));
     };
-    let mut line = Line { concept, events: Vec::new(), fields: Vec::new(), is_legacy: false };
+    let mut line = ConceptLine { concept, events: Vec::new(), fields: Vec::new(), is_legacy: false };
     for text in events.split('|').filter(|text| !text.is_empty()) {
         let glob = text.bytes().any(built_in::is_glob).then(|| Pattern::glob(text));
         line.events.push(Name { text: text.to_string(), glob });
@@ -498,16 +498,16 @@ fn line_of<'t>(
         if line.fields.iter().any(|known| known.field == field) {
             return Err(wrong(span, format!("`{name}` stands twice in the line")));
         }
-        line.fields.push(Wanted { field, is_optional, from });
+        line.fields.push(RequestedField { field, is_optional, from });
     }
     Ok(line)
 }
 
-fn path(text: &str) -> Named {
+fn path(text: &str) -> NamedPath {
     let known = [("payload.", PAYLOAD), ("$ctx.", CONTEXTS), ("header.", HEADER)];
     let found = known.into_iter().find_map(|(start, scopes)| Some((scopes, text.strip_prefix(start)?)));
     let (scopes, name) = found.unwrap_or((PAYLOAD, text));
-    Named { scopes, name: name.to_string() }
+    NamedPath { scopes, name: name.to_string() }
 }
 
 #[cfg(test)]
@@ -526,7 +526,7 @@ mod tests {
             assert!(concepts.lines.iter().any(|line| line.concept == *concept), "{concept:?} has no line");
         }
         for field in Field::ALL {
-            let has = |line: &Line| line.fields.iter().any(|wanted| wanted.field == *field);
+            let has = |line: &ConceptLine| line.fields.iter().any(|wanted| wanted.field == *field);
             assert!(concepts.lines.iter().any(has), "{field:?} is in no line");
         }
     }
@@ -539,7 +539,7 @@ mod tests {
         let mut found = 0;
         for name in names.chain(others.map(String::from)) {
             for is_running in [false, true] {
-                let place = |named: &Named| (!named.name.len().is_multiple_of(3)).then(|| named.name.clone());
+                let place = |named: &NamedPath| (!named.name.len().is_multiple_of(3)).then(|| named.name.clone());
                 for names in [&[&*name][..], &["sched_switch", &*name], &[&*name, "x"]] {
                     let of = |concepts: &Concepts| concepts.first(names, is_running, place);
                     assert_eq!(of(&all), of(lazy), "{names:?}");

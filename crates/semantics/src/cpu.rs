@@ -24,18 +24,18 @@ pub fn cpu(packet: &PacketData) -> Option<u64> {
     }
     let class = packet.packet.class;
     let path = cpu_field(packet.plans.schema(), class)?;
-    let mut number = Number { node: node_of(packet.plans.packet_context_rows(class), &path)?, value: None };
+    let mut number = CpuNumber { node: node_of(packet.plans.packet_context_rows(class), &path)?, value: None };
     // A context that cannot be read was reported when the packet was opened.
     let _ = packet.visit_context(&mut number);
     number.value
 }
 
-struct Number {
+struct CpuNumber {
     node: NodeId,
     value: Option<u64>,
 }
 
-impl Visitor for Number {
+impl Visitor for CpuNumber {
     fn unsigned(&mut self, node: NodeId, value: u64) {
         if self.node == node {
             self.value = Some(value);

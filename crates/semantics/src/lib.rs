@@ -44,12 +44,12 @@ use std::sync::Arc;
 
 use tracemill_model::schema::{EventClassId, Schema};
 
-pub use class::{Call, Counter, Shape, Switch};
-pub use concepts::{Concept, Concepts, Field, Named, Origin, TEXT as CONCEPTS, Tie};
+pub use class::{Call, Counter, EventShape, Switch};
+pub use concepts::{Concept, Concepts, Field, NamedPath, Origin, TEXT as CONCEPTS, Tie};
 pub use cpu::{CpuOf, cpu, cpu_field};
 pub use fields::{member, node_of, value_of};
 pub use marks::Mark;
-pub use place::{Place, Running, Said};
+pub use place::{EventPlace, Running, Said};
 pub use recording::Recording;
 pub use spans::{SpanEvent, SpanStep};
 pub use tracemill_model::schema::FieldPath;

@@ -6,7 +6,7 @@ use crate::Who;
 
 /// Where an event stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum EventPlace {
     /// On a thread.
     Thread(i64),
     /// On a track that the trace numbers itself.
@@ -39,29 +39,29 @@ impl Running {
     /// thread begins may end on another CPU.
     ///
     /// ```
-    /// use tracemill_semantics::{Place, Running, Said, Who};
+    /// use tracemill_semantics::{EventPlace, Running, Said, Who};
     ///
     /// let mut running = Running::default();
     /// let (switch, system_call) = (Who { is_of_cpu: true, ..Who::default() }, Who { is_half: true, ..Who::default() });
     /// let said = Said { cpu: Some(1), next: Some(42), ..Said::default() };
-    /// assert_eq!(running.place(0, &switch, said), Place::Cpu(1));
-    /// assert_eq!(running.place(0, &system_call, Said { next: None, ..said }), Place::Thread(42));
+    /// assert_eq!(running.place(0, &switch, said), EventPlace::Cpu(1));
+    /// assert_eq!(running.place(0, &system_call, Said { next: None, ..said }), EventPlace::Thread(42));
     /// ```
     #[inline]
-    pub fn place(&mut self, machine: u32, who: &Who, said: Said) -> Place {
+    pub fn place(&mut self, machine: u32, who: &Who, said: Said) -> EventPlace {
         if let (Some(next), Some(cpu)) = (said.next, said.cpu) {
             self.0.insert((machine, cpu), next);
         }
         match (said.id, said.cpu) {
-            (Some(track), _) if who.is_track => Place::Track(track),
-            (Some(thread), None) => Place::Thread(thread),
-            (None, None) => Place::Stream,
-            (_, Some(cpu)) if who.is_of_cpu => Place::Cpu(cpu),
-            (Some(thread), Some(_)) => Place::Thread(thread),
+            (Some(track), _) if who.is_track => EventPlace::Track(track),
+            (Some(thread), None) => EventPlace::Thread(thread),
+            (None, None) => EventPlace::Stream,
+            (_, Some(cpu)) if who.is_of_cpu => EventPlace::Cpu(cpu),
+            (Some(thread), Some(_)) => EventPlace::Thread(thread),
             (None, Some(cpu)) if who.is_half => {
-                self.0.get(&(machine, cpu)).map_or(Place::Cpu(cpu), |&thread| Place::Thread(thread))
+                self.0.get(&(machine, cpu)).map_or(EventPlace::Cpu(cpu), |&thread| EventPlace::Thread(thread))
             }
-            (None, Some(cpu)) => Place::Cpu(cpu),
+            (None, Some(cpu)) => EventPlace::Cpu(cpu),
         }
     }
 }

@@ -3,7 +3,7 @@
 use tracemill_model::schema::{EventClassId, FieldKind, FieldPath, Scope};
 
 use crate::fields::{find, is_integer, is_text, member};
-use crate::{Semantics, Shape, names};
+use crate::{EventShape, Semantics, names};
 
 /// Fields that say who an event is of; a field may be absent in an event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -72,7 +72,7 @@ impl Semantics {
             id: best(names::THREAD, is_integer, &groups[..if says_itself { 4 } else { 3 }]),
             is_track: false,
             is_of_cpu: names::CPU_BOUND.iter().any(|known| names::short(&title).starts_with(known)),
-            is_half: shape != Shape::Instant,
+            is_half: shape != EventShape::Instant,
             process: best(names::PROCESS, |kind| is_integer(kind) || is_text(kind), &groups[..3]),
             name: best(names::THREAD_NAME, is_text, &groups[..3]),
         }

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use tracemill_semantics::states::{
-    CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, SystemCall, ThreadIndex,
-    ThreadPiece, ThreadState, Values, Woken,
+    ConceptValues, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, SystemCall,
+    ThreadIndex, ThreadPiece, ThreadState, Woken,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -74,7 +74,7 @@ struct Step {
     act: Act,
 }
 
-impl Values for Step {
+impl ConceptValues for Step {
     fn integer(&self, field: Field) -> Option<i128> {
         match self.find(field)? {
             Value::Integer(value) => Some(i128::from(value)),
@@ -93,7 +93,7 @@ impl Values for Step {
 /// The context of an event.
 struct Context(i64);
 
-impl Values for Context {
+impl ConceptValues for Context {
     fn integer(&self, field: Field) -> Option<i128> {
         (field == Field::Tid).then_some(i128::from(self.0))
     }

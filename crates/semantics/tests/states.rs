@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tracemill_semantics::states::{
-    Counts, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, Suspensions, SystemCall,
-    ThreadIndex, ThreadPiece, Values, Woken,
+    ConceptValues, Counts, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled,
+    Suspensions, SystemCall, ThreadIndex, ThreadPiece, Woken,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -22,7 +22,7 @@ impl Fields<'_> {
     }
 }
 
-impl Values for Fields<'_> {
+impl ConceptValues for Fields<'_> {
     fn integer(&self, field: Field) -> Option<i128> {
         self.find(field)?.parse().ok()
     }

@@ -17,4 +17,4 @@ mod reload;
 mod stream;
 mod web;
 
-pub use web::{Listening, Settings, listen};
+pub use web::{Listening, ServerSettings, listen};

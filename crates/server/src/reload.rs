@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tracemill_answers::{Answer, ApiError, Input, Stage, Status, StatusUpdate, TraceState, give_way, ns};
+use tracemill_answers::{Answer, AnswerInput, ApiError, Stage, Status, StatusUpdate, TraceState, give_way, ns};
 use tracemill_engine::session::ClockMove;
 
 /// The traces that are shown now.
@@ -165,7 +165,7 @@ impl Current {
     }
 
     /// Shows the traces as they are now. False when a clock was moved meanwhile.
-    fn grow(&self, input: Input, moves: &[ClockMove]) -> bool {
+    fn grow(&self, input: AnswerInput, moves: &[ClockMove]) -> bool {
         let old = self.state();
         let new = Arc::new(TraceState::next(input, &old));
         let is_beside = old.index().is_none_or(|index| index.events() <= BESIDE);
@@ -240,7 +240,7 @@ struct WatchedFile {
 pub(crate) struct Files(Vec<WatchedFile>);
 
 impl Files {
-    fn of(input: &Input) -> Files {
+    fn of(input: &AnswerInput) -> Files {
         let mut paths: BTreeMap<PathBuf, bool> = BTreeMap::new();
         for trace in &input.traces.session.traces {
             // The folder tells of files that are new.

@@ -12,7 +12,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracemill_answers::{
-    Answer, ApiError, Asker, Input, Query, Reply, Stage, TraceState, answer as answer_of, answer_sql, export,
+    Answer, AnswerInput, ApiError, Asker, Query, Reply, Stage, TraceState, answer as answer_of, answer_sql, export,
 };
 use tracemill_model::error::{Error, ErrorKind, Result};
 
@@ -25,7 +25,7 @@ use crate::reload::Current;
 use crate::stream;
 
 /// How a server is reached.
-pub struct Settings {
+pub struct ServerSettings {
     /// The address to listen on.
     pub address: IpAddr,
     /// The port; 0 for a free one.
@@ -62,7 +62,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 ///
 /// # Errors
 /// When the address cannot be had.
-pub fn listen(input: Input, settings: &Settings) -> Result<Listening> {
+pub fn listen(input: AnswerInput, settings: &ServerSettings) -> Result<Listening> {
     let failed = |what: &str, error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot {what}: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| failed("start the server", error))?;
@@ -78,7 +78,7 @@ pub fn listen(input: Input, settings: &Settings) -> Result<Listening> {
 
 /// The names by which the server may be called: those that were allowed, and the address that it listens on, which is
 /// printed, and may be one of this machine beside 127.0.0.1.
-fn hosts_of(settings: &Settings) -> Vec<String> {
+fn hosts_of(settings: &ServerSettings) -> Vec<String> {
     let own = match settings.address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
@@ -435,7 +435,7 @@ mod tests {
     fn the_address_that_is_printed_is_a_name_of_the_server() {
         let hosts = |address: &str| {
             let address = address.parse().expect("an address");
-            hosts_of(&Settings { address, port: 0, hosts: vec!["build".to_string()], idle_exit: None })
+            hosts_of(&ServerSettings { address, port: 0, hosts: vec!["build".to_string()], idle_exit: None })
         };
         assert_eq!(hosts("127.0.0.2"), ["build", "127.0.0.2"]);
         assert_eq!(hosts("fe80::1"), ["build", "[fe80::1]"]);

@@ -180,7 +180,7 @@ impl ExecutionPlan for GroupByNameExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let state = Some((self.input.execute(partition, context)?, Groups::new(self)?));
+        let state = Some((self.input.execute(partition, context)?, NameGroups::new(self)?));
         let rows = futures::stream::try_unfold(state, |state| async move {
             let Some((mut input, mut groups)) = state else { return Ok(None) };
             while let Some(batch) = input.next().await {
@@ -209,7 +209,7 @@ const MOST_PLACES: u64 = 1 << 16;
 type Texts = Vec<Option<Arc<str>>>;
 
 /// The groups of a partition.
-struct Groups {
+struct NameGroups {
     /// The columns of the names.
     columns: Vec<usize>,
     aggregates: Vec<Aggregate>,
@@ -273,13 +273,13 @@ impl ByKeys {
     }
 }
 
-impl Groups {
-    fn new(of: &GroupByNameExec) -> Result<Groups> {
+impl NameGroups {
+    fn new(of: &GroupByNameExec) -> Result<NameGroups> {
         let aggregate = |(aggregate, filter): (&Arc<AggregateFunctionExpr>, &Option<_>)| {
             let states = aggregate.create_groups_accumulator()?;
             Ok(Aggregate { arguments: aggregate.expressions(), filter: filter.clone(), states })
         };
-        Ok(Groups {
+        Ok(NameGroups {
             columns: of.groups.clone(),
             aggregates: of.aggregates.iter().zip(&of.filters).map(aggregate).collect::<Result<_>>()?,
             schema: of.schema.clone(),

@@ -24,11 +24,11 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use tokio::sync::mpsc::Sender;
 use tracemill_calls::CallOptions;
-use tracemill_calls::ended::{self, Ended, Takes, Wanted};
+use tracemill_calls::ended::{self, CallFilter, Ended, Takes};
 use tracemill_calls::follow::Follower;
-use tracemill_codec::text::fields_json::{Fields, JsonTrace};
+use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
 use tracemill_codec::text::out::Out;
-use tracemill_engine::trace_calls::{TraceCalls, Values, WantedRecords};
+use tracemill_engine::trace_calls::{EventTextFn, TraceCalls, WantedRecords};
 use tracemill_format::calls::CallRecord;
 use tracemill_model::schema::Scope;
 use tracemill_semantics::member;
@@ -43,15 +43,15 @@ pub(crate) struct CallTable {
 }
 
 /// Its rows.
-struct Calls {
+struct CallsTable {
     database: Arc<Database>,
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<CallColumn>,
 }
 
 /// A column of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Column {
+enum CallColumn {
     Trace,
     Call,
     Parent,
@@ -71,43 +71,47 @@ enum Column {
     Retval,
 }
 
-impl Column {
-    const ALL: [(&'static str, Column); 17] = [
-        ("trace", Column::Trace),
-        ("call", Column::Call),
-        ("parent", Column::Parent),
-        ("ns", Column::Ns),
-        ("time", Column::Time),
-        ("dur", Column::Dur),
-        ("self", Column::Own),
-        ("depth", Column::Depth),
-        ("name", Column::Name),
-        ("symbol", Column::Symbol),
-        ("lib", Column::Lib),
-        ("tid", Column::Tid),
-        ("pid", Column::Pid),
-        ("thread", Column::Thread),
-        ("cpu", Column::Cpu),
-        ("args", Column::Args),
-        ("retval", Column::Retval),
+impl CallColumn {
+    const ALL: [(&'static str, CallColumn); 17] = [
+        ("trace", CallColumn::Trace),
+        ("call", CallColumn::Call),
+        ("parent", CallColumn::Parent),
+        ("ns", CallColumn::Ns),
+        ("time", CallColumn::Time),
+        ("dur", CallColumn::Dur),
+        ("self", CallColumn::Own),
+        ("depth", CallColumn::Depth),
+        ("name", CallColumn::Name),
+        ("symbol", CallColumn::Symbol),
+        ("lib", CallColumn::Lib),
+        ("tid", CallColumn::Tid),
+        ("pid", CallColumn::Pid),
+        ("thread", CallColumn::Thread),
+        ("cpu", CallColumn::Cpu),
+        ("args", CallColumn::Args),
+        ("retval", CallColumn::Retval),
     ];
 
     fn data_type(self) -> DataType {
         match self {
-            Column::Trace | Column::Name | Column::Symbol | Column::Lib | Column::Thread => names(),
-            Column::Call | Column::Parent | Column::Ns | Column::Dur | Column::Own | Column::Tid | Column::Pid => {
-                DataType::Int64
-            }
-            Column::Time => times(),
-            Column::Depth | Column::Cpu => DataType::Int32,
-            Column::Args | Column::Retval => DataType::Utf8,
+            CallColumn::Trace | CallColumn::Name | CallColumn::Symbol | CallColumn::Lib | CallColumn::Thread => names(),
+            CallColumn::Call
+            | CallColumn::Parent
+            | CallColumn::Ns
+            | CallColumn::Dur
+            | CallColumn::Own
+            | CallColumn::Tid
+            | CallColumn::Pid => DataType::Int64,
+            CallColumn::Time => times(),
+            CallColumn::Depth | CallColumn::Cpu => DataType::Int32,
+            CallColumn::Args | CallColumn::Retval => DataType::Utf8,
         }
     }
 }
 
 impl CallTable {
     pub(crate) fn new(database: &Arc<Database>) -> Self {
-        let fields = Column::ALL.into_iter().map(|(name, column)| Field::new(name, column.data_type(), true));
+        let fields = CallColumn::ALL.into_iter().map(|(name, column)| Field::new(name, column.data_type(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         CallTable { database: database.clone(), schema }
     }
@@ -119,7 +123,7 @@ impl fmt::Debug for CallTable {
     }
 }
 
-impl fmt::Debug for Calls {
+impl fmt::Debug for CallsTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("calls")
     }
@@ -143,10 +147,10 @@ impl TableProvider for CallTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // Only the columns that are named are made.
-        let named = projection.cloned().unwrap_or_else(|| (0..Column::ALL.len()).collect());
+        let named = projection.cloned().unwrap_or_else(|| (0..CallColumn::ALL.len()).collect());
         let schema = Arc::new(self.schema.project(&named)?);
-        let columns = named.iter().map(|&at| Column::ALL[at].1).collect();
-        let rows = Calls { database: self.database.clone(), schema: schema.clone(), columns };
+        let columns = named.iter().map(|&at| CallColumn::ALL[at].1).collect();
+        let rows = CallsTable { database: self.database.clone(), schema: schema.clone(), columns };
         let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
         table.scan(state, None, filters, limit).await
     }
@@ -159,17 +163,17 @@ const BATCH_ROWS: usize = 32_768;
 /// Room for the rows that come until it is asked again.
 const ROOM: usize = 1024;
 
-impl PartitionStream for Calls {
+impl PartitionStream for CallsTable {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
-        let mut rows = Rows {
+        let mut rows = CallRows {
             database: self.database.clone(),
             schema: self.schema.clone(),
-            columns: self.columns.iter().map(|&column| Made::new(column)).collect(),
+            columns: self.columns.iter().map(|&column| CallColumnBuilder::new(column)).collect(),
             len: 0,
             sender: builder.tx(),
         };
@@ -186,7 +190,7 @@ impl PartitionStream for Calls {
 
 /// Arguments and return values of calls, as the JSON lines of their events have them. The fields of a class that says that it
 /// is a call, as those of spans do, are its arguments, or what it gives back.
-fn values_of(database: &Database, trace: usize) -> Values<'_> {
+fn values_of(database: &Database, trace: usize) -> EventTextFn<'_> {
     let schema = database.session.traces[trace].schema.clone();
     let mut json = JsonTrace::new(schema.clone());
     let mut out = Out::default();
@@ -198,7 +202,7 @@ fn values_of(database: &Database, trace: usize) -> Values<'_> {
             return None;
         }
         out.clear();
-        let shown = json.scope(&mut out, event.stream, event.raw, &mut Fields::default(), Scope::Payload, b"");
+        let shown = json.scope(&mut out, event.stream, event.raw, &mut ScopedFields::default(), Scope::Payload, b"");
         // An event that cannot be read again was told when its record was.
         shown.ok()?;
         let mut payload: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(out.written()).ok()?;
@@ -212,7 +216,7 @@ fn values_of(database: &Database, trace: usize) -> Values<'_> {
 /// The records that a selection leaves.
 struct Chosen<'a>(WantedRecords<'a>);
 
-impl Wanted for Chosen<'_> {
+impl CallFilter for Chosen<'_> {
     fn is_everything(&self) -> bool {
         self.0.is_everything()
     }
@@ -227,20 +231,20 @@ impl Wanted for Chosen<'_> {
 }
 
 /// Makes rows and sends them.
-struct Rows {
+struct CallRows {
     database: Arc<Database>,
     schema: SchemaRef,
-    columns: Vec<Made>,
+    columns: Vec<CallColumnBuilder>,
     len: usize,
     sender: Sender<Result<RecordBatch>>,
 }
 
-impl Rows {
+impl CallRows {
     /// Follows the calls of all traces; false when no more rows are wanted.
     fn follow(&mut self) -> bool {
         let database = self.database.clone();
         let is_named = |column| self.columns.iter().any(|made| made.column == column);
-        let has_values = is_named(Column::Args) || is_named(Column::Retval);
+        let has_values = is_named(CallColumn::Args) || is_named(CallColumn::Retval);
         let mut first = 0;
         for trace in 0..database.session.traces.len() {
             let (streams, selection) = (&database.streams, &database.selection);
@@ -248,7 +252,7 @@ impl Rows {
             let Some(calls) = TraceCalls::open(&database.session, trace, streams, selection, filter) else { continue };
             let mut follower = Follower::new(calls.source(), CallOptions::default());
             let mut wanted = Chosen(calls.wanted(has_values.then(|| values_of(&database, trace))));
-            self.columns.iter_mut().for_each(Made::forget_numbers);
+            self.columns.iter_mut().for_each(CallColumnBuilder::forget_numbers);
             let of_trace = database.streams.iter().find(|of| of.trace == trace);
             let has_dates = of_trace.is_some_and(|of| database.has_dates(of));
             let mut of_trace = OfTrace { rows: self, trace, calls: &calls, has_dates, first, ended: Vec::new() };
@@ -266,7 +270,7 @@ impl Rows {
     /// Sends the rows that are made; false when no more are wanted.
     fn send(&mut self) -> bool {
         let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.len)));
-        let columns = self.columns.iter_mut().map(Made::take).collect::<Result<Vec<_>>>();
+        let columns = self.columns.iter_mut().map(CallColumnBuilder::take).collect::<Result<Vec<_>>>();
         let batch =
             columns.and_then(|columns| Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?));
         self.sender.blocking_send(batch).is_ok()
@@ -280,7 +284,7 @@ fn signed(value: u64) -> i64 {
 
 /// Takes the calls of a trace.
 struct OfTrace<'a> {
-    rows: &'a mut Rows,
+    rows: &'a mut CallRows,
     trace: usize,
     calls: &'a TraceCalls<'a>,
     has_dates: bool,
@@ -309,7 +313,7 @@ impl Takes for OfTrace<'_> {
 
 impl OfTrace<'_> {
     /// Appends the cells of a column for all calls that have ended: column by column, as each cell alone would ask what it is.
-    fn fill(&self, Made { column, cells }: &mut Made, follower: &mut Follower<'_>) {
+    fn fill(&self, CallColumnBuilder { column, cells }: &mut CallColumnBuilder, follower: &mut Follower<'_>) {
         let source = self.calls.source();
         let number = |of: u64| self.first.saturating_add(signed(of));
         let task = |call: &Ended| &source.tasks()[call.task as usize];
@@ -317,12 +321,12 @@ impl OfTrace<'_> {
         let calls = self.ended.iter();
         match cells {
             Cells::Signed(cells) => match *column {
-                Column::Call => cells.extend(calls.map(|call| Some(number(call.number)))),
-                Column::Parent => cells.extend(calls.map(|call| call.parent.map(number))),
-                Column::Dur => cells.extend(calls.map(|call| call.taken.map(signed))),
-                Column::Own => cells.extend(calls.map(|call| call.own().map(signed))),
-                Column::Tid => cells.extend(calls.map(|call| Some(task(call).tid))),
-                Column::Pid => cells.extend(calls.map(|call| Some(task(call).pid))),
+                CallColumn::Call => cells.extend(calls.map(|call| Some(number(call.number)))),
+                CallColumn::Parent => cells.extend(calls.map(|call| call.parent.map(number))),
+                CallColumn::Dur => cells.extend(calls.map(|call| call.taken.map(signed))),
+                CallColumn::Own => cells.extend(calls.map(|call| call.own().map(signed))),
+                CallColumn::Tid => cells.extend(calls.map(|call| Some(task(call).tid))),
+                CallColumn::Pid => cells.extend(calls.map(|call| Some(task(call).pid))),
                 _ => {
                     let lost = calls.clone().filter(|call| ns(call).is_none()).count();
                     self.rows.database.lost.times.fetch_add(lost as u64, Ordering::Relaxed);
@@ -331,22 +335,22 @@ impl OfTrace<'_> {
             },
             Cells::Times(cells) => cells.extend(calls.map(|call| ns(call).filter(|_| self.has_dates))),
             Cells::Small(cells) => match *column {
-                Column::Depth => cells.extend(calls.map(|call| Some(call.depth as i32))),
+                CallColumn::Depth => cells.extend(calls.map(|call| Some(call.depth as i32))),
                 _ => cells.extend(calls.map(|call| call.cpu.map(i32::from))),
             },
             Cells::Names(cells) => match *column {
-                Column::Trace => {
+                CallColumn::Trace => {
                     let name = || Some(self.rows.database.session.traces[self.trace].name.to_string());
                     calls.for_each(|_| cells.put(self.trace as u32 + 1, name));
                 }
-                Column::Thread => calls.for_each(|call| {
+                CallColumn::Thread => calls.for_each(|call| {
                     cells.put(call.task + 1, || Some(String::from_utf8_lossy(&task(call).name).into_owned()));
                 }),
-                Column::Symbol => calls.for_each(|call| {
+                CallColumn::Symbol => calls.for_each(|call| {
                     let symbol = || source.symbol(call.symbol, call.address).name;
                     cells.put(call.symbol, || (!call.is_wait).then(symbol));
                 }),
-                Column::Lib => calls.for_each(|call| {
+                CallColumn::Lib => calls.for_each(|call| {
                     cells.put(call.symbol, || follower.known(call.symbol, call.address).symbol.module.clone());
                 }),
                 _ => calls.for_each(|call| {
@@ -356,7 +360,7 @@ impl OfTrace<'_> {
             Cells::Texts(cells) => calls.for_each(|call| {
                 let texts = call.texts.as_deref();
                 let text = match *column {
-                    Column::Args => texts.and_then(|texts| texts.entry.as_deref()),
+                    CallColumn::Args => texts.and_then(|texts| texts.entry.as_deref()),
                     _ => texts.and_then(|texts| texts.exit.as_deref()),
                 };
                 cells.append_option(text);
@@ -366,29 +370,29 @@ impl OfTrace<'_> {
 }
 
 /// A column in the making.
-struct Made {
-    column: Column,
+struct CallColumnBuilder {
+    column: CallColumn,
     cells: Cells,
 }
 
 enum Cells {
-    Signed(Numbers<i64>),
-    Times(Numbers<i64>),
-    Small(Numbers<i32>),
-    Names(Names),
+    Signed(NumberBuilder<i64>),
+    Times(NumberBuilder<i64>),
+    Small(NumberBuilder<i32>),
+    Names(LabelBuilder),
     Texts(StringBuilder),
 }
 
-impl Made {
-    fn new(column: Column) -> Made {
+impl CallColumnBuilder {
+    fn new(column: CallColumn) -> CallColumnBuilder {
         let cells = match column.data_type() {
-            DataType::Timestamp(..) => Cells::Times(Numbers::default()),
-            DataType::Int64 => Cells::Signed(Numbers::default()),
-            DataType::Int32 => Cells::Small(Numbers::default()),
+            DataType::Timestamp(..) => Cells::Times(NumberBuilder::default()),
+            DataType::Int64 => Cells::Signed(NumberBuilder::default()),
+            DataType::Int32 => Cells::Small(NumberBuilder::default()),
             DataType::Utf8 => Cells::Texts(StringBuilder::new()),
-            _ => Cells::Names(Names::default()),
+            _ => Cells::Names(LabelBuilder::default()),
         };
-        Made { column, cells }
+        CallColumnBuilder { column, cells }
     }
 
     /// The cells, of which none are left.
@@ -421,13 +425,13 @@ impl Made {
 
 /// Numbers, and which rows have one.
 #[derive(Default)]
-struct Numbers<T> {
+struct NumberBuilder<T> {
     values: Vec<T>,
     /// From the first row on that has none.
     nulls: Option<NullBufferBuilder>,
 }
 
-impl<T: Default> Numbers<T> {
+impl<T: Default> NumberBuilder<T> {
     fn extend(&mut self, values: impl Iterator<Item = Option<T>>) {
         values.for_each(|value| self.put(value));
     }
@@ -457,10 +461,10 @@ impl<T: Default> Numbers<T> {
 
 /// Texts of which there are few.
 #[derive(Default)]
-struct Names {
-    keys: Numbers<i32>,
+struct LabelBuilder {
+    keys: NumberBuilder<i32>,
     /// By the number that the source gives a text, its key, where that is known.
-    by_number: Vec<Option<Key>>,
+    by_number: Vec<Option<LabelKey>>,
     by_text: HashMap<String, i32>,
     texts: Vec<String>,
     /// The texts of the batches before.
@@ -468,12 +472,12 @@ struct Names {
 }
 
 /// The place of a text; `None` for NULL.
-type Key = Option<i32>;
+type LabelKey = Option<i32>;
 
 /// With more texts than these a batch begins with none, so that what it takes does not grow with the trace.
 const MOST_NAMES: usize = 4096;
 
-impl Names {
+impl LabelBuilder {
     /// Appends the text of a number; 0 numbers none, and neither does the number of an address that is all that is known.
     #[inline]
     fn put(&mut self, number: u32, make: impl FnOnce() -> Option<String>) {
@@ -485,7 +489,7 @@ impl Names {
     }
 
     #[cold]
-    fn new_key(&mut self, number: u32, text: Option<String>) -> Key {
+    fn new_key(&mut self, number: u32, text: Option<String>) -> LabelKey {
         let is_address = text.as_ref().is_some_and(|text| text.starts_with('<'));
         let key = text.map(|text| {
             let next = self.texts.len() as i32;

@@ -26,27 +26,27 @@ pub(crate) const EVENT: &str = "event";
 #[derive(Debug)]
 pub(crate) struct Catalog {
     main: Arc<Main>,
-    event: Arc<Event>,
+    event: Arc<ClassTables>,
 }
 
 /// Our tables, then those of users, then those of classes.
 #[derive(Debug)]
 struct Main {
     database: Arc<Database>,
-    event: Arc<Event>,
+    event: Arc<ClassTables>,
     files: Arc<DynamicListTableFactory>,
     users: RwLock<BTreeMap<String, Arc<dyn TableProvider>>>,
 }
 
 /// The tables of classes.
 #[derive(Debug)]
-struct Event {
+struct ClassTables {
     database: Arc<Database>,
 }
 
 impl Catalog {
     pub(crate) fn new(database: &Arc<Database>, context: &SessionContext) -> Self {
-        let event = Arc::new(Event { database: database.clone() });
+        let event = Arc::new(ClassTables { database: database.clone() });
         let files = Arc::new(DynamicListTableFactory::new(SessionStore::new()));
         files.session_store().with_state(context.state_weak_ref());
         let main = Main { database: database.clone(), event: event.clone(), files, users: RwLock::default() };
@@ -136,7 +136,7 @@ impl SchemaProvider for Main {
 }
 
 #[async_trait]
-impl SchemaProvider for Event {
+impl SchemaProvider for ClassTables {
     fn table_names(&self) -> Vec<String> {
         self.database.by_name.iter().map(|(name, _)| name.clone()).collect()
     }

@@ -7,13 +7,13 @@ use arrow_array::{Array, ArrayRef, ListArray, UInt32Array, new_null_array};
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take;
 use tracemill_codec::chunk::{Chunk, PacketData};
-use tracemill_codec::plan::{Fault, NodeId, State};
+use tracemill_codec::plan::{DecoderState, Fault, NodeId};
 use tracemill_columns::{ChosenColumns, Dropped, Wish};
 use tracemill_model::schema::{EventClassId, Scope, StreamClassId};
 
 use crate::database::Database;
 use crate::kinds::convert;
-use crate::table::{FieldColumn, Step, plan_of};
+use crate::table::{FieldColumn, ValueStep, plan_of};
 
 /// The first one of two results in a packet.
 pub(crate) fn first_fault(one: Result<(), Fault>, other: Result<(), Fault>) -> Result<(), Fault> {
@@ -39,14 +39,14 @@ pub(crate) struct ClassRows {
 
 /// How a column is made of what a class gathered.
 struct FieldSource {
-    group: Group,
+    group: ScopeGroup,
     at: usize,
-    steps: Vec<Step>,
+    steps: Vec<ValueStep>,
     data_type: DataType,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Group {
+enum ScopeGroup {
     Event,
     Header,
     Packet,
@@ -63,10 +63,10 @@ impl ClassRows {
         let (mut event, mut header, mut packet) = (Vec::new(), Vec::new(), Vec::new());
         let columns = fields.map(|field| {
             let place = field.places.get(&class)?;
-            let (group, wishes): (Group, &mut Vec<(NodeId, Wish)>) = match place.scope {
-                Scope::EventHeader => (Group::Header, &mut header),
-                Scope::PacketContext | Scope::PacketHeader => (Group::Packet, &mut packet),
-                _ => (Group::Event, &mut event),
+            let (group, wishes): (ScopeGroup, &mut Vec<(NodeId, Wish)>) = match place.scope {
+                Scope::EventHeader => (ScopeGroup::Header, &mut header),
+                Scope::PacketContext | Scope::PacketHeader => (ScopeGroup::Packet, &mut packet),
+                _ => (ScopeGroup::Event, &mut event),
             };
             let wish = (place.node, place.wish);
             let at = wishes.iter().position(|known| *known == wish).unwrap_or_else(|| {
@@ -100,7 +100,7 @@ impl ClassRows {
     ///
     /// # Errors
     /// The first error of an event.
-    pub(crate) fn push(&mut self, chunk: &Chunk, events: &[u32], state: &mut State) -> Result<(), Fault> {
+    pub(crate) fn push(&mut self, chunk: &Chunk, events: &[u32], state: &mut DecoderState) -> Result<(), Fault> {
         self.rows += events.len();
         let mut result = Ok(());
         if let Some(columns) = &mut self.event {
@@ -151,9 +151,9 @@ impl ClassRows {
         let column = |of: &Option<FieldSource>| {
             let Some(FieldSource { group, at, steps, data_type }) = of else { return Ok(None) };
             let group = match group {
-                Group::Event => &event,
-                Group::Header => &header,
-                Group::Packet => &packet,
+                ScopeGroup::Event => &event,
+                ScopeGroup::Header => &header,
+                ScopeGroup::Packet => &packet,
             };
             let mut array = group[*at].clone();
             for step in steps {
@@ -196,16 +196,16 @@ fn with_nulls_of(array: &ArrayRef, around: &ArrayRef) -> ArrayRef {
 }
 
 /// A member of structures, or an element of lists.
-fn go_in(array: &ArrayRef, step: &Step) -> Result<ArrayRef, ArrowError> {
+fn go_in(array: &ArrayRef, step: &ValueStep) -> Result<ArrayRef, ArrowError> {
     match (step, array.data_type()) {
-        (Step::Member(at), DataType::Struct(_)) => {
+        (ValueStep::Member(at), DataType::Struct(_)) => {
             let of = array.as_struct();
             match of.columns().get(*at) {
                 Some(member) => Ok(with_nulls_of(member, array)),
                 None => Ok(new_null_array(&DataType::Null, array.len())),
             }
         }
-        (Step::Element(index), DataType::List(_)) => {
+        (ValueStep::Element(index), DataType::List(_)) => {
             let of: &ListArray = array.as_list();
             let offsets = of.value_offsets();
             let at = |row: usize| {

@@ -12,7 +12,7 @@ use crate::query::Queries;
 
 /// A piece of SQL as it is typed, complete or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Piece {
+pub enum TypedSql {
     /// A keyword.
     Keyword,
     /// Another word.
@@ -116,7 +116,7 @@ const KEYWORDS: &[&str] = &[
 const BEFORE_TABLES: &[&str] = &["from", "join", "describe", "table", "view"];
 
 /// The pieces of a text, in their order; a text or a name in quotes may lack its end.
-pub fn pieces(text: &str) -> Vec<(Piece, Range<usize>)> {
+pub fn pieces(text: &str) -> Vec<(TypedSql, Range<usize>)> {
     let mut pieces = Vec::new();
     let mut at = 0;
     while let Some(first) = text[at..].chars().next() {
@@ -128,21 +128,21 @@ pub fn pieces(text: &str) -> Vec<(Piece, Range<usize>)> {
                 at += c.len_utf8();
                 continue;
             }
-            '-' if rest.starts_with("--") => (Piece::Comment, rest.find('\n').unwrap_or(rest.len())),
-            '/' if rest.starts_with("/*") => (Piece::Comment, rest.find("*/").map_or(rest.len(), |to| to + 2)),
-            '\'' => (Piece::Text, until("'")),
-            '"' => (Piece::Quoted, until("\"")),
-            '`' => (Piece::Quoted, until("`")),
-            ';' => (Piece::End, 1),
+            '-' if rest.starts_with("--") => (TypedSql::Comment, rest.find('\n').unwrap_or(rest.len())),
+            '/' if rest.starts_with("/*") => (TypedSql::Comment, rest.find("*/").map_or(rest.len(), |to| to + 2)),
+            '\'' => (TypedSql::Text, until("'")),
+            '"' => (TypedSql::Quoted, until("\"")),
+            '`' => (TypedSql::Quoted, until("`")),
+            ';' => (TypedSql::End, 1),
             c if c.is_ascii_digit() => {
-                (Piece::Number, rest.find(|c: char| !is_word(c) && c != '.').unwrap_or(rest.len()))
+                (TypedSql::Number, rest.find(|c: char| !is_word(c) && c != '.').unwrap_or(rest.len()))
             }
             c if is_word(c) => {
                 let len = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
                 let word = rest[..len].to_ascii_lowercase();
-                (if KEYWORDS.contains(&&*word) { Piece::Keyword } else { Piece::Word }, len)
+                (if KEYWORDS.contains(&&*word) { TypedSql::Keyword } else { TypedSql::Word }, len)
             }
-            c => (Piece::Sign, c.len_utf8()),
+            c => (TypedSql::Sign, c.len_utf8()),
         };
         pieces.push((piece, at..at + len));
         at += len;
@@ -152,9 +152,9 @@ pub fn pieces(text: &str) -> Vec<(Piece, Range<usize>)> {
 
 /// Is a text nothing, or does it end with `;`?
 pub fn is_complete(text: &str) -> bool {
-    let last = pieces(text).into_iter().rfind(|(piece, _)| *piece != Piece::Comment);
+    let last = pieces(text).into_iter().rfind(|(piece, _)| *piece != TypedSql::Comment);
     match last {
-        Some((piece, _)) => piece == Piece::End,
+        Some((piece, _)) => piece == TypedSql::End,
         // A comment for the next statement is not over.
         None => true,
     }
@@ -168,13 +168,13 @@ impl Queries {
         let is_open = |quote: char, range: &Range<usize>| {
             range.end == at && (range.len() == 1 || !before[range.clone()].ends_with(quote))
         };
-        if let Some((Piece::Text, range)) = all.last()
+        if let Some((TypedSql::Text, range)) = all.last()
             && is_open('\'', range)
         {
             return (range.start + 1, self.paths(before, &all, range.start + 1));
         }
         let start = match all.last() {
-            Some((Piece::Quoted, range)) if is_open(before[range.start..].chars().next().unwrap_or('"'), range) => {
+            Some((TypedSql::Quoted, range)) if is_open(before[range.start..].chars().next().unwrap_or('"'), range) => {
                 range.start
             }
             // Names of event classes have colons, which a user may type before there are quotes.
@@ -236,8 +236,8 @@ impl Queries {
     /// The tables that a statement names.
     fn named_tables<'a>(&self, text: &str, tables: &'a [String]) -> Vec<&'a str> {
         let typed = pieces(text).into_iter().filter_map(|(piece, range)| match piece {
-            Piece::Word => Some(&text[range]),
-            Piece::Quoted => Some(text[range].trim_matches(['"', '`'])),
+            TypedSql::Word => Some(&text[range]),
+            TypedSql::Quoted => Some(text[range].trim_matches(['"', '`'])),
             _ => None,
         });
         let typed: BTreeSet<&str> = typed.collect();
@@ -245,7 +245,7 @@ impl Queries {
     }
 
     /// Paths of fields for the second argument of `field(SCOPE, '..')`.
-    fn paths(&self, before: &str, all: &[(Piece, Range<usize>)], start: usize) -> Vec<String> {
+    fn paths(&self, before: &str, all: &[(TypedSql, Range<usize>)], start: usize) -> Vec<String> {
         let words: Vec<&str> = all.iter().rev().skip(1).take(4).map(|(_, range)| &before[range.clone()]).collect();
         let [",", scope, "(", function] = words.as_slice() else { return Vec::new() };
         let scopes =
@@ -307,8 +307,8 @@ mod tests {
         let is_space = |c: &char| c.is_whitespace();
         let without = |text: &str| text.chars().filter(|c| !is_space(c)).collect::<String>();
         assert_eq!(without(&covered), without(text));
-        let kinds: Vec<Piece> = found.iter().map(|(piece, _)| *piece).collect();
-        assert_eq!(kinds[..3], [Piece::Keyword, Piece::Word, Piece::Sign]);
-        assert_eq!(kinds[kinds.len() - 2..], [Piece::Comment, Piece::Comment]);
+        let kinds: Vec<TypedSql> = found.iter().map(|(piece, _)| *piece).collect();
+        assert_eq!(kinds[..3], [TypedSql::Keyword, TypedSql::Word, TypedSql::Sign]);
+        assert_eq!(kinds[kinds.len() - 2..], [TypedSql::Comment, TypedSql::Comment]);
     }
 }

@@ -16,7 +16,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockOrigin, EventClassId};
 
-use crate::part::Part;
+use crate::part::ScanPart;
 use crate::table::EventTable;
 
 /// The name of classes without a name, as a table.
@@ -55,7 +55,7 @@ pub struct Database {
     counted: OnceLock<Vec<TraceSurvey>>,
     checked: OnceLock<Vec<Error>>,
     /// Rows of the parts of tables that were read to their ends without damage.
-    rows_of_parts: Mutex<HashMap<TableKey, HashMap<Part, usize>>>,
+    rows_of_parts: Mutex<HashMap<TableKey, HashMap<ScanPart, usize>>>,
 }
 
 /// A table of events: is it one of classes, and its name?
@@ -259,7 +259,7 @@ impl Database {
     }
 
     /// Notes how many rows a part of a table has.
-    pub(crate) fn note_rows(&self, table: &EventTable, part: Part, rows: usize) {
+    pub(crate) fn note_rows(&self, table: &EventTable, part: ScanPart, rows: usize) {
         let mut all = self.rows_of_parts.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry((table.classes.is_some(), table.name.clone())).or_default().insert(part, rows);
     }
@@ -268,12 +268,12 @@ impl Database {
     fn rows_that_were_read(&self, table: &EventTable) -> Option<usize> {
         let all = self.rows_of_parts.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = all.get(&(table.classes.is_some(), table.name.clone()))?;
-        if let Some(&rows) = parts.get(&Part::Merged) {
+        if let Some(&rows) = parts.get(&ScanPart::Merged) {
             return Some(rows);
         }
         let mut ranges: Vec<(usize, std::ops::Range<usize>, usize)> = Vec::new();
         for (part, &rows) in parts {
-            if let Part::Packets { stream, packets } = part {
+            if let ScanPart::Packets { stream, packets } = part {
                 ranges.push((*stream, packets.clone(), rows));
             }
         }

@@ -32,7 +32,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Error;
 
 use crate::database::Database;
-use crate::part::Part;
+use crate::part::ScanPart;
 use crate::scan::TraceSource;
 
 pub use crate::overlap::OverlapExec;
@@ -100,8 +100,8 @@ impl Sent {
             Some(source) => (source.sent.clone(), Some(source.traces.clone())),
             None => (config.file_source.downcast_ref::<TraceSource>()?.sent(), None),
         };
-        let part = |file: &PartitionedFile| match file.extension::<Part>() {
-            Some(Part::Packets { stream, packets }) => Some((*stream, packets.clone())),
+        let part = |file: &PartitionedFile| match file.extension::<ScanPart>() {
+            Some(ScanPart::Packets { stream, packets }) => Some((*stream, packets.clone())),
             _ => None,
         };
         sent.groups = config.file_groups.iter().map(|group| group.files().iter().map(part).collect()).collect();
@@ -114,10 +114,10 @@ impl Sent {
     pub fn into_plan(self, traces: Arc<str>, opens: Arc<dyn Opens>) -> Arc<dyn ExecutionPlan> {
         let file = |part: &SentPart| {
             let (name, part) = match part {
-                None => ("merged".to_string(), Part::Merged),
+                None => ("merged".to_string(), ScanPart::Merged),
                 Some((stream, packets)) => {
                     let name = format!("{stream}/{}-{}", packets.start, packets.end);
-                    (name, Part::Packets { stream: *stream, packets: packets.clone() })
+                    (name, ScanPart::Packets { stream: *stream, packets: packets.clone() })
                 }
             };
             PartitionedFile::new(name, 1).with_extension(part)
@@ -291,7 +291,7 @@ pub fn take_back(database: &Database, name: &str, value: u64) {
 }
 
 /// Our functions.
-pub struct Functions {
+pub struct RemoteFunctions {
     /// Of one row.
     pub scalar: Vec<Arc<ScalarUDF>>,
     /// Of many rows.
@@ -304,9 +304,9 @@ pub struct Functions {
 ///
 /// # Errors
 /// When they cannot be made known to DataFusion.
-pub fn functions() -> Result<Functions> {
+pub fn functions() -> Result<RemoteFunctions> {
     let none = Database::new(Session::default(), &[], Selection::default(), None, 1);
     let none = Arc::new(none.map_err(|error| DataFusionError::External(Box::new(error)))?);
     let scalar = crate::functions::all(&none).into_iter().map(Arc::new).collect();
-    Ok(Functions { scalar, aggregates: crate::exact::all(), windows: vec![Arc::new(crate::since::since_last())] })
+    Ok(RemoteFunctions { scalar, aggregates: crate::exact::all(), windows: vec![Arc::new(crate::since::since_last())] })
 }

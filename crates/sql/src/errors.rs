@@ -63,13 +63,13 @@ pub(crate) fn in_parts(database: &Database, text: &str, error: DataFusionError, 
     Explained { error, place: place.map(|place| (place.line, place.column)), help: found.help }
 }
 
-struct Found {
+struct FoundError {
     message: String,
     place: Option<Span>,
     help: Option<String>,
 }
 
-fn found(database: &Database, text: &str, error: &DataFusionError) -> Found {
+fn found(database: &Database, text: &str, error: &DataFusionError) -> FoundError {
     match error {
         DataFusionError::SQL(error, _) => syntax(text, &error.to_string()),
         DataFusionError::Diagnostic(diagnostic, inner) => {
@@ -86,7 +86,7 @@ fn found(database: &Database, text: &str, error: &DataFusionError) -> Found {
         DataFusionError::Shared(inner) => found(database, text, inner),
         DataFusionError::Collection(all) if !all.is_empty() => found(database, text, &all[0]),
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(error) => Found { message: error.to_string(), place: None, help: None },
+            Some(error) => FoundError { message: error.to_string(), place: None, help: None },
             None => plain(inner.to_string()),
         },
         DataFusionError::Plan(message) => planned(database, text, message),
@@ -103,8 +103,8 @@ fn found(database: &Database, text: &str, error: &DataFusionError) -> Found {
 }
 
 /// A message of DataFusion, in plain words.
-fn plain(message: String) -> Found {
-    Found { message: words::plain(&message), place: None, help: None }
+fn plain(message: String) -> FoundError {
+    FoundError { message: words::plain(&message), place: None, help: None }
 }
 
 fn is_division(of: &Expr) -> bool {
@@ -169,7 +169,7 @@ fn at(text: &str, line: u64, column: u64) -> usize {
 }
 
 /// An error of the parser, which ends in `at Line: 2, Column: 5`.
-fn syntax(text: &str, message: &str) -> Found {
+fn syntax(text: &str, message: &str) -> FoundError {
     let message = without_kind(&message.replace("sql parser error: ", ""));
     let in_words = |message: &str| {
         let message = message.replace("Expected: ", "expected ").replace(", found: ", ", found ");
@@ -179,17 +179,17 @@ fn syntax(text: &str, message: &str) -> Found {
         let is_end = message.ends_with("found: EOF");
         let end = text.trim_end().len();
         let place = is_end.then(|| Span::new(end, end));
-        return Found { message: in_words(&message), place, help: None };
+        return FoundError { message: in_words(&message), place, help: None };
     };
     let numbers: Vec<u64> = place.split(", Column: ").filter_map(|number| number.trim().parse().ok()).collect();
     let [line, column] = numbers.as_slice() else { return plain(message.clone()) };
     let start = at(text, *line, *column);
     let word = text[start..].find(|c: char| c.is_whitespace() || c == ',' || c == ';').unwrap_or(text.len() - start);
-    Found { message: in_words(before), place: Some(Span::new(start, start + word.max(1))), help: None }
+    FoundError { message: in_words(before), place: Some(Span::new(start, start + word.max(1))), help: None }
 }
 
 /// A column that is not there, or one of two.
-fn schema(text: &str, error: &SchemaError) -> Found {
+fn schema(text: &str, error: &SchemaError) -> FoundError {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             let table = field.relation.as_ref().or(valid_fields.iter().find_map(|known| known.relation.as_ref()));
@@ -201,9 +201,9 @@ fn schema(text: &str, error: &SchemaError) -> Found {
             let names: Vec<&str> = valid_fields.iter().map(|known| known.name.as_str()).collect();
             let near = near(&field.name, &names).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
             let help = of.map(|table| format!("{near}Its columns are in `describe {table}`"));
-            Found { message, place: word(text, &field.name), help }
+            FoundError { message, place: word(text, &field.name), help }
         }
-        SchemaError::AmbiguousReference { field } => Found {
+        SchemaError::AmbiguousReference { field } => FoundError {
             message: format!("more than one table has a column `{}`: say which, as in `table.{0}`", field.name),
             place: word(text, &field.name),
             help: None,
@@ -221,7 +221,7 @@ fn near<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
 }
 
 /// Errors that are known by their words.
-fn planned(database: &Database, text: &str, message: &str) -> Found {
+fn planned(database: &Database, text: &str, message: &str) -> FoundError {
     let message = first_line(message);
     let table = message.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));
     let table = table.or_else(|| message.strip_prefix("No table named '")?.strip_suffix('\''));
@@ -236,13 +236,13 @@ fn planned(database: &Database, text: &str, message: &str) -> Found {
             let is_there = std::path::Path::new(&name).exists();
             let help = is_there.then(|| "traces stand before the SQL: `tracemill sql TRACE -c SQL`".to_string());
             let what = if is_there { "is no file with a table" } else { "is no file" };
-            return Found { message: format!("`{name}` {what}"), place: word(text, &name), help };
+            return FoundError { message: format!("`{name}` {what}"), place: word(text, &name), help };
         }
         let classes = database.by_name.iter().map(|(name, _)| name.as_str());
         let names: Vec<&str> = own_names().map(|name| -> &str { name }).chain(classes).collect();
         let near = meant(&name, &names).map(|near| format!("did you mean {}? ", quoted(near))).unwrap_or_default();
         let full = schema.map_or_else(|| quoted(&name), |schema| format!("{schema}.{}", quoted(&name)));
-        return Found {
+        return FoundError {
             message: format!("there is no table {full}"),
             place: word(text, &name),
             help: Some(format!("{near}`select * from classes` lists the tables of events, `show tables` all")),
@@ -250,7 +250,7 @@ fn planned(database: &Database, text: &str, message: &str) -> Found {
     }
     if message.starts_with("Plan: [") {
         // The planner doubts an order of its own.
-        return Found {
+        return FoundError {
             message: "the planner does not find its way through this query".into(),
             place: None,
             help: Some("try it with a view or a subquery in place of a condition".into()),
@@ -259,7 +259,7 @@ fn planned(database: &Database, text: &str, message: &str) -> Found {
     if let Some(rest) = message.strip_prefix("Invalid function '") {
         let name = rest.split('\'').next().unwrap_or_default();
         let near = rest.split("Did you mean '").nth(1).and_then(|near| near.split('\'').next());
-        return Found {
+        return FoundError {
             message: format!("there is no function `{name}`"),
             place: word(text, name),
             help: near.map(|near| format!("did you mean `{near}`?")),
@@ -269,11 +269,11 @@ fn planned(database: &Database, text: &str, message: &str) -> Found {
 }
 
 /// The error of running a query, or of a command.
-fn executed(text: &str, message: &str) -> Found {
+fn executed(text: &str, message: &str) -> FoundError {
     let taken = message.strip_prefix("Table '").and_then(|rest| rest.strip_suffix("' already exists"));
     let Some(name) = taken.map(|full| full.rsplit('.').next().unwrap_or(full)) else { return plain(message.into()) };
     let message = format!("there is a table {} already: give yours another name", quoted(name));
-    Found { message, place: word(text, name), help: None }
+    FoundError { message, place: word(text, name), help: None }
 }
 
 /// A name as it is typed: in quotes unless it is a plain word.

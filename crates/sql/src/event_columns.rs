@@ -65,7 +65,7 @@ impl EventColumn {
             }
             EventColumn::Event => of("event", DataType::Int64, |_| Box::<EventNumbers>::default()),
             EventColumn::Ns => of("ns", DataType::Int64, |_| Box::<Nanoseconds>::default()),
-            EventColumn::Time => of("time", times(), |_| Box::<Times>::default()),
+            EventColumn::Time => of("time", times(), |_| Box::<TimestampBuilder>::default()),
             EventColumn::Cycles => of("cycles", DataType::UInt64, |_| Box::<Cycles>::default()),
             EventColumn::Cpu => of("cpu", DataType::Int32, |_| Box::<Cpus>::default()),
             EventColumn::StreamName => {
@@ -302,9 +302,9 @@ impl ColumnBuilder for Nanoseconds {
 
 /// Times where the clock counts from 1970.
 #[derive(Default)]
-struct Times(Numbers<TimestampNanosecondType>);
+struct TimestampBuilder(Numbers<TimestampNanosecondType>);
 
-impl ColumnBuilder for Times {
+impl ColumnBuilder for TimestampBuilder {
     fn push(&mut self, events: &SelectedEvents<'_>, database: &Database) {
         match database.has_dates(events.of(database)) {
             true => push_times(&mut self.0, events, database),

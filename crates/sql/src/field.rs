@@ -15,8 +15,8 @@ use tracemill_columns::{ChosenColumns, Wish};
 use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, Schema, Scope};
 
 use crate::database::Database;
-use crate::kinds::Kind;
-use crate::table::{FieldColumn, Merged, Place, SCOPES, Step, bits_of, children, plan_of};
+use crate::kinds::SqlKind;
+use crate::table::{ColumnPlace, FieldColumn, Merged, SCOPES, ValueStep, bits_of, children, plan_of};
 
 /// The function. A scan makes its values of fields; it is never called.
 #[derive(Debug)]
@@ -174,8 +174,8 @@ pub(crate) fn member_column(
             continue;
         }
         let fields = ChosenColumns::new(schema, plan, &[(node, Wish::Value)]).fields();
-        let kind = Kind { data_type: fields.first()?.data_type().clone(), bits: bits_of(schema, class) };
-        let found = Place { node, kind: kind.clone(), class, ..place.clone() };
+        let kind = SqlKind { data_type: fields.first()?.data_type().clone(), bits: bits_of(schema, class) };
+        let found = ColumnPlace { node, kind: kind.clone(), class, ..place.clone() };
         merged.get_or_insert_with(|| Merged::new(names.join("."), path.clone(), kind)).add((trace, event), found);
     }
     let column = merged?.into_column();
@@ -216,9 +216,15 @@ fn parse(text: &str) -> Option<Vec<Written>> {
 }
 
 /// Where a path leads in a class: a node that is always there, and the way from it.
-fn place(schema: &Schema, plan: &Plan, scope: Scope, root: (FieldClassId, NodeId), path: &[Written]) -> Option<Place> {
+fn place(
+    schema: &Schema,
+    plan: &Plan,
+    scope: Scope,
+    root: (FieldClassId, NodeId),
+    path: &[Written],
+) -> Option<ColumnPlace> {
     let (mut class, mut node) = root;
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<ValueStep> = Vec::new();
     let mut path = path.iter().peekable();
     // As far as structures are always there, nodes are chosen; what is inside of other values is taken out of those.
     while let (FieldKind::Struct(of), Some(Written::Member(name))) = (&schema.field_class(class).kind, path.peek()) {
@@ -233,17 +239,17 @@ fn place(schema: &Schema, plan: &Plan, scope: Scope, root: (FieldClassId, NodeId
         class = match (&schema.field_class(class).kind, step) {
             (FieldKind::Struct(of), Written::Member(name)) => {
                 let at = of.members.iter().position(|member| *member.name == **name)?;
-                steps.push(Step::Member(at));
+                steps.push(ValueStep::Member(at));
                 of.members[at].class
             }
             (FieldKind::Variant(of), Written::Member(name)) => {
                 let named = |at: usize| of.options[at].name.as_deref().map_or_else(|| at.to_string(), str::to_string);
                 let at = (0..of.options.len()).find(|&at| named(at) == *name)?;
-                steps.push(Step::Member(at));
+                steps.push(ValueStep::Member(at));
                 of.options[at].class
             }
             (FieldKind::Array(of), Written::Element(index)) => {
-                steps.push(Step::Element(*index));
+                steps.push(ValueStep::Element(*index));
                 of.element
             }
             _ => return None,
@@ -253,8 +259,8 @@ fn place(schema: &Schema, plan: &Plan, scope: Scope, root: (FieldClassId, NodeId
     let mut data_type = fields.first()?.data_type().clone();
     for step in &steps {
         data_type = match (step, data_type) {
-            (Step::Member(at), DataType::Struct(members)) => members.get(*at)?.data_type().clone(),
-            (Step::Element(_), DataType::List(item)) => item.data_type().clone(),
+            (ValueStep::Member(at), DataType::Struct(members)) => members.get(*at)?.data_type().clone(),
+            (ValueStep::Element(_), DataType::List(item)) => item.data_type().clone(),
             _ => return None,
         };
     }
@@ -266,8 +272,8 @@ fn place(schema: &Schema, plan: &Plan, scope: Scope, root: (FieldClassId, NodeId
             data_type = parts.first()?.data_type().clone();
         }
     }
-    let kind = Kind { data_type, bits: bits_of(schema, class) };
-    Some(Place { scope, node, wish: Wish::Value, steps, kind, class })
+    let kind = SqlKind { data_type, bits: bits_of(schema, class) };
+    Some(ColumnPlace { scope, node, wish: Wish::Value, steps, kind, class })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use tracemill_model::schema::EventClassId;
 
 use crate::database::Database;
 use crate::event_columns::EventColumn;
-use crate::table::{Column, EventTable};
+use crate::table::{EventTable, TableColumn};
 
 /// A condition of a query.
 pub(crate) type Condition = Arc<dyn PhysicalExpr>;
@@ -109,7 +109,7 @@ pub(crate) fn decide(database: &Database, table: &EventTable, conditions: &[Cond
     let parts: Vec<Condition> =
         conditions.iter().flat_map(|condition| split_conjunction(condition)).map(Arc::clone).collect();
     let event_column = |column: &ColumnExpr| match table.columns.get(column.index()) {
-        Some(Column::Event(column)) => Some(*column),
+        Some(TableColumn::Event(column)) => Some(*column),
         _ => None,
     };
     let has_open_ids = database.has_open_ids();
@@ -210,7 +210,7 @@ fn keep(
     let mut fields: Vec<Field> = Vec::new();
     for (at, field) in table.schema.fields().iter().enumerate() {
         fields.push(field.as_ref().clone());
-        let Some(Column::Event(column)) = table.columns.get(at).filter(|_| used.contains(&at)) else {
+        let Some(TableColumn::Event(column)) = table.columns.get(at).filter(|_| used.contains(&at)) else {
             columns.push(arrow_array::new_null_array(field.data_type(), pairs.len()));
             continue;
         };

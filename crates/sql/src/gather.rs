@@ -6,15 +6,15 @@ use arrow_array::builder::StringBuilder;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::interleave::interleave;
-use tracemill_codec::plan::{Fault, State};
-use tracemill_codec::text::fields_json::{Fields, JsonTrace};
+use tracemill_codec::plan::{DecoderState, Fault};
+use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
 use tracemill_codec::text::out::Out;
 use tracemill_model::schema::{EventClassId, Scope};
 
 use crate::class_rows::{ClassRows, first_fault};
 use crate::database::Database;
 use crate::event_columns::{ColumnBuilder, SelectedEvents};
-use crate::table::{Column, FieldColumn};
+use crate::table::{FieldColumn, TableColumn};
 
 /// Gathers the rows of some columns.
 pub(crate) struct Gatherer {
@@ -32,7 +32,7 @@ pub(crate) struct Gatherer {
     sorted: Vec<Vec<u32>>,
     /// By trace what prints scopes.
     printers: Vec<Option<JsonTrace>>,
-    state: State,
+    state: DecoderState,
 }
 
 /// A column in the making.
@@ -52,15 +52,17 @@ struct JsonTexts {
 
 impl Gatherer {
     /// An empty gatherer of these columns, whose fields the schema has.
-    pub(crate) fn new(database: &Arc<Database>, columns: &[Column], schema: &SchemaRef) -> Gatherer {
-        let gathered = |column: &Column| match column {
-            Column::Event(column) => Gathered::Event(column.builder(database)),
-            Column::Json(scope) => Gathered::Json(JsonTexts { scope: *scope, texts: StringBuilder::new(), bytes: 0 }),
-            Column::Field(field) => Gathered::Field(field.clone()),
+    pub(crate) fn new(database: &Arc<Database>, columns: &[TableColumn], schema: &SchemaRef) -> Gatherer {
+        let gathered = |column: &TableColumn| match column {
+            TableColumn::Event(column) => Gathered::Event(column.builder(database)),
+            TableColumn::Json(scope) => {
+                Gathered::Json(JsonTexts { scope: *scope, texts: StringBuilder::new(), bytes: 0 })
+            }
+            TableColumn::Field(field) => Gathered::Field(field.clone()),
         };
         Gatherer {
             database: database.clone(),
-            has_fields: columns.iter().any(|column| matches!(column, Column::Field(_))),
+            has_fields: columns.iter().any(|column| matches!(column, TableColumn::Field(_))),
             columns: columns.iter().map(gathered).collect(),
             schema: schema.clone(),
             rows: 0,
@@ -69,7 +71,7 @@ impl Gatherer {
             places: Vec::new(),
             sorted: Vec::new(),
             printers: database.session.traces.iter().map(|_| None).collect(),
-            state: State::default(),
+            state: DecoderState::default(),
         }
     }
 
@@ -193,7 +195,7 @@ impl JsonTexts {
         for &at in selected.events {
             out.clear();
             let event = selected.chunk.event(at as usize);
-            match printer.scope(&mut out, selected.stream, event, &mut Fields::default(), self.scope, b"") {
+            match printer.scope(&mut out, selected.stream, event, &mut ScopedFields::default(), self.scope, b"") {
                 Ok(true) => self.texts.append_value(String::from_utf8_lossy(out.written())),
                 Ok(false) => self.texts.append_null(),
                 Err(fault) => {

@@ -16,20 +16,20 @@ const FLOAT_BITS: u32 = 53;
 
 /// A type with the bits of its integers, 0 for others.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct SqlKind {
     pub(crate) data_type: DataType,
     pub(crate) bits: u32,
 }
 
-impl Kind {
+impl SqlKind {
     /// The kind that holds values of both without a loss; texts, the JSON of the values, when there is none.
-    pub(crate) fn with(&self, other: &Kind) -> Kind {
+    pub(crate) fn with(&self, other: &SqlKind) -> SqlKind {
         let bits = self.bits.max(other.bits);
         let data_type = self.wider(other).unwrap_or(DataType::Utf8);
-        Kind { data_type, bits }
+        SqlKind { data_type, bits }
     }
 
-    fn wider(&self, other: &Kind) -> Option<DataType> {
+    fn wider(&self, other: &SqlKind) -> Option<DataType> {
         let (own, of) = (&self.data_type, &other.data_type);
         if own == of {
             return Some(own.clone());
@@ -64,12 +64,12 @@ impl Kind {
     }
 
     /// The kind of a part: how many bits its integers have is not known, so all of them count.
-    fn inside(&self, field: &Field) -> Kind {
-        Kind { data_type: field.data_type().clone(), bits: 64 }
+    fn inside(&self, field: &Field) -> SqlKind {
+        SqlKind { data_type: field.data_type().clone(), bits: 64 }
     }
 }
 
-/// Values of an array as another type, which [`Kind::with`] gave.
+/// Values of an array as another type, which [`SqlKind::with`] gave.
 pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == to {
         return Ok(array.clone());
@@ -105,8 +105,8 @@ mod tests {
 
     use super::*;
 
-    fn kind(data_type: DataType, bits: u32) -> Kind {
-        Kind { data_type, bits }
+    fn kind(data_type: DataType, bits: u32) -> SqlKind {
+        SqlKind { data_type, bits }
     }
 
     #[test]

@@ -38,18 +38,18 @@ use futures::StreamExt;
 use crate::field::text_of;
 
 /// Calls whose tables were looked for.
-pub(crate) type Known = Arc<Mutex<HashMap<Vec<String>, Arc<Overlap>>>>;
+pub(crate) type KnownOverlaps = Arc<Mutex<HashMap<Vec<String>, Arc<Overlap>>>>;
 
 /// Makes `overlap` known.
-pub(crate) fn register(context: &SessionContext, known: &Known) {
-    context.register_udtf("overlap", Arc::new(Function(known.clone())));
+pub(crate) fn register(context: &SessionContext, known: &KnownOverlaps) {
+    context.register_udtf("overlap", Arc::new(OverlapFunction(known.clone())));
 }
 
 /// The function. Tables are looked for asynchronously, so [`Overlap::find`] must have been called before.
 #[derive(Debug)]
-struct Function(Known);
+struct OverlapFunction(KnownOverlaps);
 
-impl TableFunctionImpl for Function {
+impl TableFunctionImpl for OverlapFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let text = |of: &Expr| match of {
             Expr::Literal(value, _) => text_of(value),
@@ -305,7 +305,7 @@ impl ExecutionPlan for OverlapExec {
         let kept = MemoryConsumer::new(format!("OverlapExec[{partition}]")).register(context.memory_pool());
         let mut sides = Vec::new();
         for child in &self.children {
-            sides.push(Open::new(child.execute(partition, context.clone())?, self.keys)?);
+            sides.push(OpenRows::new(child.execute(partition, context.clone())?, self.keys)?);
         }
         let sides = sides.try_into().map_err(|_| DataFusionError::Internal("two tables".into()))?;
         let sweep = Sweep { sides, pairs: Pairs::default(), schema: self.schema.clone(), kept };
@@ -323,13 +323,13 @@ const ROWS: usize = 8192;
 const LEAST_ROWS: usize = 128;
 
 /// A row that has not ended: when it ends, and where its columns are.
-struct Row {
+struct OpenRow {
     end: i64,
     place: (usize, usize),
 }
 
 /// The rows of a table, up to where both were read.
-struct Open {
+struct OpenRows {
     input: SendableRecordBatchStream,
     keys: usize,
     converter: RowConverter,
@@ -341,7 +341,7 @@ struct Open {
     /// From so many rows on it is worth to look which have ended.
     most_rows: usize,
     /// Rows that have not ended, and some that have, by key.
-    rows: HashMap<Box<[u8]>, Vec<Row>>,
+    rows: HashMap<Box<[u8]>, Vec<OpenRow>>,
 }
 
 /// The batch that is read.
@@ -364,11 +364,11 @@ impl Now {
     }
 }
 
-impl Open {
-    fn new(input: SendableRecordBatchStream, keys: usize) -> Result<Open> {
+impl OpenRows {
+    fn new(input: SendableRecordBatchStream, keys: usize) -> Result<OpenRows> {
         let kinds =
             input.schema().fields()[2..2 + keys].iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
-        Ok(Open {
+        Ok(OpenRows {
             input,
             keys,
             converter: RowConverter::new(kinds.into_iter().map(SortField::new).collect())?,
@@ -438,7 +438,7 @@ impl Open {
     }
 
     fn bytes(&self) -> usize {
-        let rows: usize = self.rows.values().map(|rows| rows.capacity() * size_of::<Row>() + 64).sum();
+        let rows: usize = self.rows.values().map(|rows| rows.capacity() * size_of::<OpenRow>() + 64).sum();
         rows + self.kept.iter().map(RecordBatch::get_array_memory_size).sum::<usize>()
     }
 }
@@ -464,7 +464,7 @@ struct Pairs {
 }
 
 struct Sweep {
-    sides: [Open; 2],
+    sides: [OpenRows; 2],
     pairs: Pairs,
     schema: SchemaRef,
     kept: MemoryReservation,
@@ -506,13 +506,13 @@ impl Sweep {
     fn take(&mut self, side: usize, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let before = self.given()?;
         self.sides[side].take(batch)?;
-        let is_filled = self.sides.iter_mut().all(Open::is_filled);
-        if let Some(ns) = self.sides.iter().filter_map(Open::ns).min().filter(|_| is_filled) {
+        let is_filled = self.sides.iter_mut().all(OpenRows::is_filled);
+        if let Some(ns) = self.sides.iter().filter_map(OpenRows::ns).min().filter(|_| is_filled) {
             for side in &mut self.sides {
                 side.forget(ns)?;
             }
         }
-        self.kept.try_resize(self.sides.iter().map(Open::bytes).sum())?;
+        self.kept.try_resize(self.sides.iter().map(OpenRows::bytes).sum())?;
         Ok(before)
     }
 
@@ -544,9 +544,9 @@ impl Sweep {
             }
         }
         match own.rows.get_mut(key) {
-            Some(rows) => rows.push(Row { end, place }),
+            Some(rows) => rows.push(OpenRow { end, place }),
             None => {
-                own.rows.insert(key.into(), vec![Row { end, place }]);
+                own.rows.insert(key.into(), vec![OpenRow { end, place }]);
             }
         }
         now.at += 1;

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A column of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Column {
+pub struct PageColumn {
     /// Its name.
     pub name: String,
     /// The kind of its values: `integer`, `real`, `text`, `boolean` or `other`.
@@ -29,7 +29,7 @@ pub struct Column {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Page {
     /// Its columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<PageColumn>,
     /// Values as they stand in CSV; `None` for NULL.
     pub rows: Vec<Vec<Option<String>>>,
     /// Are there more rows?
@@ -65,7 +65,8 @@ impl Queries {
         let mut rows = self.rows(&prepared)?;
         let mut page = Page::default();
         let columns = rows.schema().fields().iter();
-        page.columns = columns.map(|of| Column { name: of.name().clone(), kind: kind_of(of.data_type()) }).collect();
+        page.columns =
+            columns.map(|of| PageColumn { name: of.name().clone(), kind: kind_of(of.data_type()) }).collect();
         let mut bytes = 0;
         loop {
             if is_over() {
@@ -115,14 +116,14 @@ mod tests {
 
     use super::*;
     use crate::database::Database;
-    use crate::query::Limits;
+    use crate::query::MemoryLimits;
 
     fn queries() -> Queries {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");
         let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("it opens");
         let mut database = Database::new(session, &[], Selection::default(), None, 2).expect("all streams");
         database.read_only();
-        Queries::new(database, Limits { memory_bytes: 1 << 26, spills: true }).expect("threads")
+        Queries::new(database, MemoryLimits { memory_bytes: 1 << 26, spills: true }).expect("threads")
     }
 
     #[test]
@@ -130,7 +131,7 @@ mod tests {
         let queries = queries();
         let page = |text: &str, most| queries.page(text, most, &|| false).expect(text).expect("somebody waits");
         let two = page("select event, name, null as nothing from events order by event", (2, 1000));
-        let column = |name: &str, kind| Column { name: name.to_string(), kind };
+        let column = |name: &str, kind| PageColumn { name: name.to_string(), kind };
         assert_eq!(two.columns, [column("event", "integer"), column("name", "text"), column("nothing", "other")]);
         assert_eq!(
             (two.rows.len(), two.rows[1][0].as_deref(), &two.rows[1][2], two.is_cut),

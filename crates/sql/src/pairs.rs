@@ -29,7 +29,7 @@ use crate::event_columns::{EventColumn, names, times};
 use crate::field::{path_column, text_of};
 use crate::filters::decide;
 use crate::read::{Batches, Opener};
-use crate::table::{Column, FieldColumn};
+use crate::table::{FieldColumn, TableColumn};
 
 /// Makes the table functions known.
 pub(crate) fn register(database: &Arc<Database>, context: &SessionContext) {
@@ -70,7 +70,7 @@ struct Pairs {
     from: Pattern,
     to: Pattern,
     /// Columns that are read behind those of [`READ`].
-    read: Vec<(Column, DataType)>,
+    read: Vec<(TableColumn, DataType)>,
     rule: Rule,
     schema: SchemaRef,
 }
@@ -81,12 +81,12 @@ enum Rule {
     /// The next end whose keys are equal. The keys are read first.
     Next { keys: usize },
     /// Pairs nest in lanes: those of the columns that are read behind the keys.
-    Nested { keys: usize, lane: Lane },
+    Nested { keys: usize, lane: EventLane },
 }
 
 /// The lane of an event.
 #[derive(Clone, Copy)]
-enum Lane {
+enum EventLane {
     /// The values of so many columns.
     Columns(usize),
     /// The stream, or the value of a further column where that is known.
@@ -148,13 +148,13 @@ impl Pairs {
             let lane = match read.len() - keys {
                 0 => {
                     let streams = [EventColumn::Trace, EventColumn::StreamName];
-                    read.extend(streams.map(|column| (Column::Event(column), column.data_type())));
+                    read.extend(streams.map(|column| (TableColumn::Event(column), column.data_type())));
                     let track = key_column(database, TRACK.0).ok();
                     let has_track = track.is_some();
                     read.extend(track);
-                    Lane::Stream { has_track }
+                    EventLane::Stream { has_track }
                 }
-                columns => Lane::Columns(columns),
+                columns => EventLane::Columns(columns),
             };
             Rule::Nested { keys, lane }
         } else {
@@ -189,7 +189,7 @@ impl Pairs {
         }
         let mut fields: Vec<Field> =
             READ.iter().map(|column| Field::new(column.name(), column.data_type(), true)).collect();
-        let mut columns: Vec<Column> = READ.iter().copied().map(Column::Event).collect();
+        let mut columns: Vec<TableColumn> = READ.iter().copied().map(TableColumn::Event).collect();
         for (at, (column, data_type)) in self.read.iter().enumerate() {
             fields.push(Field::new(format!("key {at}"), data_type.clone(), true));
             columns.push(column.clone());
@@ -213,7 +213,7 @@ impl Pairs {
 }
 
 /// The column of a path, looked for where a filter looks for it.
-fn key_column(database: &Database, path: &str) -> Result<(Column, DataType)> {
+fn key_column(database: &Database, path: &str) -> Result<(TableColumn, DataType)> {
     let column = match path {
         "cpu" => Some(EventColumn::Cpu),
         "name" => Some(EventColumn::Name),
@@ -223,7 +223,7 @@ fn key_column(database: &Database, path: &str) -> Result<(Column, DataType)> {
         _ => None,
     };
     if let Some(column) = column {
-        return Ok((Column::Event(column), column.data_type()));
+        return Ok((TableColumn::Event(column), column.data_type()));
     }
     let contexts = [Scope::SpecificContext, Scope::CommonContext, Scope::PacketContext];
     let all = [Scope::Payload, Scope::SpecificContext, Scope::CommonContext, Scope::PacketContext, Scope::EventHeader];
@@ -235,7 +235,7 @@ fn key_column(database: &Database, path: &str) -> Result<(Column, DataType)> {
     };
     let column = found?;
     let data_type = column.data_type.clone();
-    Ok((Column::Field(Arc::new(column)), data_type))
+    Ok((TableColumn::Field(Arc::new(column)), data_type))
 }
 
 fn first_of(database: &Database, scopes: &[Scope], path: &str) -> Result<FieldColumn> {
@@ -288,7 +288,7 @@ const DEPTH: usize = 5;
 
 /// Rows in the making.
 #[derive(Default)]
-struct Rows {
+struct PairRows {
     trace: Vec<ScalarValue>,
     ns: Vec<i64>,
     time: Vec<Option<i64>>,
@@ -315,7 +315,7 @@ impl PartitionStream for Pairs {
         builder.spawn_blocking(move || {
             let mut batches = batches?;
             let mut open = Waiting::default();
-            let mut rows = Rows::default();
+            let mut rows = PairRows::default();
             while let Some(batch) = batches.next()? {
                 pair(&batch, rule, (&from, &to), &mut open, &mut rows)?;
                 if rows.ns.len() >= 8192 && sender.blocking_send(rows.take(&schema)).is_err() {
@@ -337,7 +337,7 @@ fn pair(
     rule: Rule,
     (from, to): (&Pattern, &Pattern),
     open: &mut Waiting,
-    rows: &mut Rows,
+    rows: &mut PairRows,
 ) -> Result<()> {
     let number = |at: usize| batch.column(at).as_primitive::<Int32Type>();
     let (ns, times) = (batch.column(1).as_primitive::<Int64Type>(), batch.column(2));
@@ -362,7 +362,7 @@ fn pair(
             let has_date = !times.is_null(at);
             Ok(Begin { trace, ns: ns.value(at), has_date, cpu, class: classes.value(at), keys, inner_ns: 0 })
         };
-        let end = End { ns: ns.value(at), cpu, class: classes.value(at) };
+        let end = PairEnd { ns: ns.value(at), cpu, class: classes.value(at) };
         match rule {
             Rule::Next { keys } => {
                 let key = values(0..keys)?;
@@ -375,9 +375,9 @@ fn pair(
             }
             Rule::Nested { keys, lane } => {
                 let lane = match lane {
-                    Lane::Columns(count) => values(keys..keys + count)?,
-                    Lane::Stream { has_track: false } => values(keys..keys + 2)?,
-                    Lane::Stream { has_track: true } => {
+                    EventLane::Columns(count) => values(keys..keys + count)?,
+                    EventLane::Stream { has_track: false } => values(keys..keys + 2)?,
+                    EventLane::Stream { has_track: true } => {
                         let track = values(keys + 2..keys + 3)?;
                         if track[0].is_null() { values(keys..keys + 2)? } else { track }
                     }
@@ -409,14 +409,14 @@ fn pair(
 }
 
 /// The second event of a pair.
-struct End {
+struct PairEnd {
     ns: i64,
     cpu: Option<i32>,
     class: i32,
 }
 
-impl Rows {
-    fn put(&mut self, begin: Begin, key: Vec<ScalarValue>, end: &End) {
+impl PairRows {
+    fn put(&mut self, begin: Begin, key: Vec<ScalarValue>, end: &PairEnd) {
         self.trace.push(begin.trace);
         self.ns.push(begin.ns);
         self.time.push(begin.has_date.then_some(begin.ns));

@@ -33,19 +33,19 @@ use crate::database::Database;
 use crate::elsewhere::Elsewhere;
 use crate::errors::{Wrong, explained};
 use crate::functions;
-use crate::overlap::{Known, is_overlap};
+use crate::overlap::{KnownOverlaps, is_overlap};
 use crate::read::{OUT_OF_ORDER, OutOfOrder};
 use crate::rewrite::rewritten;
 
 extensions_options! {
     /// Settings of queries over traces: `set tracemill.NAME = VALUE`.
-    pub struct Settings {
+    pub struct QuerySettings {
         /// Do scans decide conditions, where they can? The rows are the same: for tests, and for who doubts it.
         pub pushdown: bool, default = true
     }
 }
 
-impl ConfigExtension for Settings {
+impl ConfigExtension for QuerySettings {
     const PREFIX: &'static str = "tracemill";
 }
 
@@ -97,7 +97,7 @@ pub struct Queries {
     database: Arc<Database>,
     pub(crate) context: SessionContext,
     pub(crate) runtime: Threads,
-    pub(crate) overlaps: Known,
+    pub(crate) overlaps: KnownOverlaps,
     parameters: HashMap<String, ScalarValue>,
     /// When it becomes true, the query that runs ends.
     pub stop: &'static AtomicBool,
@@ -107,7 +107,7 @@ pub struct Queries {
 
 /// How much memory groups, joins and sorts have together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct MemoryLimits {
     /// In bytes; what does not fit is written into temporary files.
     pub memory_bytes: usize,
     /// May anything be written?
@@ -165,15 +165,15 @@ const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Wakes who waits for rows when the query shall end. A timer of the runtime does not do: where all of its threads are at work,
 /// none looks at the time.
-struct Watch {
+struct QueryWatch {
     stopped: Arc<Notify>,
     is_over: Arc<AtomicBool>,
     thread: Option<std::thread::Thread>,
 }
 
-impl Watch {
-    fn new(stop: &'static AtomicBool) -> std::result::Result<Watch, Error> {
-        let mut watch = Watch { stopped: Arc::default(), is_over: Arc::default(), thread: None };
+impl QueryWatch {
+    fn new(stop: &'static AtomicBool) -> std::result::Result<QueryWatch, Error> {
+        let mut watch = QueryWatch { stopped: Arc::default(), is_over: Arc::default(), thread: None };
         if std::ptr::eq(stop, &NEVER) {
             return Ok(watch);
         }
@@ -193,7 +193,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for QueryWatch {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.iter().for_each(std::thread::Thread::unpark);
@@ -205,7 +205,7 @@ impl Queries {
     ///
     /// # Errors
     /// When the system has no threads for them.
-    pub fn new(database: Database, limits: Limits) -> std::result::Result<Queries, Error> {
+    pub fn new(database: Database, limits: MemoryLimits) -> std::result::Result<Queries, Error> {
         let database = Arc::new(database);
         let runtime = Threads::new(database.jobs)?;
         let mut config = SessionConfig::new()
@@ -221,7 +221,7 @@ impl Queries {
         // Each sort keeps as much for merging what it wrote: with little memory the usual 10 MB would be all there is.
         let of_each = limits.memory_bytes / (8 * database.jobs.max(1));
         options.execution.sort_spill_reservation_bytes = options.execution.sort_spill_reservation_bytes.min(of_each);
-        options.extensions.insert(Settings::default());
+        options.extensions.insert(QuerySettings::default());
         let unready = |error| Error::unsupported(format!("memory for queries cannot be set up: {error}"));
         let mode = if limits.spills { DiskManagerMode::OsTmpDirectory } else { DiskManagerMode::Disabled };
         let memory = RuntimeEnvBuilder::new()
@@ -235,7 +235,7 @@ impl Queries {
         functions::all(&database).into_iter().for_each(|function| context.register_udf(function));
         context.register_udwf(crate::since::since_last());
         crate::pairs::register(&database, &context);
-        let overlaps = Known::default();
+        let overlaps = KnownOverlaps::default();
         crate::overlap::register(&context, &overlaps);
         crate::files::register(&context)
             .map_err(|error| Error::unsupported(format!("files cannot be made known: {error}")))?;
@@ -324,7 +324,7 @@ impl Queries {
         }
         let mut asked = self.asked(&plan);
         let mut has_rows = false;
-        let watch = Watch::new(self.stop).map_err(Failure::Failed)?;
+        let watch = QueryWatch::new(self.stop).map_err(Failure::Failed)?;
         loop {
             let mut state = self.context.state();
             asked.configure(&mut state, self.elsewhere.is_some());
@@ -401,7 +401,7 @@ impl Queries {
             Ok(TreeNodeRecursion::Continue)
         });
         let state = self.context.state_ref();
-        let settings = state.read().config_options().extensions.get::<Settings>().cloned().unwrap_or_default();
+        let settings = state.read().config_options().extensions.get::<QuerySettings>().cloned().unwrap_or_default();
         QueryContext { is_merged: is_plain(plan), is_ordered, pushes_down: settings.pushdown }
     }
 }
@@ -504,7 +504,7 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");
         let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("it opens");
         let database = Database::new(session, &[], Selection::default(), None, 2).expect("all streams");
-        let limits = Limits { memory_bytes: 1 << 30, spills: false };
+        let limits = MemoryLimits { memory_bytes: 1 << 30, spills: false };
         let mut queries = Queries::new(database, limits).expect("threads");
         let breaks = Arc::new(|_: &[_]| -> datafusion::common::Result<_> { panic!("a test breaks it off") });
         let function = create_udf("breaks", vec![DataType::Int64], DataType::Int64, Volatility::Volatile, breaks);

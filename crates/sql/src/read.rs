@@ -25,8 +25,8 @@ use crate::event_columns::SelectedEvents;
 use crate::filters::{Condition, Decided, StreamScan, matches};
 use crate::gather::Gatherer;
 use crate::merged::{Merged, in_places};
-use crate::part::Part;
-use crate::table::{Column, EventTable};
+use crate::part::ScanPart;
+use crate::table::{EventTable, TableColumn};
 
 /// Its words: all of it that comes back from other processes.
 pub const OUT_OF_ORDER: &str = "the times of events go back where the headers of packets say that they do not";
@@ -49,7 +49,7 @@ pub(crate) struct Opener {
     pub(crate) database: Arc<Database>,
     pub(crate) streams: Arc<Decided>,
     /// All columns, and their fields.
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<TableColumn>,
     pub(crate) schema: SchemaRef,
     /// Which of them are made.
     pub(crate) wanted: Vec<usize>,
@@ -70,11 +70,11 @@ pub(crate) struct Opener {
 
 impl FileOpener for Opener {
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
-        let part = file.extension::<Part>().cloned();
+        let part = file.extension::<ScanPart>().cloned();
         let part = part.ok_or_else(|| DataFusionError::Internal("a file that is no part of a trace".into()))?;
         let opener = self.clone();
         Ok(Box::pin(async move {
-            let mut reader = Reader::new(opener, &part)?;
+            let mut reader = PartReader::new(opener, &part)?;
             let batches = std::iter::from_fn(move || reader.next_batch().transpose());
             Ok(futures::stream::iter(batches).boxed())
         }))
@@ -119,13 +119,13 @@ const COUNTED_ROWS: u64 = 1 << 16;
 const WAITING_CHUNKS: usize = 256;
 
 /// Reads a part.
-struct Reader {
+struct PartReader {
     opener: Opener,
-    part: Part,
+    part: ScanPart,
     /// Rows so far.
     rows: usize,
     has_faults: bool,
-    source: Source,
+    source: EventSource,
     matcher: Option<Matcher>,
     gatherer: Gatherer,
     /// Events that were only counted, and whose rows were not given yet.
@@ -152,14 +152,14 @@ struct Reader {
 }
 
 /// A step of reading.
-enum Step {
+enum ReadStep {
     Events(Waiting),
     /// Events of which nothing but their number is wanted.
     Counted,
     End,
 }
 
-enum Source {
+enum EventSource {
     Nothing,
     Stream(usize, Box<Cursor>),
     Merged(Box<Merged>),
@@ -175,13 +175,13 @@ pub(crate) struct Waiting {
     pub(crate) places: Vec<u64>,
 }
 
-impl Reader {
-    fn new(opener: Opener, part: &Part) -> Result<Reader> {
+impl PartReader {
+    fn new(opener: Opener, part: &ScanPart) -> Result<PartReader> {
         let database = opener.database.clone();
         let mut turned = Turned::default();
         let source = match part {
-            Part::Merged => Source::Merged(Box::new(Merged::new(&opener)?)),
-            Part::Packets { stream, packets } => {
+            ScanPart::Merged => EventSource::Merged(Box::new(Merged::new(&opener)?)),
+            ScanPart::Packets { stream, packets } => {
                 let part = || {
                     let cursor = cursor(&database, &opener.streams.streams[*stream], *stream);
                     // A range from the first packet on is always one.
@@ -197,14 +197,14 @@ impl Reader {
                         if opener.only_counts() {
                             cursor.count_packets();
                         }
-                        Source::Stream(*stream, Box::new(cursor))
+                        EventSource::Stream(*stream, Box::new(cursor))
                     }
-                    None => Source::Nothing,
+                    None => EventSource::Nothing,
                 }
             }
         };
         let gatherer = |wanted: &[usize]| {
-            let columns: Vec<Column> = wanted.iter().map(|&at| opener.columns[at].clone()).collect();
+            let columns: Vec<TableColumn> = wanted.iter().map(|&at| opener.columns[at].clone()).collect();
             let fields: Vec<_> = wanted.iter().map(|&at| opener.schema.fields()[at].clone()).collect();
             let schema: SchemaRef = Arc::new(Schema::new(fields));
             (Gatherer::new(&database, &columns, &schema), schema)
@@ -219,7 +219,7 @@ impl Reader {
             }
         };
         let count = |name| MetricBuilder::new(&opener.metrics).counter(name, opener.partition);
-        Ok(Reader {
+        Ok(PartReader {
             source,
             matcher: database.filter.as_ref().map(Filter::matcher),
             gatherer: gatherer(&opener.wanted).0,
@@ -240,7 +240,7 @@ impl Reader {
             decoded: count("fields_decoded"),
             packet: None,
             turned,
-            fields: opener.columns.iter().map(|column| matches!(column, Column::Field(_))).collect(),
+            fields: opener.columns.iter().map(|column| matches!(column, TableColumn::Field(_))).collect(),
             opener,
         })
     }
@@ -249,9 +249,9 @@ impl Reader {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while !self.is_over && self.counted < COUNTED_ROWS && !self.is_full() {
             match self.next()? {
-                Step::Events(waiting) => self.take(waiting)?,
-                Step::Counted => {}
-                Step::End => {
+                ReadStep::Events(waiting) => self.take(waiting)?,
+                ReadStep::Counted => {}
+                ReadStep::End => {
                     self.is_over = true;
                     self.decide()?;
                     if let Some(table) = self.opener.whole.as_ref().filter(|_| !self.has_faults) {
@@ -261,7 +261,7 @@ impl Reader {
                 }
             }
         }
-        if matches!(self.source, Source::Merged(_)) {
+        if matches!(self.source, EventSource::Merged(_)) {
             // Rows that wait for the condition may come before others.
             self.decide()?;
         }
@@ -280,7 +280,7 @@ impl Reader {
     /// Are there rows enough, and all that belong before the last of them?
     fn is_full(&self) -> bool {
         let is_complete = match &self.source {
-            Source::Merged(merged) => merged.is_complete(),
+            EventSource::Merged(merged) => merged.is_complete(),
             _ => true,
         };
         is_complete && self.gatherer.is_full(self.opener.batch_size)
@@ -294,25 +294,25 @@ impl Reader {
     }
 
     /// The next events.
-    fn next(&mut self) -> Result<Step> {
+    fn next(&mut self) -> Result<ReadStep> {
         loop {
             if let Some(sorted) = self.turned.sorted.pop_front() {
-                return Ok(Step::Events(sorted));
+                return Ok(ReadStep::Events(sorted));
             }
             let (stream, item) = match &mut self.source {
-                Source::Nothing => return Ok(Step::End),
-                Source::Stream(stream, cursor) => match cursor.next() {
+                EventSource::Nothing => return Ok(ReadStep::End),
+                EventSource::Stream(stream, cursor) => match cursor.next() {
                     Some(item) => (*stream, item),
-                    None if self.turned.held.is_empty() => return Ok(Step::End),
+                    None if self.turned.held.is_empty() => return Ok(ReadStep::End),
                     None => {
                         self.turned.sort();
                         continue;
                     }
                 },
-                Source::Merged(merged) => {
+                EventSource::Merged(merged) => {
                     let next = merged.next(&self.opener);
                     self.has_faults |= merged.has_faults;
-                    return Ok(next.map_or(Step::End, Step::Events));
+                    return Ok(next.map_or(ReadStep::End, ReadStep::Events));
                 }
             };
             match item {
@@ -321,7 +321,7 @@ impl Reader {
                     let ready = Arc::new(ready);
                     let waiting = Waiting { stream, ready, events, numbers: Vec::new(), places: Vec::new() };
                     match self.turned.hold(waiting) {
-                        Some(waiting) if self.turned.sorted.is_empty() => return Ok(Step::Events(waiting)),
+                        Some(waiting) if self.turned.sorted.is_empty() => return Ok(ReadStep::Events(waiting)),
                         // Behind the packet before.
                         waiting => self.turned.sorted.extend(waiting),
                     }
@@ -336,7 +336,7 @@ impl Reader {
                     self.note_packet((stream, packet.file, packet.offset_bytes), packet.total_bits);
                     self.scanned.add(events as usize);
                     self.counted += events;
-                    return Ok(Step::Counted);
+                    return Ok(ReadStep::Counted);
                 }
                 Item::Gap(_) => {}
             }
@@ -445,12 +445,12 @@ impl Reader {
 }
 
 /// A packet: its file, and where it stands there.
-type Place = (u32, u64);
+type PacketPlace = (u32, u64);
 
 /// Packets inside of which time goes back. The next one begins behind all of their events, so sorting each is enough.
 #[derive(Default)]
 struct Turned {
-    packets: HashSet<Place>,
+    packets: HashSet<PacketPlace>,
     /// Events of the packet that is read.
     held: Vec<Waiting>,
     /// Events of a packet that was read.
@@ -494,7 +494,7 @@ impl Turned {
 ///
 /// # Errors
 /// [`OutOfOrder`] when they go back from one packet to another.
-fn verify(of: &StreamOf, mut cursor: Cursor) -> Result<HashSet<Place>> {
+fn verify(of: &StreamOf, mut cursor: Cursor) -> Result<HashSet<PacketPlace>> {
     let (mut turned, mut turned_events) = (HashSet::new(), 0);
     // Of all packets that were left, and of the one that is looked at.
     let (mut before, mut last) = (0, 0);
@@ -544,7 +544,7 @@ fn follows(of: &StreamOf, ready: &ReadyChunk, before: u64) -> Result<()> {
 }
 
 impl Waiting {
-    fn place(&self) -> Place {
+    fn place(&self) -> PacketPlace {
         let packet = &self.ready.chunk.packet.packet;
         (packet.file, packet.offset_bytes)
     }
@@ -566,12 +566,12 @@ impl Waiting {
 }
 
 /// The rows of all streams, batch by batch.
-pub(crate) struct Batches(Reader);
+pub(crate) struct Batches(PartReader);
 
 impl Batches {
     /// Batches in the order of time.
     pub(crate) fn merged(opener: Opener) -> Result<Batches> {
-        Ok(Batches(Reader::new(opener, &Part::Merged)?))
+        Ok(Batches(PartReader::new(opener, &ScanPart::Merged)?))
     }
 
     /// The next rows; `None` at the end.

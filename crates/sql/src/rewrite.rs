@@ -11,12 +11,12 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, Statement as Sql, TableAlias, TableFactor, Value, VisitMut, VisitorMut,
 };
 
-use crate::overlap::{Known, Overlap};
+use crate::overlap::{KnownOverlaps, Overlap};
 
 /// A statement with the values of its parameters. The tables of its calls of `overlap` are looked for.
 pub(crate) async fn rewritten(
     context: &SessionContext,
-    known: &Known,
+    known: &KnownOverlaps,
     mut statement: Statement,
     parameters: &HashMap<String, ScalarValue>,
 ) -> Result<Statement> {

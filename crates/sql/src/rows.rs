@@ -85,11 +85,11 @@ impl Prepared {
 /// Rows of a query, made when they are asked for. A query whose rows are dropped ends.
 pub struct Rows {
     schema: SchemaRef,
-    state: State,
+    state: RowsState,
 }
 
-enum State {
-    Waiting(Box<Run>),
+enum RowsState {
+    Waiting(Box<QueryRun>),
     Running(Box<Running>),
     Done(std::vec::IntoIter<RecordBatch>),
 }
@@ -164,15 +164,15 @@ impl Queries {
     pub fn rows(&self, prepared: &Prepared) -> Result<Rows, Explained> {
         let plan = match &prepared.plan {
             Answer::Nothing => {
-                return Ok(Rows { schema: Arc::new(Schema::empty()), state: State::Done(Vec::new().into_iter()) });
+                return Ok(Rows { schema: Arc::new(Schema::empty()), state: RowsState::Done(Vec::new().into_iter()) });
             }
             Answer::Done(schema, batches) => {
-                return Ok(Rows { schema: named(schema), state: State::Done(batches.clone().into_iter()) });
+                return Ok(Rows { schema: named(schema), state: RowsState::Done(batches.clone().into_iter()) });
             }
             Answer::Plan(plan) => plan,
         };
         let asked = self.asked(plan);
-        let mut run = Run {
+        let mut run = QueryRun {
             database: self.database_of_rows(),
             text: prepared.text.clone(),
             state: self.context.state(),
@@ -184,7 +184,7 @@ impl Queries {
         };
         let wrong = |error| in_parts(self.database(), &prepared.text, error, Wrong::Text);
         self.runtime.block_on(run.plan()).map_err(wrong)?;
-        Ok(Rows { schema: run.schema.clone(), state: State::Waiting(Box::new(run)) })
+        Ok(Rows { schema: run.schema.clone(), state: RowsState::Waiting(Box::new(run)) })
     }
 
     /// The plan of a query as text, with figures of a run when `analyze`.
@@ -218,8 +218,8 @@ impl Rows {
     /// # Errors
     /// When the query fails; it has ended then.
     pub fn next(&mut self, patience: Duration) -> Result<Next, Explained> {
-        if let State::Waiting(_) = &self.state
-            && let State::Waiting(run) = std::mem::replace(&mut self.state, State::Done(Vec::new().into_iter()))
+        if let RowsState::Waiting(_) = &self.state
+            && let RowsState::Waiting(run) = std::mem::replace(&mut self.state, RowsState::Done(Vec::new().into_iter()))
         {
             // Threads of its own: a query that is dropped may hold them for a while, and does not hold up others.
             let threads = Threads::new(run.database.jobs).map_err(alone)?;
@@ -228,19 +228,19 @@ impl Rows {
             let clock = clock.map_err(failed)?;
             let (sender, rows) = channel(1);
             let task = threads.spawn(run.all(sender));
-            self.state = State::Running(Box::new(Running { rows, task, threads, clock }));
+            self.state = RowsState::Running(Box::new(Running { rows, task, threads, clock }));
         }
         let batch = match &mut self.state {
-            State::Waiting(_) => None,
-            State::Done(batches) => batches.next(),
-            State::Running(running) => {
+            RowsState::Waiting(_) => None,
+            RowsState::Done(batches) => batches.next(),
+            RowsState::Running(running) => {
                 let Running { rows, task, threads, clock } = &mut **running;
                 let next = clock.block_on(async { tokio::time::timeout(patience, rows.recv()).await });
                 match next {
                     Err(_) => return Ok(Next::Later),
                     // A task that breaks off sends no error.
                     Ok(None) if threads.block_on(task).is_err() => {
-                        self.state = State::Done(Vec::new().into_iter());
+                        self.state = RowsState::Done(Vec::new().into_iter());
                         return Err(alone(Error::unsupported(BROKE_OFF)));
                     }
                     Ok(next) => next.transpose()?,
@@ -248,7 +248,7 @@ impl Rows {
             }
         };
         let Some(batch) = batch else {
-            self.state = State::Done(Vec::new().into_iter());
+            self.state = RowsState::Done(Vec::new().into_iter());
             return Ok(Next::End);
         };
         let planned = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() == field.data_type() {
@@ -300,7 +300,7 @@ fn named(schema: &SchemaRef) -> SchemaRef {
 }
 
 /// A query that runs.
-struct Run {
+struct QueryRun {
     database: Arc<crate::database::Database>,
     text: Arc<str>,
     state: SessionState,
@@ -311,7 +311,7 @@ struct Run {
     elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
-impl Run {
+impl QueryRun {
     async fn plan(&mut self) -> Result<(), DataFusionError> {
         self.asked.configure(&mut self.state, self.elsewhere.is_some());
         let physical = DataFrame::new(self.state.clone(), self.plan.clone()).create_physical_plan().await?;

@@ -36,9 +36,9 @@ use crate::elsewhere::Sent;
 use crate::event_columns::EventColumn;
 use crate::field::{FieldFunction, member_column, path_column, text_of};
 use crate::filters::{Condition, Decided, decide, in_words, is_taken};
-use crate::part::Part;
+use crate::part::ScanPart;
 use crate::read::Opener;
-use crate::table::{Column, EventTable, FieldColumn};
+use crate::table::{EventTable, FieldColumn, TableColumn};
 
 /// A table of events for DataFusion.
 pub(crate) struct EventProvider {
@@ -71,7 +71,8 @@ impl TableProvider for EventProvider {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let context = state.config().get_extension::<QueryContext>().unwrap_or_default();
         let is_named = |spine| {
-            let at = self.table.columns.iter().position(|column| matches!(column, Column::Event(own) if *own == spine));
+            let at =
+                self.table.columns.iter().position(|column| matches!(column, TableColumn::Event(own) if *own == spine));
             projection.is_none_or(|named| at.is_some_and(|at| named.contains(&at)))
         };
         let is_merged = context.is_merged || is_named(EventColumn::Event);
@@ -79,7 +80,7 @@ impl TableProvider for EventProvider {
         let jobs = self.database.jobs;
         let (groups, order) = if is_merged {
             let order = is_named(EventColumn::Event).then_some(EventColumn::Event);
-            (vec![vec![Part::Merged]], order)
+            (vec![vec![ScanPart::Merged]], order)
         } else {
             let is_ordered = context.is_ordered && is_named(EventColumn::Ns) && self.is_ordered();
             let parts = self.parts(4 * jobs);
@@ -90,7 +91,7 @@ impl TableProvider for EventProvider {
                 _ => (dealt(parts, jobs), None),
             }
         };
-        let file = |part: Part| {
+        let file = |part: ScanPart| {
             let (path, size) = self.path(&part);
             PartitionedFile::new(path, size).with_extension(part)
         };
@@ -116,7 +117,7 @@ impl TableProvider for EventProvider {
         }
         builder = builder.with_statistics(known);
         let at = order.and_then(|order| {
-            self.table.columns.iter().position(|column| matches!(column, Column::Event(own) if *own == order))
+            self.table.columns.iter().position(|column| matches!(column, TableColumn::Event(own) if *own == order))
         });
         if let Some(at) = at {
             let column = Arc::new(ColumnExpr::new(self.table.schema.field(at).name(), at));
@@ -130,7 +131,7 @@ impl TableProvider for EventProvider {
 
 impl EventProvider {
     /// Ranges of packets of all streams, about as many as are wanted.
-    fn parts(&self, wanted: usize) -> Vec<Part> {
+    fn parts(&self, wanted: usize) -> Vec<ScanPart> {
         let bits = |of: &StreamOf| of.stream.packets.total_bits(0..of.stream.packets.len()).sum::<u64>();
         let all: u64 = self.database.streams.iter().map(bits).sum();
         let step = (all / wanted.max(1) as u64).max(1);
@@ -139,14 +140,14 @@ impl EventProvider {
             let count = of.stream.packets.len();
             let reader = &self.database.session.traces[of.trace].reader;
             if !packets_stand_alone(&of.stream) || !reader.reads_packets_alone() {
-                parts.push(Part::Packets { stream, packets: 0..count });
+                parts.push(ScanPart::Packets { stream, packets: 0..count });
                 continue;
             }
             let (mut from, mut size) = (0, 0);
             for (at, bits) in of.stream.packets.total_bits(0..count).enumerate() {
                 size += bits;
                 if size >= step || at + 1 == count {
-                    parts.push(Part::Packets { stream, packets: from..at + 1 });
+                    parts.push(ScanPart::Packets { stream, packets: from..at + 1 });
                     (from, size) = (at + 1, 0);
                 }
             }
@@ -169,10 +170,10 @@ impl EventProvider {
     }
 
     /// A name for a part in plans, and its size.
-    fn path(&self, part: &Part) -> (String, u64) {
+    fn path(&self, part: &ScanPart) -> (String, u64) {
         match part {
-            Part::Merged => ("merged".into(), 1),
-            Part::Packets { stream, packets } => {
+            ScanPart::Merged => ("merged".into(), 1),
+            ScanPart::Packets { stream, packets } => {
                 let of = &self.database.streams[*stream];
                 let bits: u64 = of.stream.packets.total_bits(packets.clone()).sum();
                 let trace = &self.database.session.traces[of.trace].name;
@@ -183,9 +184,9 @@ impl EventProvider {
 }
 
 /// Parts in groups of neighbours, as many groups as there are threads.
-fn dealt(parts: Vec<Part>, groups: usize) -> Vec<Vec<Part>> {
+fn dealt(parts: Vec<ScanPart>, groups: usize) -> Vec<Vec<ScanPart>> {
     let size = parts.len().div_ceil(groups.max(1)).max(1);
-    let dealt: Vec<Vec<Part>> = parts.chunks(size).map(<[Part]>::to_vec).collect();
+    let dealt: Vec<Vec<ScanPart>> = parts.chunks(size).map(<[ScanPart]>::to_vec).collect();
     if dealt.is_empty() { vec![Vec::new()] } else { dealt }
 }
 
@@ -201,7 +202,7 @@ pub(crate) struct TraceSource {
     conditions: Vec<Condition>,
     decided: Arc<Decided>,
     /// Columns of the table, then those of paths that the projection and the conditions name.
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     extended: SchemaRef,
     pushes_down: bool,
     is_numbered: bool,
@@ -277,7 +278,7 @@ impl TraceSource {
                 let mut fields: Vec<_> = self.extended.fields().iter().cloned().collect();
                 fields.push(Arc::new(Field::new(&name, column.data_type.clone(), true)));
                 self.extended = Arc::new(Schema::new(fields));
-                self.columns.push(Column::Field(Arc::new(column)));
+                self.columns.push(TableColumn::Field(Arc::new(column)));
                 self.columns.len() - 1
             });
             Ok(Transformed::yes(Arc::new(ColumnExpr::new(&name, at)) as Arc<dyn PhysicalExpr>))
@@ -292,7 +293,7 @@ impl TraceSource {
             return None;
         }
         let of = of.downcast_ref::<ColumnExpr>()?;
-        let Some(Column::Field(field)) = self.table.columns.get(of.index()) else { return None };
+        let Some(TableColumn::Field(field)) = self.table.columns.get(of.index()) else { return None };
         let name = |name: &Arc<dyn PhysicalExpr>| text_of(name.downcast_ref::<Literal>()?.value());
         let names = names.iter().map(name).collect::<Option<Vec<String>>>()?;
         let column = member_column(&self.database, field, &names, call.return_type())?;
@@ -405,9 +406,9 @@ impl FileSource for TraceSource {
         let mut fields: Vec<String> = Vec::new();
         for at in named {
             let path = match &own.columns[at] {
-                Column::Field(field) => field.path.clone(),
-                Column::Json(scope) => scope.key().to_string(),
-                Column::Event(_) => continue,
+                TableColumn::Field(field) => field.path.clone(),
+                TableColumn::Json(scope) => scope.key().to_string(),
+                TableColumn::Event(_) => continue,
             };
             if !fields.contains(&path) {
                 fields.push(path);
@@ -418,7 +419,7 @@ impl FileSource for TraceSource {
         for condition in &self.decided.left {
             let condition = own.with_paths(condition).map_err(|_| fmt::Error)?;
             let name = |at: usize| match &own.columns[at] {
-                Column::Field(field) => field.path.clone(),
+                TableColumn::Field(field) => field.path.clone(),
                 _ => own.extended.field(at).name().clone(),
             };
             words.push(in_words(&condition, &name));

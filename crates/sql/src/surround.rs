@@ -17,7 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use tokio::sync::mpsc::Sender;
-use tracemill_codec::text::fields_json::{Printer, Table};
+use tracemill_codec::text::fields_json::{JsonPrinter, JsonTable};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings::put_json;
 use tracemill_codec::text::uuid_text;
@@ -30,7 +30,7 @@ use tracemill_model::error::Error;
 use tracemill_model::schema::{ClockOrigin, EnvValue, FieldKind};
 
 use crate::database::Database;
-use crate::table::{Column, content};
+use crate::table::{TableColumn, content};
 
 /// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,17 +45,17 @@ enum Of {
 use Of::{Integer, Real, Text, Texts, Unsigned};
 
 /// A table: its name, its columns behind `trace`, and what makes its rows.
-pub(crate) struct Kind {
+pub(crate) struct MetadataTable {
     pub(crate) name: &'static str,
     columns: &'static [(&'static str, Of)],
     /// Columns for which all events must be counted.
     counted: &'static [&'static str],
-    rows: fn(&Arc<Database>, bool, &mut Rows),
+    rows: fn(&Arc<Database>, bool, &mut MetadataRows),
 }
 
 /// All of them.
-pub(crate) const KINDS: &[Kind] = &[
-    Kind {
+pub(crate) const KINDS: &[MetadataTable] = &[
+    MetadataTable {
         name: "traces",
         columns: &[
             ("path", Text),
@@ -69,8 +69,8 @@ pub(crate) const KINDS: &[Kind] = &[
         counted: &["events", "begin_ns", "end_ns"],
         rows: traces,
     },
-    Kind { name: "environment", columns: &[("name", Text), ("value", Text)], counted: &[], rows: environment },
-    Kind {
+    MetadataTable { name: "environment", columns: &[("name", Text), ("value", Text)], counted: &[], rows: environment },
+    MetadataTable {
         name: "clocks",
         columns: &[
             ("name", Text),
@@ -83,7 +83,7 @@ pub(crate) const KINDS: &[Kind] = &[
         counted: &[],
         rows: clocks,
     },
-    Kind {
+    MetadataTable {
         name: "streams",
         columns: &[
             ("stream_name", Text),
@@ -100,7 +100,7 @@ pub(crate) const KINDS: &[Kind] = &[
         counted: &["events", "begin_ns", "end_ns"],
         rows: all_streams,
     },
-    Kind {
+    MetadataTable {
         name: "packets",
         columns: &[
             ("packet", Integer),
@@ -125,7 +125,7 @@ pub(crate) const KINDS: &[Kind] = &[
         counted: &["events"],
         rows: packets,
     },
-    Kind {
+    MetadataTable {
         name: "classes",
         columns: &[
             ("class", Integer),
@@ -141,7 +141,7 @@ pub(crate) const KINDS: &[Kind] = &[
         counted: &["events"],
         rows: classes,
     },
-    Kind {
+    MetadataTable {
         name: "fields",
         columns: &[
             ("class", Integer),
@@ -155,7 +155,7 @@ pub(crate) const KINDS: &[Kind] = &[
         counted: &[],
         rows: fields,
     },
-    Kind {
+    MetadataTable {
         name: "losses",
         columns: &[
             ("stream_name", Text),
@@ -167,7 +167,7 @@ pub(crate) const KINDS: &[Kind] = &[
         counted: &[],
         rows: losses,
     },
-    Kind {
+    MetadataTable {
         name: "faults",
         columns: &[
             ("file", Text),
@@ -181,7 +181,7 @@ pub(crate) const KINDS: &[Kind] = &[
         counted: &["file", "offset", "packet", "event", "field", "reason", "help"],
         rows: faults,
     },
-    Kind {
+    MetadataTable {
         name: "sections",
         columns: &[("title", Text), ("row", Integer), ("column", Text), ("value", Text)],
         counted: &[],
@@ -192,12 +192,12 @@ pub(crate) const KINDS: &[Kind] = &[
 /// The table of a kind.
 pub(crate) struct Surround {
     database: Arc<Database>,
-    kind: &'static Kind,
+    kind: &'static MetadataTable,
     schema: SchemaRef,
 }
 
 impl Surround {
-    pub(crate) fn new(database: &Arc<Database>, kind: &'static Kind) -> Self {
+    pub(crate) fn new(database: &Arc<Database>, kind: &'static MetadataTable) -> Self {
         let data_type = |of: &Of| match of {
             Text => DataType::Utf8,
             Texts => DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
@@ -240,34 +240,34 @@ impl TableProvider for Surround {
         };
         let is_counted = self.kind.counted.iter().any(is_named);
         let (database, schema) = (self.database.clone(), self.schema.clone());
-        let rows = Made { database, kind: self.kind, schema, is_counted };
+        let rows = MetadataPartition { database, kind: self.kind, schema, is_counted };
         let table = StreamingTable::try_new(self.schema(), vec![Arc::new(rows)])?;
         table.scan(state, projection, filters, limit).await
     }
 }
 
 /// The rows of a kind, which are made when they are asked for.
-struct Made {
+struct MetadataPartition {
     database: Arc<Database>,
-    kind: &'static Kind,
+    kind: &'static MetadataTable,
     schema: SchemaRef,
     is_counted: bool,
 }
 
-impl fmt::Debug for Made {
+impl fmt::Debug for MetadataPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.name)
     }
 }
 
-impl PartitionStream for Made {
+impl PartitionStream for MetadataPartition {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
-        let mut rows = Rows::new(self.kind.columns, self.schema.clone(), builder.tx());
+        let mut rows = MetadataRows::new(self.kind.columns, self.schema.clone(), builder.tx());
         let (database, kind, is_counted) = (self.database.clone(), self.kind, self.is_counted);
         builder.spawn_blocking(move || {
             (kind.rows)(&database, is_counted, &mut rows);
@@ -279,8 +279,8 @@ impl PartitionStream for Made {
 }
 
 /// Rows in the making.
-struct Rows {
-    columns: Vec<Builder>,
+struct MetadataRows {
+    columns: Vec<MetadataBuilder>,
     next: usize,
     len: usize,
     schema: SchemaRef,
@@ -292,7 +292,7 @@ struct Rows {
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
-enum Builder {
+enum MetadataBuilder {
     Text(StringBuilder),
     Texts(ListBuilder<StringBuilder>),
     Integer(Int64Builder),
@@ -301,7 +301,7 @@ enum Builder {
 }
 
 /// A value of a row.
-enum Value {
+enum MetadataValue {
     Null,
     Text(String),
     Texts(Vec<String>),
@@ -309,23 +309,23 @@ enum Value {
     Real(f64),
 }
 
-impl From<&str> for Value {
+impl From<&str> for MetadataValue {
     fn from(text: &str) -> Self {
-        Value::Text(text.into())
+        MetadataValue::Text(text.into())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for MetadataValue {
     fn from(text: String) -> Self {
-        Value::Text(text)
+        MetadataValue::Text(text)
     }
 }
 
 macro_rules! numbers {
     ($($number:ty),*) => {
-        $(impl From<$number> for Value {
+        $(impl From<$number> for MetadataValue {
             fn from(number: $number) -> Self {
-                Value::Number(number as i128)
+                MetadataValue::Number(number as i128)
             }
         })*
     };
@@ -333,27 +333,27 @@ macro_rules! numbers {
 
 numbers!(i64, u64, i128, u32, usize);
 
-impl<T: Into<Value>> From<Option<T>> for Value {
+impl<T: Into<MetadataValue>> From<Option<T>> for MetadataValue {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Null, Into::into)
+        value.map_or(MetadataValue::Null, Into::into)
     }
 }
 
-impl Rows {
+impl MetadataRows {
     fn new(columns: &[(&str, Of)], schema: SchemaRef, sender: Sender<Result<RecordBatch>>) -> Self {
         let builder = |of: Of| match of {
-            Text => Builder::Text(StringBuilder::new()),
-            Texts => Builder::Texts(ListBuilder::new(StringBuilder::new())),
-            Integer => Builder::Integer(Int64Builder::new()),
-            Unsigned => Builder::Unsigned(UInt64Builder::new()),
-            Real => Builder::Real(Float64Builder::new()),
+            Text => MetadataBuilder::Text(StringBuilder::new()),
+            Texts => MetadataBuilder::Texts(ListBuilder::new(StringBuilder::new())),
+            Integer => MetadataBuilder::Integer(Int64Builder::new()),
+            Unsigned => MetadataBuilder::Unsigned(UInt64Builder::new()),
+            Real => MetadataBuilder::Real(Float64Builder::new()),
         };
         let columns = std::iter::once(builder(Text)).chain(columns.iter().map(|(_, of)| builder(*of))).collect();
-        Rows { columns, next: 0, len: 0, schema, sender, is_closed: false }
+        MetadataRows { columns, next: 0, len: 0, schema, sender, is_closed: false }
     }
 
     /// Appends a row: the trace, and what stands behind it.
-    fn push<const N: usize>(&mut self, trace: &str, values: [Value; N]) {
+    fn push<const N: usize>(&mut self, trace: &str, values: [MetadataValue; N]) {
         self.put(trace.into());
         values.into_iter().for_each(|value| self.put(value));
         self.next = 0;
@@ -363,22 +363,26 @@ impl Rows {
         }
     }
 
-    fn put(&mut self, value: Value) {
+    fn put(&mut self, value: MetadataValue) {
         match (&mut self.columns[self.next], value) {
-            (Builder::Text(texts), Value::Text(text)) => texts.append_value(text),
-            (Builder::Text(texts), _) => texts.append_null(),
-            (Builder::Texts(lists), Value::Texts(texts)) => {
+            (MetadataBuilder::Text(texts), MetadataValue::Text(text)) => texts.append_value(text),
+            (MetadataBuilder::Text(texts), _) => texts.append_null(),
+            (MetadataBuilder::Texts(lists), MetadataValue::Texts(texts)) => {
                 texts.iter().for_each(|text| lists.values().append_value(text));
                 lists.append(true);
             }
-            (Builder::Texts(lists), _) => lists.append(false),
+            (MetadataBuilder::Texts(lists), _) => lists.append(false),
             // Numbers outside of 64 bits are not known.
-            (Builder::Integer(numbers), Value::Number(number)) => numbers.append_option(i64::try_from(number).ok()),
-            (Builder::Integer(numbers), _) => numbers.append_null(),
-            (Builder::Unsigned(numbers), Value::Number(number)) => numbers.append_option(u64::try_from(number).ok()),
-            (Builder::Unsigned(numbers), _) => numbers.append_null(),
-            (Builder::Real(numbers), Value::Real(number)) => numbers.append_value(number),
-            (Builder::Real(numbers), _) => numbers.append_null(),
+            (MetadataBuilder::Integer(numbers), MetadataValue::Number(number)) => {
+                numbers.append_option(i64::try_from(number).ok())
+            }
+            (MetadataBuilder::Integer(numbers), _) => numbers.append_null(),
+            (MetadataBuilder::Unsigned(numbers), MetadataValue::Number(number)) => {
+                numbers.append_option(u64::try_from(number).ok())
+            }
+            (MetadataBuilder::Unsigned(numbers), _) => numbers.append_null(),
+            (MetadataBuilder::Real(numbers), MetadataValue::Real(number)) => numbers.append_value(number),
+            (MetadataBuilder::Real(numbers), _) => numbers.append_null(),
         }
         self.next += 1;
     }
@@ -391,20 +395,20 @@ impl Rows {
     }
 
     fn batch(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
-        let column = |builder: &mut Builder| -> ArrayRef {
+        let column = |builder: &mut MetadataBuilder| -> ArrayRef {
             match builder {
-                Builder::Text(texts) => Arc::new(texts.finish()),
-                Builder::Texts(lists) => Arc::new(lists.finish()),
-                Builder::Integer(numbers) => Arc::new(numbers.finish()),
-                Builder::Unsigned(numbers) => Arc::new(numbers.finish()),
-                Builder::Real(numbers) => Arc::new(numbers.finish()),
+                MetadataBuilder::Text(texts) => Arc::new(texts.finish()),
+                MetadataBuilder::Texts(lists) => Arc::new(lists.finish()),
+                MetadataBuilder::Integer(numbers) => Arc::new(numbers.finish()),
+                MetadataBuilder::Unsigned(numbers) => Arc::new(numbers.finish()),
+                MetadataBuilder::Real(numbers) => Arc::new(numbers.finish()),
             }
         };
         RecordBatch::try_new(self.schema.clone(), self.columns.iter_mut().map(column).collect())
     }
 }
 
-fn traces(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
+fn traces(database: &Arc<Database>, counted: bool, rows: &mut MetadataRows) {
     let surveys = database.surveys(counted);
     for (trace, survey) in database.session.traces.iter().zip(surveys) {
         let schema = &trace.schema;
@@ -424,7 +428,7 @@ fn traces(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
     }
 }
 
-fn environment(database: &Arc<Database>, _: bool, rows: &mut Rows) {
+fn environment(database: &Arc<Database>, _: bool, rows: &mut MetadataRows) {
     for trace in &database.session.traces {
         for (name, value) in &trace.schema.environment {
             rows.push(&trace.name, [(&**name).into(), env_text(value).into()]);
@@ -439,12 +443,12 @@ fn env_text(value: &EnvValue) -> String {
     }
 }
 
-fn clocks(database: &Arc<Database>, _: bool, rows: &mut Rows) {
+fn clocks(database: &Arc<Database>, _: bool, rows: &mut MetadataRows) {
     for (at, trace) in database.session.traces.iter().enumerate() {
         for clock in trace.schema.clocks() {
             let frequency = match (clock.frequency, clock.seconds) {
-                (0, _) => Value::Null,
-                (ticks, seconds) => Value::Real(ticks as f64 / f64::from(seconds.max(1))),
+                (0, _) => MetadataValue::Null,
+                (ticks, seconds) => MetadataValue::Real(ticks as f64 / f64::from(seconds.max(1))),
             };
             let origin = match &clock.origin {
                 ClockOrigin::Unix => Some("unix".to_string()),
@@ -466,7 +470,7 @@ fn clocks(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     }
 }
 
-fn all_streams(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
+fn all_streams(database: &Arc<Database>, counted: bool, rows: &mut MetadataRows) {
     for (trace, survey) in database.session.traces.iter().zip(database.surveys(counted)) {
         for (stream, found) in trace.streams.iter().zip(&survey.streams) {
             let class = trace.schema.stream(stream.class);
@@ -489,7 +493,7 @@ fn all_streams(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
     }
 }
 
-fn packets(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
+fn packets(database: &Arc<Database>, counted: bool, rows: &mut MetadataRows) {
     for (at, (trace, survey)) in database.session.traces.iter().zip(database.surveys(counted)).enumerate() {
         for (index, (stream, found)) in trace.streams.iter().zip(&survey.streams).enumerate() {
             let clock = database.session.clock_map(at, stream.class);
@@ -505,8 +509,8 @@ fn packets(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
                 let context = opened.and_then(|opened| {
                     let plan = trace.plans.packet_context_rows(packet.class);
                     plan.roots.first().copied().flatten()?;
-                    let (mut out, mut table) = (Out::default(), Table::new(&trace.schema, plan));
-                    opened.data.visit_context(&mut Printer::new(&mut out, &mut table)).ok()?;
+                    let (mut out, mut table) = (Out::default(), JsonTable::new(&trace.schema, plan));
+                    opened.data.visit_context(&mut JsonPrinter::new(&mut out, &mut table)).ok()?;
                     Some(String::from_utf8_lossy(out.written()).into_owned())
                 });
                 state = packet.end_cycles.unwrap_or(state);
@@ -538,7 +542,7 @@ fn packets(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
     }
 }
 
-fn classes(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
+fn classes(database: &Arc<Database>, counted: bool, rows: &mut MetadataRows) {
     let surveys = database.surveys(counted);
     for (table, all) in &database.by_name {
         for &(trace, class) in all {
@@ -557,7 +561,7 @@ fn classes(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
                     (!stream.has_no_id).then_some(stream.id).into(),
                     event.log_level.into(),
                     table.as_str().into(),
-                    Value::Texts(names),
+                    MetadataValue::Texts(names),
                     events.into(),
                 ],
             );
@@ -565,13 +569,13 @@ fn classes(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
     }
 }
 
-fn fields(database: &Arc<Database>, _: bool, rows: &mut Rows) {
+fn fields(database: &Arc<Database>, _: bool, rows: &mut MetadataRows) {
     for (name, all) in &database.by_name {
         let Some(table) = database.class_table(name) else { continue };
         for &(trace, class) in all {
             let of = &database.session.traces[trace];
             for (field, column) in table.schema.fields().iter().zip(&table.columns) {
-                let Column::Field(column) = column else { continue };
+                let TableColumn::Field(column) = column else { continue };
                 let Some(place) = column.places.get(&(trace, class)) else { continue };
                 let own = content(&of.schema, place.class);
                 let labels = integer_of(&of.schema, place.class).map(|(mappings, _)| {
@@ -621,7 +625,7 @@ fn kind_of(kind: &FieldKind) -> &'static str {
     }
 }
 
-fn losses(database: &Arc<Database>, _: bool, rows: &mut Rows) {
+fn losses(database: &Arc<Database>, _: bool, rows: &mut MetadataRows) {
     let all = streams(&database.session, &[]).unwrap_or_default();
     for of in all {
         let trace = &database.session.traces[of.trace];
@@ -642,7 +646,7 @@ fn losses(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     }
 }
 
-fn faults(database: &Arc<Database>, _: bool, rows: &mut Rows) {
+fn faults(database: &Arc<Database>, _: bool, rows: &mut MetadataRows) {
     let mut put = |trace: Option<&str>, fault: &Error| {
         let place = fault.place();
         let file = place.file.as_ref().map(|file| file.to_string_lossy().into_owned());
@@ -676,7 +680,7 @@ fn faults(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     }
 }
 
-fn sections(database: &Arc<Database>, _: bool, rows: &mut Rows) {
+fn sections(database: &Arc<Database>, _: bool, rows: &mut MetadataRows) {
     for trace in &database.session.traces {
         for section in &trace.sections {
             for (number, row) in section.rows.iter().enumerate() {

@@ -10,21 +10,21 @@ use tracemill_engine::session::Session;
 use tracemill_model::schema::{DisplayBase, EventClassId, FieldClassId, FieldKind, Schema as TraceSchema, Scope};
 
 use crate::event_columns::{COMMON, EventColumn, OF_ALL};
-use crate::kinds::Kind;
+use crate::kinds::SqlKind;
 
 /// A table of events.
 pub(crate) struct EventTable {
     pub(crate) name: String,
     pub(crate) schema: SchemaRef,
     /// In the order of the schema.
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<TableColumn>,
     /// Its classes; `None` for all.
     pub(crate) classes: Option<HashSet<(usize, EventClassId)>>,
 }
 
 /// Where the values of a column are.
 #[derive(Clone)]
-pub(crate) enum Column {
+pub(crate) enum TableColumn {
     /// Something that every event has.
     Event(EventColumn),
     /// The JSON of a scope.
@@ -39,27 +39,27 @@ pub(crate) struct FieldColumn {
     pub(crate) path: String,
     pub(crate) data_type: DataType,
     /// Its field in each class that has it.
-    pub(crate) places: HashMap<(usize, EventClassId), Place>,
+    pub(crate) places: HashMap<(usize, EventClassId), ColumnPlace>,
     /// A note on how types that differ were unified.
     pub(crate) note: Option<String>,
 }
 
 /// A field of a class.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ColumnPlace {
     pub(crate) scope: Scope,
     /// The field in the plan of the scope, which is inside of structures that are always there and of nothing else.
     pub(crate) node: NodeId,
     pub(crate) wish: Wish,
     /// The way from there to a value inside of it.
-    pub(crate) steps: Vec<Step>,
-    pub(crate) kind: Kind,
+    pub(crate) steps: Vec<ValueStep>,
+    pub(crate) kind: SqlKind,
     pub(crate) class: FieldClassId,
 }
 
 /// A step into a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ValueStep {
     Member(usize),
     Element(u64),
 }
@@ -87,13 +87,13 @@ impl EventTable {
         let mut columns = Vec::new();
         for column in COMMON.into_iter().chain(OF_ALL) {
             fields.push(Field::new(column.name(), column.data_type(), true));
-            columns.push(Column::Event(column));
+            columns.push(TableColumn::Event(column));
         }
         for scope in
             [Scope::EventHeader, Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload]
         {
             fields.push(Field::new(scope.key(), DataType::Utf8, true));
-            columns.push(Column::Json(scope));
+            columns.push(TableColumn::Json(scope));
         }
         EventTable { name: "events".into(), schema: Arc::new(Schema::new(fields)), columns, classes: None }
     }
@@ -105,7 +105,7 @@ impl EventTable {
         for column in COMMON {
             taken.push(column.name().to_string());
             fields.push(Field::new(column.name(), column.data_type(), true));
-            columns.push(Column::Event(column));
+            columns.push(TableColumn::Event(column));
         }
         let mut merged: Vec<Merged> = Vec::new();
         for &(trace, class) in classes {
@@ -121,7 +121,7 @@ impl EventTable {
         }
         for column in merged {
             fields.push(column.field(session));
-            columns.push(Column::Field(Arc::new(column.into_column())));
+            columns.push(TableColumn::Field(Arc::new(column.into_column())));
         }
         let classes = Some(classes.iter().copied().collect());
         EventTable { name: name.into(), schema: Arc::new(Schema::new(fields)), columns, classes }
@@ -137,18 +137,18 @@ impl EventTable {
 pub(crate) struct Merged {
     name: String,
     path: String,
-    kind: Kind,
-    places: HashMap<(usize, EventClassId), Place>,
-    first: Option<((usize, EventClassId), Place)>,
+    kind: SqlKind,
+    places: HashMap<(usize, EventClassId), ColumnPlace>,
+    first: Option<((usize, EventClassId), ColumnPlace)>,
     differs: bool,
 }
 
 impl Merged {
-    pub(crate) fn new(name: String, path: String, kind: Kind) -> Merged {
+    pub(crate) fn new(name: String, path: String, kind: SqlKind) -> Merged {
         Merged { name, path, kind, places: HashMap::new(), first: None, differs: false }
     }
 
-    pub(crate) fn add(&mut self, class: (usize, EventClassId), place: Place) {
+    pub(crate) fn add(&mut self, class: (usize, EventClassId), place: ColumnPlace) {
         self.differs |= self.kind.data_type != place.kind.data_type;
         self.kind = self.kind.with(&place.kind);
         self.first.get_or_insert_with(|| (class, place.clone()));
@@ -202,7 +202,7 @@ fn columns_of(
     trace: usize,
     class: EventClassId,
     taken: &mut Vec<String>,
-) -> Vec<(String, String, Place)> {
+) -> Vec<(String, String, ColumnPlace)> {
     let schema = &*session.traces[trace].schema;
     let mut columns = Vec::new();
     for scope in SCOPES {
@@ -245,8 +245,8 @@ fn columns_of(
         let types = ChosenColumns::new(schema, plan, &plain).fields();
         for ((name, path, node, wish), field) in wishes.into_iter().zip(types) {
             let class = plan.nodes[node as usize].class;
-            let kind = Kind { data_type: field.data_type().clone(), bits: bits_of(schema, class) };
-            columns.push((name, path, Place { scope, node, wish, steps: Vec::new(), kind, class }));
+            let kind = SqlKind { data_type: field.data_type().clone(), bits: bits_of(schema, class) };
+            columns.push((name, path, ColumnPlace { scope, node, wish, steps: Vec::new(), kind, class }));
         }
     }
     columns

@@ -10,13 +10,13 @@ use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 use tracemill_sql::database::Database;
 use tracemill_sql::output::{Form, Writer};
-use tracemill_sql::query::{Answers, Failure, Limits, Queries, RecordBatch, SchemaRef};
+use tracemill_sql::query::{Answers, Failure, MemoryLimits, Queries, RecordBatch, SchemaRef};
 
 fn queries(trace: &str, jobs: usize) -> Queries {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(trace);
     let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("it opens");
     let database = Database::new(session, &[], Selection::default(), None, jobs).expect("all streams");
-    Queries::new(database, Limits { memory_bytes: 1 << 30, spills: false }).expect("threads")
+    Queries::new(database, MemoryLimits { memory_bytes: 1 << 30, spills: false }).expect("threads")
 }
 
 /// The answer as CSV.

@@ -11,7 +11,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
 use tracemill_sql::database::Database;
 use tracemill_sql::output::{Form, Writer};
-use tracemill_sql::query::{Limits, Queries};
+use tracemill_sql::query::{MemoryLimits, Queries};
 
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 16; align = 8; signed = false; } := uint16_t;
@@ -66,7 +66,7 @@ impl Trace {
 
     fn queries(&self, jobs: usize) -> Queries {
         let database = Database::new(self.session(), &[], Selection::default(), None, jobs).expect("all streams");
-        Queries::new(database, Limits { memory_bytes: 1 << 30, spills: false }).expect("threads")
+        Queries::new(database, MemoryLimits { memory_bytes: 1 << 30, spills: false }).expect("threads")
     }
 
     fn file(&self, name: &str) -> String {
@@ -204,7 +204,7 @@ fn rows_that_share_time_are_paired() {
 fn pairs_of_long_tables_need_room_for_open_rows_only() {
     let trace = Trace::new("overlap-long", &packets(1, 10));
     let database = Database::new(trace.session(), &[], Selection::default(), None, 2).expect("all streams");
-    let mut queries = Queries::new(database, Limits { memory_bytes: 24 << 20, spills: false }).expect("threads");
+    let mut queries = Queries::new(database, MemoryLimits { memory_bytes: 24 << 20, spills: false }).expect("threads");
     let views = "create view a as select value as ns, value % 7 + 1 as dur, value % 5 as k from generate_series(1, 300000); \
                  create view b as select value * 3 as ns, value % 11 as dur, value % 5 as k from generate_series(1, 100000)";
     queries.run(views, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("views");

@@ -9,14 +9,14 @@ use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 use tracemill_sql::database::Database;
-use tracemill_sql::query::{Answers, Failure, Limits, Queries, RecordBatch, SchemaRef};
+use tracemill_sql::query::{Answers, Failure, MemoryLimits, Queries, RecordBatch, SchemaRef};
 
 fn queries(traces: &[&str]) -> Queries {
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo");
     let paths: Vec<_> = traces.iter().map(|trace| demo.join(trace)).collect();
     let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("it opens");
     let database = Database::new(session, &[], Selection::default(), None, 2).expect("all streams");
-    Queries::new(database, Limits { memory_bytes: 64 << 20, spills: false }).expect("threads")
+    Queries::new(database, MemoryLimits { memory_bytes: 64 << 20, spills: false }).expect("threads")
 }
 
 /// Takes rows up to a number.

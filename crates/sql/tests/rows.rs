@@ -11,7 +11,7 @@ use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
 use tracemill_sql::database::Database;
-use tracemill_sql::query::{Limits, Queries};
+use tracemill_sql::query::{MemoryLimits, Queries};
 use tracemill_sql::rows::{Next, Parameter, Prepared};
 
 fn queries() -> Queries {
@@ -23,7 +23,7 @@ fn queries_of(traces: &[&str]) -> Queries {
         traces.iter().map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(name)).collect();
     let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("they open");
     let database = Database::new(session, &[], Selection::default(), None, 2).expect("all streams");
-    Queries::new(database, Limits { memory_bytes: 1 << 30, spills: false }).expect("threads")
+    Queries::new(database, MemoryLimits { memory_bytes: 1 << 30, spills: false }).expect("threads")
 }
 
 fn prepared(queries: &Queries, text: &str) -> Prepared {

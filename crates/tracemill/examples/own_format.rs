@@ -1,7 +1,7 @@
 //! Reads a format of its own, lines of ns, name and number behind the word SENSORS: `.. --example own_format -- FILE`.
 use std::path::Path;
 
-use tracemill::own::{Decoded, Format, Found, OpenTrace};
+use tracemill::own::{Decoded, Format, FoundTrace, OpenTrace};
 use tracemill::{Options, Result, Traces, write::i64};
 
 static SENSORS: Format = Format::new(
@@ -11,7 +11,7 @@ static SENSORS: Format = Format::new(
     |context, found| found.iter().map(|found| decode(found, context.storage.open(&found.path)?.bytes())).collect(),
 );
 
-fn decode(found: &Found, bytes: &[u8]) -> Result<OpenTrace> {
+fn decode(found: &FoundTrace, bytes: &[u8]) -> Result<OpenTrace> {
     let mut trace = Decoded::new("sensors", found);
     for line in String::from_utf8_lossy(bytes).lines().skip(1) {
         let [ns, name, number] = line.split(' ').collect::<Vec<_>>()[..] else { continue };

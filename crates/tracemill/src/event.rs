@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use tracemill_codec::value::Value as Tree;
 use tracemill_engine::event;
-use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader, Head, THREAD, damage};
+use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader, PathHead, THREAD, damage};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::walk::Position;
 use tracemill_model::error::Result;
@@ -19,7 +19,7 @@ use crate::traces::Traces;
 use crate::value::Value;
 
 /// State that all events of an iteration share.
-pub(crate) struct Reading<'t> {
+pub(crate) struct EventReading<'t> {
     pub(crate) traces: &'t Traces,
     pub(crate) streams: Rc<[StreamOf]>,
     fields: RefCell<FieldReader>,
@@ -29,10 +29,10 @@ pub(crate) struct Reading<'t> {
     pool: RefCell<Vec<Box<Captured>>>,
 }
 
-impl<'t> Reading<'t> {
+impl<'t> EventReading<'t> {
     pub(crate) fn new(traces: &'t Traces, streams: Rc<[StreamOf]>) -> Self {
         let fields = RefCell::new(FieldReader::new(&traces.session));
-        Reading { traces, streams, fields, cpus: RefCell::default(), pool: RefCell::default() }
+        EventReading { traces, streams, fields, cpus: RefCell::default(), pool: RefCell::default() }
     }
 }
 
@@ -221,20 +221,20 @@ impl<'t> Event<'t> {
         })
     }
 
-    fn head(&self, inner: &event::Event<'_>, head: Head) -> Option<Value<'_>> {
+    fn head(&self, inner: &event::Event<'_>, head: PathHead) -> Option<Value<'_>> {
         let integer = |value: i128| Some(Value::integer(value, None));
         let text = |text: &str| Some(Value::text(text.as_bytes().to_vec(), None));
         match head {
-            Head::Name => text(&self.name()),
-            Head::Id => integer(self.id().into()),
-            Head::Stream => integer(self.schema().stream(inner.class().stream).id.into()),
-            Head::StreamName => text(self.stream()),
-            Head::Cpu => integer(inner.raw.chunk.packet.cpu?.into()),
-            Head::Trace => text(self.trace()),
-            Head::Ns | Head::Time => integer(self.ns?),
-            Head::Cycles => integer(self.cycles().into()),
+            PathHead::Name => text(&self.name()),
+            PathHead::Id => integer(self.id().into()),
+            PathHead::Stream => integer(self.schema().stream(inner.class().stream).id.into()),
+            PathHead::StreamName => text(self.stream()),
+            PathHead::Cpu => integer(inner.raw.chunk.packet.cpu?.into()),
+            PathHead::Trace => text(self.trace()),
+            PathHead::Ns | PathHead::Time => integer(self.ns?),
+            PathHead::Cycles => integer(self.cycles().into()),
             // Fields, and what only those know who look at states.
-            Head::Scope(_) | Head::Context | Head::Bare | Head::Beside { .. } => None,
+            PathHead::Scope(_) | PathHead::Context | PathHead::Bare | PathHead::Beside { .. } => None,
         }
     }
 

@@ -11,7 +11,7 @@ use tracemill_engine::walk::{Turn, Walker};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 
-use crate::event::{Event, Reading};
+use crate::event::{Event, EventReading};
 use crate::latency::Latency;
 use crate::traces::Traces;
 
@@ -119,7 +119,7 @@ impl<'t> Events<'t> {
         let SelectedEvents { streams, selection, filter } = self.select()?;
         let streams: Rc<[StreamOf]> = streams.into();
         let walker = Walker::new(&self.traces.session, streams.clone(), &selection, filter.as_ref());
-        let reading = Rc::new(Reading::new(self.traces, streams));
+        let reading = Rc::new(EventReading::new(self.traces, streams));
         Ok(Steps {
             walker: walker.with_first_batch(FIRST_BATCH),
             batch: Rc::new(Batch { chunks: Vec::new(), reading }),
@@ -208,7 +208,7 @@ pub struct Steps<'t> {
 /// The chunks that events point into: kept as long as one of these events is.
 pub(crate) struct Batch<'t> {
     pub(crate) chunks: Vec<(StreamIndex, Arc<ReadyChunk>)>,
-    pub(crate) reading: Rc<Reading<'t>>,
+    pub(crate) reading: Rc<EventReading<'t>>,
 }
 
 impl<'t> Iterator for Steps<'t> {

@@ -9,7 +9,7 @@ use tracemill_engine::request::SelectedEvents;
 use tracemill_engine::timeline::merger;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::print::{Output, print};
+use tracemill_render::print::{PrintOutput, print};
 
 use crate::events::Events;
 
@@ -57,12 +57,12 @@ impl Events<'_> {
         let (mut count, mut damage, mut failed) = (0, Vec::new(), None);
         print(session, &mut merger, &plan, self.traces.jobs, |output| {
             match output {
-                Output::Lines(rendered) => {
+                PrintOutput::Lines(rendered) => {
                     count += rendered.lines;
                     failed = out.write_all(rendered.out.written()).err();
                 }
-                Output::Fault(error) | Output::Note(Note::Fault(error)) => damage.push(error),
-                Output::Note(Note::Gap(..) | Note::Warning(_)) => {}
+                PrintOutput::Fault(error) | PrintOutput::Note(Note::Fault(error)) => damage.push(error),
+                PrintOutput::Note(Note::Gap(..) | Note::Warning(_)) => {}
             }
             if failed.is_none() { Flow::Continue } else { Flow::Stop }
         });

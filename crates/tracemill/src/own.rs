@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use std::path::Path;
-//! use tracemill::own::{Decoded, Format, Found, OpenContext, OpenTrace, Storage};
+//! use tracemill::own::{Decoded, Format, FoundTrace, OpenContext, OpenTrace, Storage};
 //! use tracemill::write::u64;
 //! use tracemill::{Options, Result};
 //!
@@ -19,11 +19,11 @@
 //!     storage.read_start(path, 6).is_ok_and(|start| start == b"TICKS\n")
 //! }
 //!
-//! fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+//! fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
 //!     found.iter().map(|found| read(context, found)).collect()
 //! }
 //!
-//! fn read(context: &OpenContext<'_>, found: &Found) -> Result<OpenTrace> {
+//! fn read(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> {
 //!     let file = context.storage.open(&found.path)?;
 //!     let mut trace = Decoded::new("ticks", found);
 //!     let tick = trace.event_class("tick", [("number", u64())])?;
@@ -58,7 +58,7 @@ use tracemill_model::schema::EnvValue;
 use crate::write::Clock;
 
 pub use tracemill_format::{
-    DataFile, Format, Found, OpenContext, OpenTrace, OpenedPacket, PacketReader, Setting, Storage, Stream,
+    DataFile, Format, FoundTrace, OpenContext, OpenTrace, OpenedPacket, PacketReader, Setting, Storage, Stream,
 };
 
 /// Size of the packets that events are put into.
@@ -70,7 +70,7 @@ const STREAM: &str = "events";
 /// order of time, with a clock of nanoseconds since 1970.
 pub struct Decoded<'f> {
     format: &'static str,
-    found: &'f Found,
+    found: &'f FoundTrace,
     definitions: Definitions,
     stream: Option<(StreamLayout, PacketWriter)>,
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ pub struct EventClass {
 
 impl<'f> Decoded<'f> {
     /// A trace without events, of what was found of the format of this name.
-    pub fn new(format: &'static str, found: &'f Found) -> Self {
+    pub fn new(format: &'static str, found: &'f FoundTrace) -> Self {
         Decoded { format, found, definitions: Definitions::ctf2(), stream: None, bytes: Vec::new() }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_engine::check;
 use tracemill_engine::filter::check_path;
 use tracemill_engine::redact::{FieldPaths, RedactionQuery, Redactions};
-use tracemill_engine::request::{OpenStep, Opened, Request};
+use tracemill_engine::request::{OpenStep, OpenedTraces, Request};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::survey::{TraceSurvey, survey};
@@ -155,7 +155,7 @@ impl Options {
                 None => Ok(ControlFlow::Continue(())),
             }
         })?;
-        let Opened { session, .. } = opened.ok_or_else(|| Error::misuse("no paths to open"))?;
+        let OpenedTraces { session, .. } = opened.ok_or_else(|| Error::misuse("no paths to open"))?;
         Ok(Traces { session, jobs, redactions: None })
     }
 }

@@ -22,7 +22,7 @@ use tracemill_format::target::WriteOptions;
 use tracemill_format::{Entry, EntryKind, Storage};
 use tracemill_model::error::Result;
 use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::print::{Output, print};
+use tracemill_render::print::{PrintOutput, print};
 
 /// Where the file is cut: inside its fourth packet.
 const CUT: u64 = 3 * PACKET_BYTES + 1234;
@@ -110,9 +110,9 @@ fn printed(session: &Session, jobs: usize, expression: Option<&str>) -> (Vec<u64
     let (mut text, mut faults) = (Vec::new(), 0);
     print(session, &mut merger, &Arc::new(plan), jobs, |output| {
         match output {
-            Output::Lines(rendered) => text.extend_from_slice(rendered.out.written()),
-            Output::Fault(_) | Output::Note(Note::Fault(_)) => faults += 1,
-            Output::Note(_) => {}
+            PrintOutput::Lines(rendered) => text.extend_from_slice(rendered.out.written()),
+            PrintOutput::Fault(_) | PrintOutput::Note(Note::Fault(_)) => faults += 1,
+            PrintOutput::Note(_) => {}
         }
         Flow::Continue
     });

@@ -11,7 +11,7 @@ use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::{Selection, merger};
 use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::print::{Output, print};
+use tracemill_render::print::{PrintOutput, print};
 
 /// Lines of the events of a session, and how many losses, warnings and faults were told between them: those that a filter
 /// of the reader leaves over, and of these those that one of the lines does.
@@ -23,8 +23,8 @@ fn lines(session: &Session, read: Option<Filter>, shown: Option<Filter>, jobs: u
     let (mut text, mut notes) = (Vec::new(), 0);
     print(session, &mut merger, &Arc::new(plan), jobs, |output| {
         match output {
-            Output::Lines(rendered) => text.extend_from_slice(rendered.out.written()),
-            Output::Fault(_) | Output::Note(_) => notes += 1,
+            PrintOutput::Lines(rendered) => text.extend_from_slice(rendered.out.written()),
+            PrintOutput::Fault(_) | PrintOutput::Note(_) => notes += 1,
         }
         Flow::Continue
     });

@@ -14,7 +14,7 @@ use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::{Selection, merger};
 use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::print::{Output, print};
+use tracemill_render::print::{PrintOutput, print};
 use tracemill_render::text::{Before, TextOptions};
 
 /// One call with two arguments, recorded.
@@ -56,12 +56,12 @@ fn lines(format: LineFormat, filter: Option<&str>) -> String {
     let mut text = Vec::new();
     print(&session, &mut merger, &Arc::new(plan), 1, |output| {
         match output {
-            Output::Lines(rendered) => {
+            PrintOutput::Lines(rendered) => {
                 let (options, mut middle) = (TextOptions::default(), Out::default());
                 text.extend(rendered.parts(Before::Nothing, Some(&options), &mut middle).concat());
             }
-            Output::Fault(error) => panic!("{error}"),
-            Output::Note(_) => {}
+            PrintOutput::Fault(error) => panic!("{error}"),
+            PrintOutput::Note(_) => {}
         }
         Flow::Continue
     });

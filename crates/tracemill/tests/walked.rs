@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tracemill_engine::filter::{Expression, Filter, TimeContext};
-use tracemill_engine::item::Place;
+use tracemill_engine::item::StreamPlace;
 use tracemill_engine::selection::{StreamOf, streams};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
@@ -31,7 +31,7 @@ fn events_are_found_by_their_numbers() {
         let expression = Expression::parse(condition).expect(condition);
         let filter = expression.bind(&session, &TimeContext::default()).expect(trace);
         for filter in [None, Some(&filter)] {
-            let walker = |from: Option<(&[Place], usize)>, filter: Option<&Filter>| {
+            let walker = |from: Option<(&[StreamPlace], usize)>, filter: Option<&Filter>| {
                 Walker::from_checkpoint(&session, &streams[..], &selection, filter, from)
             };
             let mut first = walker(None, filter);

@@ -24,7 +24,7 @@ use tracemill_format::target::WriteOptions;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ByteOrder, ClockClass};
 use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::print::{Output, print};
+use tracemill_render::print::{PrintOutput, print};
 
 use memory::{Folder, STREAM, in_memory};
 use schemas::{Rng, random_bytes, random_schema};
@@ -43,10 +43,10 @@ fn lines(session: &Session) -> (Vec<String>, usize) {
     let (mut text, mut faults) = (Vec::new(), 0);
     print(session, &mut merger, &Arc::new(plan), 1, |output| {
         match output {
-            Output::Lines(lines) => text.extend_from_slice(lines.out.written()),
-            Output::Fault(_) => faults += 1,
-            Output::Note(tracemill_engine::merge::Note::Fault(_)) => faults += 1,
-            Output::Note(_) => {}
+            PrintOutput::Lines(lines) => text.extend_from_slice(lines.out.written()),
+            PrintOutput::Fault(_) => faults += 1,
+            PrintOutput::Note(tracemill_engine::merge::Note::Fault(_)) => faults += 1,
+            PrintOutput::Note(_) => {}
         }
         Flow::Continue
     });

@@ -7,18 +7,18 @@ use tracemill_answers::TraceState;
 use tracemill_engine::choice::Choice;
 use tracemill_lod::{LossKind, tiles};
 
-use crate::cursor::Step;
-use crate::events::{DETAILS, Events};
+use crate::cursor::CursorMove;
+use crate::events::{DETAILS, EventsScreen};
 use crate::graph::Graph;
 use crate::range::Range;
 use crate::replay::{Replay, SEARCHED};
 use crate::report::Report;
-use crate::text::{Clock, cut, duration, left, visible};
+use crate::text::{TimePrinter, cut, duration, left, visible};
 
 /// A key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "they are named after the keys")]
-pub enum Key {
+pub enum KeyPress {
     Char(char),
     Enter,
     Escape,
@@ -96,7 +96,7 @@ pub(crate) enum Look {
 
 /// How traces are shown.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Settings {
+pub struct TuiSettings {
     /// One line after the other, commands as lines of text.
     pub is_plain: bool,
     /// Colours; without them the chosen line is reversed.
@@ -108,10 +108,10 @@ pub struct Settings {
 /// The state of the program.
 pub struct App {
     state: Arc<TraceState>,
-    settings: Settings,
-    clock: Clock,
+    settings: TuiSettings,
+    clock: TimePrinter,
     screen: Screen,
-    events: Events,
+    events: EventsScreen,
     replay: Replay,
     report: Report,
     graph: Graph,
@@ -130,14 +130,14 @@ pub struct App {
 
 impl App {
     /// Shows traces, whose [reading](TraceState::read) is another thread's work.
-    pub fn new(state: Arc<TraceState>, settings: Settings) -> App {
-        let clock = Clock::new(settings.gmt, state.input.traces.is_unix);
+    pub fn new(state: Arc<TraceState>, settings: TuiSettings) -> App {
+        let clock = TimePrinter::new(settings.gmt, state.input.traces.is_unix);
         App {
             state,
             settings,
             clock,
             screen: Screen::Events,
-            events: Events::default(),
+            events: EventsScreen::default(),
             replay: Replay::default(),
             report: Report::default(),
             graph: Graph::default(),
@@ -154,7 +154,7 @@ impl App {
         }
     }
 
-    pub(crate) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> TuiSettings {
         self.settings
     }
 
@@ -190,49 +190,49 @@ impl App {
     }
 
     /// Does what a key means.
-    pub fn press(&mut self, key: Key) {
+    pub fn press(&mut self, key: KeyPress) {
         if self.prompt.is_some() {
             self.type_key(key);
             return;
         }
         self.message = None;
         if std::mem::take(&mut self.has_help) {
-            self.is_ended |= key == Key::Char('q');
+            self.is_ended |= key == KeyPress::Char('q');
             return;
         }
         let page = self.height.max(2) as i64 - 1;
         match key {
-            Key::Char('q') => self.is_ended = true,
-            Key::Char('h' | '?') => self.has_help = true,
-            Key::Char('1') => self.screen = Screen::Events,
-            Key::Char('2') => self.screen = Screen::Replay,
-            Key::Char('3' | 'R') => self.screen = Screen::Report,
-            Key::Char('4') => self.screen = Screen::Graph,
-            Key::Tab => {
+            KeyPress::Char('q') => self.is_ended = true,
+            KeyPress::Char('h' | '?') => self.has_help = true,
+            KeyPress::Char('1') => self.screen = Screen::Events,
+            KeyPress::Char('2') => self.screen = Screen::Replay,
+            KeyPress::Char('3' | 'R') => self.screen = Screen::Report,
+            KeyPress::Char('4') => self.screen = Screen::Graph,
+            KeyPress::Tab => {
                 let at = SCREENS.iter().position(|(screen, _)| *screen == self.screen).unwrap_or(0);
                 self.screen = SCREENS[(at + 1) % SCREENS.len()].0;
             }
-            Key::Up | Key::Char('k') => self.step(Step::By(-1)),
-            Key::Down | Key::Char('j') => self.step(Step::By(1)),
-            Key::PageUp => self.step(Step::By(-page)),
-            Key::PageDown => self.step(Step::By(page)),
-            Key::Home => self.step(Step::Home),
-            Key::End => self.step(Step::End),
-            Key::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
-            Key::Char('F') => {
+            KeyPress::Up | KeyPress::Char('k') => self.step(CursorMove::By(-1)),
+            KeyPress::Down | KeyPress::Char('j') => self.step(CursorMove::By(1)),
+            KeyPress::PageUp => self.step(CursorMove::By(-page)),
+            KeyPress::PageDown => self.step(CursorMove::By(page)),
+            KeyPress::Home => self.step(CursorMove::Home),
+            KeyPress::End => self.step(CursorMove::End),
+            KeyPress::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
+            KeyPress::Char('F') => {
                 let old = self.events.filter().unwrap_or_default().to_string();
                 self.prompt = Some((Prompt::Filter, old));
             }
-            Key::Char('t') => self.prompt = Some((Prompt::Time, String::new())),
-            Key::Char('N') => self.search(true),
-            Key::Char('P') => self.search(false),
-            Key::Char('<') => self.narrow(true),
-            Key::Char('>') => self.narrow(false),
-            Key::Char('=') => self.set_range(None),
-            Key::Char('w') => self.has_strip = !self.has_strip,
-            Key::Char('s') if self.screen == Screen::Report => self.report.next_key(),
-            Key::Char('g') => self.graph_of_chosen(),
-            Key::Char('G') => {
+            KeyPress::Char('t') => self.prompt = Some((Prompt::Time, String::new())),
+            KeyPress::Char('N') => self.search(true),
+            KeyPress::Char('P') => self.search(false),
+            KeyPress::Char('<') => self.narrow(true),
+            KeyPress::Char('>') => self.narrow(false),
+            KeyPress::Char('=') => self.set_range(None),
+            KeyPress::Char('w') => self.has_strip = !self.has_strip,
+            KeyPress::Char('s') if self.screen == Screen::Report => self.report.next_key(),
+            KeyPress::Char('g') => self.graph_of_chosen(),
+            KeyPress::Char('G') => {
                 self.screen = Screen::Graph;
                 self.graph.choose(&self.state, None);
             }
@@ -240,38 +240,38 @@ impl App {
         }
     }
 
-    fn press_on_screen(&mut self, key: Key) {
+    fn press_on_screen(&mut self, key: KeyPress) {
         let state = self.state.clone();
         match (self.screen, key) {
-            (Screen::Events, Key::Enter) => {
+            (Screen::Events, KeyPress::Enter) => {
                 if let Some(ns) = self.events.time(&state, self.range).filter(|_| state.calls().is_some()) {
                     self.screen = Screen::Replay;
                     self.replay.go_to(&state, self.range, ns);
                 }
             }
-            (Screen::Replay, Key::Enter | Key::Char(' ')) => self.replay.fold(&state, self.range),
-            (Screen::Replay, Key::Char('u')) => self.replay.up(&state, self.range),
-            (Screen::Replay, Key::Char('[')) => self.replay.deeper(&state, false),
-            (Screen::Replay, Key::Char(']')) => self.replay.deeper(&state, true),
-            (Screen::Replay, Key::Char('T')) => self.replay.next_task(&state),
-            (Screen::Graph, Key::Enter | Key::Char(' ')) => self.graph.fold(),
-            (Screen::Graph, Key::Char('u')) => self.graph.up(),
-            (Screen::Graph, Key::Char('n')) => self.graph.sibling(true),
-            (Screen::Graph, Key::Char('p')) => self.graph.sibling(false),
-            (Screen::Graph, Key::Char(fold @ ('c' | 'C'))) => self.graph.fold_below(true, fold == 'C'),
-            (Screen::Graph, Key::Char(fold @ ('e' | 'E'))) => self.graph.fold_below(false, fold == 'E'),
-            (_, Key::Char(sign)) => self.message = Some(format!("`{sign}` does nothing here; h shows the keys")),
+            (Screen::Replay, KeyPress::Enter | KeyPress::Char(' ')) => self.replay.fold(&state, self.range),
+            (Screen::Replay, KeyPress::Char('u')) => self.replay.up(&state, self.range),
+            (Screen::Replay, KeyPress::Char('[')) => self.replay.deeper(&state, false),
+            (Screen::Replay, KeyPress::Char(']')) => self.replay.deeper(&state, true),
+            (Screen::Replay, KeyPress::Char('T')) => self.replay.next_task(&state),
+            (Screen::Graph, KeyPress::Enter | KeyPress::Char(' ')) => self.graph.fold(),
+            (Screen::Graph, KeyPress::Char('u')) => self.graph.up(),
+            (Screen::Graph, KeyPress::Char('n')) => self.graph.sibling(true),
+            (Screen::Graph, KeyPress::Char('p')) => self.graph.sibling(false),
+            (Screen::Graph, KeyPress::Char(fold @ ('c' | 'C'))) => self.graph.fold_below(true, fold == 'C'),
+            (Screen::Graph, KeyPress::Char(fold @ ('e' | 'E'))) => self.graph.fold_below(false, fold == 'E'),
+            (_, KeyPress::Char(sign)) => self.message = Some(format!("`{sign}` does nothing here; h shows the keys")),
             _ => {}
         }
     }
 
-    fn type_key(&mut self, key: Key) {
+    fn type_key(&mut self, key: KeyPress) {
         let Some((prompt, text)) = &mut self.prompt else { return };
         match key {
-            Key::Char(sign) => text.push(sign),
-            Key::Backspace => drop(text.pop()),
-            Key::Escape => self.prompt = None,
-            Key::Enter => {
+            KeyPress::Char(sign) => text.push(sign),
+            KeyPress::Backspace => drop(text.pop()),
+            KeyPress::Escape => self.prompt = None,
+            KeyPress::Enter => {
                 let (prompt, text) = (*prompt, std::mem::take(text));
                 self.prompt = None;
                 self.answer(prompt, text);
@@ -315,7 +315,7 @@ impl App {
         found.0.begin_ns.ok_or_else(|| format!("`{text}` is no time"))
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: CursorMove) {
         match self.screen {
             Screen::Events => self.events.step(&self.state, self.range, step),
             Screen::Replay => self.replay.step(&self.state, self.range, step),
@@ -616,7 +616,7 @@ impl App {
     /// Goes on by whole pages: the chosen line is the first one in sight.
     pub(crate) fn turn_page(&mut self, is_next: bool) {
         let page = self.height as i64;
-        self.step(Step::By(if is_next { page } else { -page }));
+        self.step(CursorMove::By(if is_next { page } else { -page }));
         match self.screen {
             Screen::Events => self.events.cursor.scroll(),
             Screen::Replay => self.replay.scroll(),

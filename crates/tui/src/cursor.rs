@@ -2,7 +2,7 @@
 
 /// A movement of the cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum CursorMove {
     /// So many lines.
     By(i64),
     Home,
@@ -18,12 +18,12 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// Moves in a list of so many lines.
-    pub(crate) fn step(&mut self, step: Step, count: usize) {
+    pub(crate) fn step(&mut self, step: CursorMove, count: usize) {
         let last = count.saturating_sub(1);
         self.at = match step {
-            Step::By(by) => self.at.saturating_add_signed(by as isize).min(last),
-            Step::Home => 0,
-            Step::End => last,
+            CursorMove::By(by) => self.at.saturating_add_signed(by as isize).min(last),
+            CursorMove::Home => 0,
+            CursorMove::End => last,
         };
     }
 
@@ -52,15 +52,22 @@ mod tests {
     #[test]
     fn the_chosen_line_is_in_sight() {
         let mut cursor = Cursor::default();
-        let tops: Vec<usize> = [Step::By(4), Step::By(3), Step::By(-5), Step::End, Step::Home, Step::By(-1)]
-            .into_iter()
-            .map(|step| {
-                cursor.step(step, 20);
-                cursor.top(5)
-            })
-            .collect();
+        let tops: Vec<usize> = [
+            CursorMove::By(4),
+            CursorMove::By(3),
+            CursorMove::By(-5),
+            CursorMove::End,
+            CursorMove::Home,
+            CursorMove::By(-1),
+        ]
+        .into_iter()
+        .map(|step| {
+            cursor.step(step, 20);
+            cursor.top(5)
+        })
+        .collect();
         assert_eq!((tops, cursor.at), (vec![0, 3, 2, 15, 0, 0], 0));
-        cursor.step(Step::By(i64::MAX), 0);
+        cursor.step(CursorMove::By(i64::MAX), 0);
         assert_eq!((cursor.at, cursor.top(0)), (0, 0));
     }
 

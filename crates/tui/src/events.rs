@@ -6,9 +6,9 @@ use tracemill_answers::{Row, TraceState, read_rows};
 use tracemill_lod::EventSet;
 use tracemill_lod::search;
 
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, CursorMove};
 use crate::range::Range;
-use crate::text::{self, Clock, TIME, left, right, visible};
+use crate::text::{self, TIME, TimePrinter, left, right, visible};
 use crate::work::Work;
 
 /// Lines for the fields of the chosen event.
@@ -16,23 +16,23 @@ pub(crate) const DETAILS: usize = 6;
 
 /// The table.
 #[derive(Default)]
-pub(crate) struct Events {
+pub(crate) struct EventsScreen {
     /// Among the wanted rows.
     pub(crate) cursor: Cursor,
     /// The filter, and what it leaves.
     filter: Option<String>,
     set: Work<Result<Arc<EventSet>, String>>,
     /// The rows that were read last, for the question that they answer.
-    rows: Option<(Question, Result<Vec<Row>, String>)>,
+    rows: Option<(RowsKey, Result<Vec<Row>, String>)>,
 }
 
 /// Names the rows of the table: from which on, how many, with which filter, whether events had numbers.
-type Question = (usize, usize, Option<String>, Option<Range>, bool);
+type RowsKey = (usize, usize, Option<String>, Option<Range>, bool);
 
 /// Events that are shown before they have numbers.
 const EARLY: usize = 200;
 
-impl Events {
+impl EventsScreen {
     fn chosen_set(&self) -> Option<&EventSet> {
         self.set.get()?.as_ref().ok().map(|set| &**set)
     }
@@ -102,7 +102,7 @@ impl Events {
     }
 
     /// Moves the cursor.
-    pub(crate) fn step(&mut self, state: &TraceState, range: Option<Range>, step: Step) {
+    pub(crate) fn step(&mut self, state: &TraceState, range: Option<Range>, step: CursorMove) {
         self.cursor.step(step, self.len(state, range));
     }
 
@@ -147,7 +147,7 @@ impl Events {
         &mut self,
         state: &TraceState,
         range: Option<Range>,
-        clock: &mut Clock,
+        clock: &mut TimePrinter,
         (width, height): (usize, usize),
     ) -> (String, Vec<String>, Option<usize>, Vec<String>) {
         let (top, height) = (self.cursor.top(height), height.max(1));

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tracemill_answers::TraceState;
 use tracemill_lod::calls::OfStack;
 
-use crate::cursor::{Cursor, Step, next_of};
+use crate::cursor::{Cursor, CursorMove, next_of};
 use crate::range::{Range, ns_range};
 use crate::text::{cut, duration, right, visible};
 use crate::work::Work;
 
 /// A node of the tree.
 #[derive(Default, Clone)]
-struct Node {
+struct GraphNode {
     parent: usize,
     /// `None` for the root.
     name: Option<u32>,
@@ -26,15 +26,15 @@ struct Node {
 
 /// A tree of calls: the first node is the root.
 #[derive(Clone)]
-struct Tree(Vec<Node>);
+struct CallGraph(Vec<GraphNode>);
 
 /// The screen.
 #[derive(Default)]
 pub(crate) struct Graph {
     /// That of all calls.
-    all: Work<Tree>,
+    all: Work<CallGraph>,
     /// That of one function, and the function.
-    of: Option<(String, Tree)>,
+    of: Option<(String, CallGraph)>,
     folded: HashSet<usize>,
     /// The nodes that are not below a folded one, each with its depth.
     shown: Vec<(usize, usize)>,
@@ -43,21 +43,21 @@ pub(crate) struct Graph {
     wanted: Option<String>,
 }
 
-impl Tree {
-    fn new(stacks: &[OfStack], names: &[String]) -> Tree {
+impl CallGraph {
+    fn new(stacks: &[OfStack], names: &[String]) -> CallGraph {
         let node = |of: &OfStack| {
             let OfStack { parent, name, calls, total, own } = *of;
-            Node { parent, name, calls, total, own, children: Vec::new() }
+            GraphNode { parent, name, calls, total, own, children: Vec::new() }
         };
-        let mut nodes: Vec<Node> = stacks.iter().map(node).collect();
+        let mut nodes: Vec<GraphNode> = stacks.iter().map(node).collect();
         for at in 1..nodes.len() {
             let parent = nodes[at].parent;
             nodes[parent].children.push(at);
         }
-        Tree(nodes).sorted(names)
+        CallGraph(nodes).sorted(names)
     }
 
-    fn sorted(mut self, names: &[String]) -> Tree {
+    fn sorted(mut self, names: &[String]) -> CallGraph {
         for at in 0..self.0.len() {
             let mut children = std::mem::take(&mut self.0[at].children);
             let name = |at: usize| self.0[at].name.map(|name| &names[name as usize]);
@@ -68,8 +68,8 @@ impl Tree {
     }
 
     /// The tree below all calls of a function, together. A call of it inside of another one belongs to that.
-    fn below(&self, name: u32, names: &[String]) -> Tree {
-        let mut nodes = vec![Node::default()];
+    fn below(&self, name: u32, names: &[String]) -> CallGraph {
+        let mut nodes = vec![GraphNode::default()];
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
         // Nodes of this tree with the nodes of the new one that they belong to; the outermost ones first.
         let mut open: Vec<(usize, Option<usize>)> = vec![(0, None)];
@@ -83,11 +83,11 @@ impl Tree {
             let here = place.map(|(parent, own)| {
                 let here = *known.entry((parent, own)).or_insert_with(|| {
                     let here = nodes.len();
-                    nodes.push(Node { parent, name: Some(own), ..Node::default() });
+                    nodes.push(GraphNode { parent, name: Some(own), ..GraphNode::default() });
                     nodes[parent].children.push(here);
                     here
                 });
-                let node: &mut Node = &mut nodes[here];
+                let node: &mut GraphNode = &mut nodes[here];
                 node.calls += of.calls;
                 node.total += of.total;
                 node.own += of.own;
@@ -98,7 +98,7 @@ impl Tree {
             });
             open.extend(of.children.iter().rev().map(|child| (*child, here)));
         }
-        Tree(nodes).sorted(names)
+        CallGraph(nodes).sorted(names)
     }
 }
 
@@ -111,9 +111,9 @@ impl Graph {
         let state = state.clone();
         self.all.begin(move || match state.calls() {
             Some(calls) => {
-                Tree::new(&calls.stacks(ns_range(range, calls), None, &|| false).unwrap_or_default(), &calls.names)
+                CallGraph::new(&calls.stacks(ns_range(range, calls), None, &|| false).unwrap_or_default(), &calls.names)
             }
-            None => Tree(vec![Node::default()]),
+            None => CallGraph(vec![GraphNode::default()]),
         });
     }
 
@@ -136,7 +136,7 @@ impl Graph {
         is_new
     }
 
-    fn tree(&self) -> Option<&Tree> {
+    fn tree(&self) -> Option<&CallGraph> {
         self.of.as_ref().map(|(_, tree)| tree).or_else(|| self.all.get())
     }
 
@@ -186,7 +186,7 @@ impl Graph {
         Some(state.calls()?.names[name as usize].clone())
     }
 
-    pub(crate) fn step(&mut self, step: Step) {
+    pub(crate) fn step(&mut self, step: CursorMove) {
         self.cursor.step(step, self.shown.len());
     }
 
@@ -309,7 +309,7 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn tree() -> (Tree, Vec<String>) {
+    fn tree() -> (CallGraph, Vec<String>) {
         let names: Vec<String> = ["main", "a", "b"].map(String::from).to_vec();
         let stack = |parent, name, total: i128, own: i128| OfStack { parent, name, calls: 1, total, own };
         // main calls a (which calls b) and b (which calls a, which calls a).
@@ -322,7 +322,7 @@ mod tests {
             stack(4, Some(1), 30, 10),
             stack(5, Some(1), 20, 20),
         ];
-        (Tree::new(&stacks, &names), names)
+        (CallGraph::new(&stacks, &names), names)
     }
 
     #[test]

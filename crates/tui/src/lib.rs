@@ -28,17 +28,17 @@ mod work;
 use std::io::{BufRead, IsTerminal as _, Write};
 use std::sync::Arc;
 
-use tracemill_answers::{Input, TraceState};
+use tracemill_answers::{AnswerInput, TraceState};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-pub use app::{App, Key, Settings};
+pub use app::{App, KeyPress, TuiSettings};
 pub use screen::draw;
 
 /// Shows traces until the user ends it.
 ///
 /// # Errors
 /// When there is no terminal, or it fails.
-pub fn run(input: Input, settings: Settings) -> Result<()> {
+pub fn run(input: AnswerInput, settings: TuiSettings) -> Result<()> {
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !is_terminal && !settings.is_plain {
         return Err(Error::unsupported("stdin and stdout are no terminal").with_help("--plain works without one"));
@@ -54,7 +54,7 @@ pub fn run(input: Input, settings: Settings) -> Result<()> {
     ended.map_err(|error| Error::new(ErrorKind::Io, format!("the terminal failed: {error}")))
 }
 
-/// Shows traces as lines, for commands that are lines: what [`run`] does with [`Settings::is_plain`].
+/// Shows traces as lines, for commands that are lines: what [`run`] does with [`TuiSettings::is_plain`].
 ///
 /// # Errors
 /// When reading or writing fails.

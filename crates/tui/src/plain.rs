@@ -6,7 +6,7 @@
 use std::io::{BufRead, Result, Write};
 use std::time::Duration;
 
-use crate::app::{App, Key};
+use crate::app::{App, KeyPress};
 
 /// Lines of a page, and columns of a line.
 const PAGE: usize = 20;
@@ -51,7 +51,8 @@ pub(crate) fn run(mut app: App, commands: impl BufRead, mut out: impl Write) -> 
             }
             (_, keys) => {
                 wait(&mut app);
-                keys.chars().for_each(|sign| app.press(if sign == ' ' { Key::Enter } else { Key::Char(sign) }));
+                keys.chars()
+                    .for_each(|sign| app.press(if sign == ' ' { KeyPress::Enter } else { KeyPress::Char(sign) }));
             }
         }
         if app.is_ended() {

@@ -3,25 +3,25 @@
 use std::collections::HashSet;
 
 use tracemill_answers::TraceState;
-use tracemill_lod::calls::{Call, Calls};
+use tracemill_lod::calls::{Call, SessionCalls};
 use tracemill_lod::search::Direction;
 
-use crate::cursor::Step;
+use crate::cursor::CursorMove;
 use crate::range::{Range, ns_range};
-use crate::text::{Clock, TIME, cut, duration, left, right, visible};
+use crate::text::{TIME, TimePrinter, cut, duration, left, right, visible};
 
 /// The place of a call among all: when it begins, its task, its number there.
-type Place = (i64, usize, u64);
+type CallPlace = (i64, usize, u64);
 
 /// A call of a task.
 #[derive(Clone, Copy)]
-struct Row {
+struct CallRow {
     task: usize,
     call: Call,
 }
 
-impl Row {
-    fn place(&self) -> Place {
+impl CallRow {
+    fn place(&self) -> CallPlace {
         (self.call.begin, self.task, self.call.number)
     }
 }
@@ -33,8 +33,8 @@ pub(crate) const SEARCHED: usize = 1_000_000;
 #[derive(Default)]
 pub(crate) struct Replay {
     /// The first call in sight, and the chosen one.
-    top: Option<Place>,
-    at: Option<Place>,
+    top: Option<CallPlace>,
+    at: Option<CallPlace>,
     folded: HashSet<(usize, u64)>,
     /// Calls that stand on so many others are not shown.
     depth: Option<usize>,
@@ -43,31 +43,31 @@ pub(crate) struct Replay {
 }
 
 /// The calls as they are shown.
-struct Shown<'r> {
-    calls: &'r Calls,
+struct ShownCalls<'r> {
+    calls: &'r SessionCalls,
     replay: &'r Replay,
     range: (i64, i64),
 }
 
-impl Shown<'_> {
+impl ShownCalls<'_> {
     fn tasks(&self) -> impl Iterator<Item = usize> {
         let task = self.replay.task;
         (0..self.calls.tasks.len()).filter(move |own| task.is_none_or(|task| task == *own))
     }
 
     /// Are the calls that it makes hidden?
-    fn is_closed(&self, row: &Row) -> bool {
+    fn is_closed(&self, row: &CallRow) -> bool {
         self.replay.depth.is_some_and(|depth| row.call.depth + 1 >= depth)
             || self.replay.folded.contains(&(row.task, row.call.number))
     }
 
-    fn row(&self, task: usize, number: u64) -> Option<Row> {
+    fn row(&self, task: usize, number: u64) -> Option<CallRow> {
         let call = self.calls.call(task, number)?;
-        Some(Row { task, call })
+        Some(CallRow { task, call })
     }
 
     /// The call itself, or the outermost closed one that it is inside of.
-    fn visible(&self, row: Row) -> Row {
+    fn visible(&self, row: CallRow) -> CallRow {
         let (mut visible, mut inner) = (row, row);
         while let Some(outer) = inner.call.parent.and_then(|parent| self.row(row.task, parent)) {
             if self.is_closed(&outer) {
@@ -79,15 +79,15 @@ impl Shown<'_> {
     }
 
     /// The next visible call of the task.
-    fn next(&self, row: &Row) -> Option<Row> {
-        let Row { task, call } = *row;
+    fn next(&self, row: &CallRow) -> Option<CallRow> {
+        let CallRow { task, call } = *row;
         if !self.is_closed(row) {
             return self.row(task, call.number + 1);
         }
         // A call without an end contains all calls that follow.
         let behind = self.calls.locate(task, call.end? - 1, Direction::Next);
         let mut next = match behind {
-            Some(behind) if behind.number > call.number => Row { task, call: behind },
+            Some(behind) if behind.number > call.number => CallRow { task, call: behind },
             _ => self.row(task, call.number + 1)?,
         };
         while next.call.depth > call.depth {
@@ -97,8 +97,8 @@ impl Shown<'_> {
     }
 
     /// The first visible call of a task that is not before a place.
-    fn first_from(&self, task: usize, place: Place) -> Option<Row> {
-        let mut row = Row { task, call: self.calls.locate(task, place.0.saturating_sub(1), Direction::Next)? };
+    fn first_from(&self, task: usize, place: CallPlace) -> Option<CallRow> {
+        let mut row = CallRow { task, call: self.calls.locate(task, place.0.saturating_sub(1), Direction::Next)? };
         while row.place() < place {
             row = self.row(task, row.call.number + 1)?;
         }
@@ -107,22 +107,22 @@ impl Shown<'_> {
     }
 
     /// The last visible call of a task before a place.
-    fn last_before(&self, task: usize, (begin, of, number): Place) -> Option<Row> {
+    fn last_before(&self, task: usize, (begin, of, number): CallPlace) -> Option<CallRow> {
         let row = match task.cmp(&of) {
             std::cmp::Ordering::Equal => self.row(task, number.checked_sub(1)?)?,
             order => {
                 // Calls of tasks that come first may begin at the same time.
                 let begin = if order.is_lt() { begin.saturating_add(1) } else { begin };
-                Row { task, call: self.calls.locate(task, begin, Direction::Previous)? }
+                CallRow { task, call: self.calls.locate(task, begin, Direction::Previous)? }
             }
         };
         Some(self.visible(row))
     }
 
     /// Visible calls from a place on, in order.
-    fn from(&self, place: Place) -> impl Iterator<Item = Row> {
+    fn from(&self, place: CallPlace) -> impl Iterator<Item = CallRow> {
         let place = place.max((self.range.0, 0, 0));
-        let mut heads: Vec<Row> = self.tasks().filter_map(|task| self.first_from(task, place)).collect();
+        let mut heads: Vec<CallRow> = self.tasks().filter_map(|task| self.first_from(task, place)).collect();
         std::iter::from_fn(move || {
             let at = (0..heads.len()).min_by_key(|&at| heads[at].place())?;
             let row = heads[at];
@@ -135,9 +135,9 @@ impl Shown<'_> {
     }
 
     /// Visible calls before a place, the last one first.
-    fn before(&self, place: Place) -> impl Iterator<Item = Row> {
+    fn before(&self, place: CallPlace) -> impl Iterator<Item = CallRow> {
         let place = place.min((self.range.1, usize::MAX, u64::MAX));
-        let mut heads: Vec<Row> = self.tasks().filter_map(|task| self.last_before(task, place)).collect();
+        let mut heads: Vec<CallRow> = self.tasks().filter_map(|task| self.last_before(task, place)).collect();
         std::iter::from_fn(move || {
             let at = (0..heads.len()).max_by_key(|&at| heads[at].place())?;
             let row = heads[at];
@@ -150,33 +150,33 @@ impl Shown<'_> {
     }
 
     /// The call at a place, or the closed one that hides it, or the next one.
-    fn at(&self, place: Place) -> Option<Row> {
+    fn at(&self, place: CallPlace) -> Option<CallRow> {
         let row = self.row(place.1, place.2).filter(|row| row.place() == place);
         row.map(|row| self.visible(row)).or_else(|| self.from(place).next())
     }
 }
 
 /// Before all calls.
-const FIRST: Place = (i64::MIN, 0, 0);
-const LAST: Place = (i64::MAX, usize::MAX, u64::MAX);
+const FIRST: CallPlace = (i64::MIN, 0, 0);
+const LAST: CallPlace = (i64::MAX, usize::MAX, u64::MAX);
 
 impl Replay {
-    fn shown<'r>(&'r self, calls: &'r Calls, range: Option<Range>) -> Shown<'r> {
-        Shown { calls, replay: self, range: ns_range(range, calls) }
+    fn shown<'r>(&'r self, calls: &'r SessionCalls, range: Option<Range>) -> ShownCalls<'r> {
+        ShownCalls { calls, replay: self, range: ns_range(range, calls) }
     }
 
-    fn chosen(&self, shown: &Shown<'_>) -> Option<Row> {
+    fn chosen(&self, shown: &ShownCalls<'_>) -> Option<CallRow> {
         shown.at(self.at.unwrap_or(FIRST)).or_else(|| shown.before(LAST).next())
     }
 
     /// Moves the cursor.
-    pub(crate) fn step(&mut self, state: &TraceState, range: Option<Range>, step: Step) {
+    pub(crate) fn step(&mut self, state: &TraceState, range: Option<Range>, step: CursorMove) {
         let Some(calls) = state.calls() else { return };
         let shown = self.shown(calls, range);
         let found = match step {
-            Step::Home => shown.from(FIRST).next(),
-            Step::End => shown.before(LAST).next(),
-            Step::By(by) => {
+            CursorMove::Home => shown.from(FIRST).next(),
+            CursorMove::End => shown.before(LAST).next(),
+            CursorMove::By(by) => {
                 let Some(row) = self.chosen(&shown) else { return };
                 let many = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);
                 match by >= 0 {
@@ -263,7 +263,7 @@ impl Replay {
         let is_meant: Vec<bool> = calls.names.iter().map(|name| name.to_lowercase().contains(&text)).collect();
         let shown = self.shown(calls, range);
         let Some(row) = self.chosen(&shown) else { return false };
-        let is_it = |row: &Row| is_meant[row.call.name as usize];
+        let is_it = |row: &CallRow| is_meant[row.call.name as usize];
         let found = match is_next {
             true => shown.from(row.place()).skip(1).take(SEARCHED).find(is_it),
             false => shown.before(row.place()).take(SEARCHED).find(is_it),
@@ -283,22 +283,22 @@ impl Replay {
         &mut self,
         state: &TraceState,
         range: Option<Range>,
-        clock: &mut Clock,
+        clock: &mut TimePrinter,
         (width, height): (usize, usize),
     ) -> (String, Vec<String>, Option<usize>) {
         let Some(calls) = state.calls() else { return (String::new(), Vec::new(), None) };
         let height = height.max(1);
         let shown = self.shown(calls, range);
         let Some(chosen) = self.chosen(&shown) else { return (String::new(), Vec::new(), None) };
-        let page = |top: Place| shown.from(top).take(height).collect::<Vec<Row>>();
-        let is_chosen = |row: &Row| row.place() == chosen.place();
+        let page = |top: CallPlace| shown.from(top).take(height).collect::<Vec<CallRow>>();
+        let is_chosen = |row: &CallRow| row.place() == chosen.place();
         let mut rows = page(self.top.unwrap_or(FIRST));
         if !rows.iter().any(is_chosen) {
             let is_above = self.top.is_some_and(|top| chosen.place() < top);
             let above = if is_above { 0 } else { height - 1 };
             rows = page(shown.before(chosen.place()).take(above).last().unwrap_or(chosen).place());
         }
-        let top = rows.first().map(Row::place);
+        let top = rows.first().map(CallRow::place);
         let mut callers = Vec::new();
         let mut outer = rows.first().and_then(|row| shown.row(row.task, row.call.parent?));
         while let Some(row) = outer {
@@ -308,7 +308,7 @@ impl Replay {
         callers.reverse();
         let inside = if callers.is_empty() { String::new() } else { format!("  in {}", callers.join(" > ")) };
         let header = format!("{} {} {} call{inside}", left("time", TIME), right("duration", 11), right("tid", 7));
-        let mut line = |row: &Row| {
+        let mut line = |row: &CallRow| {
             let call = &row.call;
             let length = call.end.map_or("no end".to_string(), |end| duration(end - call.begin));
             let has_inner =

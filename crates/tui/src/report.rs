@@ -3,38 +3,38 @@
 use std::sync::Arc;
 
 use tracemill_answers::TraceState;
-use tracemill_lod::statistics::{Part, sums};
+use tracemill_lod::statistics::{StatisticsRange, sums};
 
-use crate::cursor::{Cursor, Step, next_of};
+use crate::cursor::{Cursor, CursorMove, next_of};
 use crate::range::{Range, ns_range};
 use crate::text::{cut, duration, right, visible};
 use crate::work::Work;
 
 /// A function, or a name of events, with its numbers: those of [`KEYS`] in their order.
-pub(crate) struct Line {
+pub(crate) struct ReportLine {
     name: String,
     /// `None` where there is none.
     numbers: Vec<Option<i128>>,
 }
 
 /// The statistics of a range.
-pub(crate) struct Table {
-    lines: Vec<Line>,
-    keys: &'static [Key],
+pub(crate) struct ReportTable {
+    lines: Vec<ReportLine>,
+    keys: &'static [ReportColumn],
 }
 
 /// A column: its title, whether it counts, and whether it is shown in 80 columns too.
-struct Key {
+struct ReportColumn {
     title: &'static str,
     is_count: bool,
     is_always: bool,
 }
 
-const fn key(title: &'static str, is_count: bool, is_always: bool) -> Key {
-    Key { title, is_count, is_always }
+const fn key(title: &'static str, is_count: bool, is_always: bool) -> ReportColumn {
+    ReportColumn { title, is_count, is_always }
 }
 
-const CALLS: &[Key] = &[
+const CALLS: &[ReportColumn] = &[
     key("total", false, true),
     key("self", false, true),
     key("calls", true, true),
@@ -46,13 +46,13 @@ const CALLS: &[Key] = &[
     key("max", false, true),
 ];
 
-const EVENTS: &[Key] =
+const EVENTS: &[ReportColumn] =
     &[key("events", true, true), key("gap min", false, true), key("gap p50", false, true), key("gap max", false, true)];
 
 /// The screen.
 #[derive(Default)]
 pub(crate) struct Report {
-    table: Work<Table>,
+    table: Work<ReportTable>,
     /// The order of the lines of the table by the key, which is the number of columns for the name.
     order: Vec<usize>,
     key: usize,
@@ -111,7 +111,7 @@ impl Report {
         self.sort();
     }
 
-    pub(crate) fn step(&mut self, step: Step) {
+    pub(crate) fn step(&mut self, step: CursorMove) {
         self.cursor.step(step, self.order.len());
     }
 
@@ -150,7 +150,7 @@ impl Report {
         };
         let name_title = if self.key == table.keys.len() { "name ^" } else { "name" };
         let header = columns(&title, name_title);
-        let line = |line: &Line| {
+        let line = |line: &ReportLine| {
             let cell = |at: usize| match (line.numbers[at], table.keys[at].is_count) {
                 (None, _) => "-".to_string(),
                 (Some(number), true) => number.to_string(),
@@ -169,7 +169,7 @@ impl Report {
     }
 }
 
-fn table(state: &TraceState, range: Option<Range>) -> Table {
+fn table(state: &TraceState, range: Option<Range>) -> ReportTable {
     if let Some(calls) = state.calls() {
         let line = |of: &tracemill_lod::calls::OfFunction| {
             let (min, mean, max) = match of.durations() {
@@ -177,7 +177,7 @@ fn table(state: &TraceState, range: Option<Range>) -> Table {
                 None => (None, None, None),
             };
             let percentile = |p| of.percentile(p).map(i128::from);
-            Line {
+            ReportLine {
                 name: calls.names[of.name as usize].clone(),
                 numbers: vec![
                     Some(of.total),
@@ -193,14 +193,14 @@ fn table(state: &TraceState, range: Option<Range>) -> Table {
             }
         };
         let found = calls.statistics(ns_range(range, calls), None, &|| false).unwrap_or_default();
-        return Table { lines: found.iter().map(line).collect(), keys: CALLS };
+        return ReportTable { lines: found.iter().map(line).collect(), keys: CALLS };
     }
-    let Some(index) = state.index() else { return Table { lines: Vec::new(), keys: EVENTS } };
-    let sums = sums(index, Part { range, ..Part::default() }, &|| false).unwrap_or_default();
+    let Some(index) = state.index() else { return ReportTable { lines: Vec::new(), keys: EVENTS } };
+    let sums = sums(index, StatisticsRange { range, ..StatisticsRange::default() }, &|| false).unwrap_or_default();
     let line = |of: &tracemill_lod::statistics::OfName| {
         let gap = |pick: fn((i64, i64, i64)) -> i64| of.gaps.map(|gaps| i128::from(pick(gaps)));
         let numbers = vec![Some(of.events.into()), gap(|gaps| gaps.0), gap(|gaps| gaps.1), gap(|gaps| gaps.2)];
-        Line { name: index.names[of.name as usize].clone(), numbers }
+        ReportLine { name: index.names[of.name as usize].clone(), numbers }
     };
-    Table { lines: sums.names.iter().map(line).collect(), keys: EVENTS }
+    ReportTable { lines: sums.names.iter().map(line).collect(), keys: EVENTS }
 }

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 
-use crate::app::{App, Key, Look};
+use crate::app::{App, KeyPress, Look};
 
 /// How long to wait for a key before looking whether something is new.
 const WAIT: Duration = Duration::from_millis(100);
@@ -76,19 +76,19 @@ pub(crate) fn run(mut app: App) -> Result<()> {
     ended
 }
 
-fn key_of(code: KeyCode) -> Option<Key> {
+fn key_of(code: KeyCode) -> Option<KeyPress> {
     Some(match code {
-        KeyCode::Char(sign) => Key::Char(sign),
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Tab => Key::Tab,
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
+        KeyCode::Char(sign) => KeyPress::Char(sign),
+        KeyCode::Enter => KeyPress::Enter,
+        KeyCode::Esc => KeyPress::Escape,
+        KeyCode::Backspace => KeyPress::Backspace,
+        KeyCode::Tab => KeyPress::Tab,
+        KeyCode::Up => KeyPress::Up,
+        KeyCode::Down => KeyPress::Down,
+        KeyCode::PageUp => KeyPress::PageUp,
+        KeyCode::PageDown => KeyPress::PageDown,
+        KeyCode::Home => KeyPress::Home,
+        KeyCode::End => KeyPress::End,
         _ => return None,
     })
 }

@@ -8,11 +8,11 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub(crate) const TIME: usize = 18;
 
 /// Prints times of events.
-pub(crate) struct Clock(WallClock);
+pub(crate) struct TimePrinter(WallClock);
 
-impl Clock {
-    pub(crate) fn new(gmt: bool, is_unix: bool) -> Clock {
-        Clock(WallClock::new(TimeStyle { gmt, seconds: !is_unix, ..TimeStyle::default() }))
+impl TimePrinter {
+    pub(crate) fn new(gmt: bool, is_unix: bool) -> TimePrinter {
+        TimePrinter(WallClock::new(TimeStyle { gmt, seconds: !is_unix, ..TimeStyle::default() }))
     }
 
     /// A time, or a dash.

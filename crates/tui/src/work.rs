@@ -4,10 +4,10 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// Something that was asked for.
 pub(crate) struct Work<T> {
-    state: State<T>,
+    state: WorkState<T>,
 }
 
-enum State<T> {
+enum WorkState<T> {
     /// No work is requested.
     None,
     Running(Receiver<T>),
@@ -16,7 +16,7 @@ enum State<T> {
 
 impl<T> Default for Work<T> {
     fn default() -> Self {
-        Work { state: State::None }
+        Work { state: WorkState::None }
     }
 }
 
@@ -28,40 +28,40 @@ impl<T: Send + 'static> Work<T> {
             // The receiver is gone when other work was requested meanwhile.
             let _ = sender.send(work());
         });
-        self.state = State::Running(receiver);
+        self.state = WorkState::Running(receiver);
     }
 
     /// Forgets it.
     pub(crate) fn clear(&mut self) {
-        self.state = State::None;
+        self.state = WorkState::None;
     }
 
     /// Was it asked for?
     pub(crate) fn is_asked(&self) -> bool {
-        !matches!(self.state, State::None)
+        !matches!(self.state, WorkState::None)
     }
 
     /// Takes note of an end. Says whether something is new.
     pub(crate) fn look(&mut self) -> bool {
-        let State::Running(receiver) = &self.state else { return false };
+        let WorkState::Running(receiver) = &self.state else { return false };
         match receiver.try_recv() {
-            Ok(done) => self.state = State::Done(done),
+            Ok(done) => self.state = WorkState::Done(done),
             Err(TryRecvError::Empty) => return false,
             // The thread failed; it said so itself.
-            Err(TryRecvError::Disconnected) => self.state = State::None,
+            Err(TryRecvError::Disconnected) => self.state = WorkState::None,
         }
         true
     }
 
     /// Is it on its way?
     pub(crate) fn is_running(&self) -> bool {
-        matches!(self.state, State::Running(_))
+        matches!(self.state, WorkState::Running(_))
     }
 
     /// The result.
     pub(crate) fn get(&self) -> Option<&T> {
         match &self.state {
-            State::Done(done) => Some(done),
+            WorkState::Done(done) => Some(done),
             _ => None,
         }
     }

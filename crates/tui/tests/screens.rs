@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use tracemill_answers::{Input, TraceState, Traces};
+use tracemill_answers::{AnswerInput, ShownTraces, TraceState};
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
-use tracemill_tui::{App, Key, Settings, draw, run_plain};
+use tracemill_tui::{App, KeyPress, TuiSettings, draw, run_plain};
 
 fn state(paths: &[&Path]) -> Arc<TraceState> {
     let paths: Vec<_> = paths.iter().map(|path| path.to_path_buf()).collect();
     let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("the options are right");
     let streams = streams(&session, &[]).expect("all streams");
-    let traces = Traces::new(session, streams, Selection::default(), None);
-    let input = Input {
+    let traces = ShownTraces::new(session, streams, Selection::default(), None);
+    let input = AnswerInput {
         traces,
         problems: (Vec::new(), Vec::new()),
         program: "test".to_string(),
@@ -46,7 +46,7 @@ impl Shown {
     /// Traces that are read already.
     fn new(state: Arc<TraceState>, (width, height): (u16, u16)) -> Shown {
         state.read();
-        let app = App::new(state, Settings { gmt: true, ..Settings::default() });
+        let app = App::new(state, TuiSettings { gmt: true, ..TuiSettings::default() });
         let terminal = Terminal::new(TestBackend::new(width, height)).expect("it needs no terminal");
         Shown { app, terminal }
     }
@@ -54,13 +54,13 @@ impl Shown {
     /// Presses keys, one after the other.
     fn keys(&mut self, keys: &str) -> &mut Self {
         for key in keys.chars() {
-            self.app.press(if key == '\n' { Key::Enter } else { Key::Char(key) });
+            self.app.press(if key == '\n' { KeyPress::Enter } else { KeyPress::Char(key) });
             self.wait();
         }
         self
     }
 
-    fn press(&mut self, key: Key) -> &mut Self {
+    fn press(&mut self, key: KeyPress) -> &mut Self {
         self.app.press(key);
         self
     }
@@ -117,9 +117,9 @@ fn events_are_a_table_with_details_below() {
     assert_eq!(lines[23], "1 of 2000 events");
     assert!(lines[22].starts_with("packet 0, byte "), "{}", lines[22]);
     assert!(lines[17].starts_with("header.id = extended (65535)"), "{}", lines[17]);
-    shown.press(Key::End);
+    shown.press(KeyPress::End);
     assert!(shown.chosen().starts_with(" 1999 "), "{}", shown.chosen());
-    shown.press(Key::PageUp).press(Key::Home).press(Key::Down);
+    shown.press(KeyPress::PageUp).press(KeyPress::Home).press(KeyPress::Down);
     assert!(shown.chosen().starts_with("    1 "), "{}", shown.chosen());
 }
 
@@ -128,15 +128,15 @@ fn a_filter_leaves_some_events_and_says_what_is_wrong_with_it() {
     let mut shown = Shown::new(demo("traces/mill"), (100, 24));
     shown.keys("Fname == \"mill:bell\"\n");
     assert!(shown.text().contains("1 of 8 events   filter name == \"mill:bell\""), "{}", shown.text());
-    shown.press(Key::End);
+    shown.press(KeyPress::End);
     let last = shown.chosen();
     assert!(last.contains("mill:bell"), "{last}");
     // The text stands there when it is asked for again.
     shown.keys("F");
     assert!(shown.text().ends_with("filter: name == \"mill:bell\"_"));
-    shown.press(Key::Escape).keys("F");
+    shown.press(KeyPress::Escape).keys("F");
     for _ in 0..40 {
-        shown.press(Key::Backspace);
+        shown.press(KeyPress::Backspace);
     }
     shown.keys("nam ==\n");
     assert!(
@@ -150,7 +150,7 @@ fn a_filter_leaves_some_events_and_says_what_is_wrong_with_it() {
 #[test]
 fn the_range_narrows_all_screens() {
     let mut shown = Shown::new(demo("traces/mill"), (120, 24));
-    shown.keys("jjjj<").press(Key::Down).press(Key::Down).keys(">");
+    shown.keys("jjjj<").press(KeyPress::Down).press(KeyPress::Down).keys(">");
     assert!(
         shown.text().contains("3 of 3 events   08:31:10.213474039 to 08:31:10.213474640, 601 ns"),
         "{}",
@@ -185,9 +185,9 @@ fn calls_are_indented_and_folded() {
     assert!(lines[1].starts_with("time                  duration     tid call"), "{}", lines[1]);
     assert!(lines[2].ends_with("  12529   main"), "{}", lines[2]);
     assert!(lines[4].ends_with("  12529       strlen"), "{}", lines[4]);
-    shown.press(Key::Down).keys("\n");
+    shown.press(KeyPress::Down).keys("\n");
     assert!(shown.chosen().contains("  + std::__cxx11::basic_string::basic_string"), "{}", shown.chosen());
-    shown.press(Key::Down);
+    shown.press(KeyPress::Down);
     assert!(shown.chosen().ends_with("    std::vector::vector"), "{}", shown.chosen());
     // To the caller, which closes over all.
     shown.keys("u\n");
@@ -198,7 +198,7 @@ fn calls_are_indented_and_folded() {
     // The outermost calls alone.
     let outermost = shown.keys("[[[[[[[[[").text();
     assert!(outermost.contains("depth 1") && !outermost.contains("basic_string"), "{outermost}");
-    assert!(shown.keys("]]]]]]]]]]").press(Key::End).text().contains("  in "), "{}", shown.text());
+    assert!(shown.keys("]]]]]]]]]]").press(KeyPress::End).text().contains("  in "), "{}", shown.text());
     shown.keys("T");
     assert!(shown.text().contains("task 12529 tasting"), "{}", shown.text());
 }
@@ -210,7 +210,7 @@ fn each_call_is_met_in_both_directions() {
     shown.keys("2");
     let mut down = vec![shown.chosen()];
     loop {
-        let next = shown.press(Key::Down).chosen();
+        let next = shown.press(KeyPress::Down).chosen();
         if down.last() == Some(&next) {
             break;
         }
@@ -219,7 +219,7 @@ fn each_call_is_met_in_both_directions() {
     assert_eq!(down.len(), 92);
     let mut up = vec![shown.chosen()];
     loop {
-        let next = shown.press(Key::Up).chosen();
+        let next = shown.press(KeyPress::Up).chosen();
         if up.last() == Some(&next) {
             break;
         }
@@ -227,9 +227,9 @@ fn each_call_is_met_in_both_directions() {
     }
     up.reverse();
     assert_eq!(down, up);
-    shown.press(Key::End);
+    shown.press(KeyPress::End);
     assert_eq!(Some(&shown.chosen()), down.last());
-    let paged = shown.press(Key::Home).press(Key::PageDown).chosen();
+    let paged = shown.press(KeyPress::Home).press(KeyPress::PageDown).chosen();
     assert!(down.contains(&paged) && paged != down[0]);
 }
 
@@ -248,7 +248,7 @@ fn the_report_keeps_its_function_when_the_key_changes() {
         shown.keys("s");
         assert!(shown.chosen().ends_with("std::thread::join"), "{}", shown.text());
     }
-    let lines = shown.keys("ssssssssss").press(Key::Home).lines();
+    let lines = shown.keys("ssssssssss").press(KeyPress::Home).lines();
     assert!(lines[2].ends_with("linux:schedule"), "{}", lines[2]);
 }
 
@@ -294,13 +294,13 @@ fn help_lists_the_keys_and_any_key_ends_it() {
 #[test]
 fn a_trace_that_is_being_read_shows_its_first_events() {
     let state = demo("traces/mill");
-    let mut app = App::new(state, Settings { gmt: true, ..Settings::default() });
+    let mut app = App::new(state, TuiSettings { gmt: true, ..TuiSettings::default() });
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("it needs no terminal");
     terminal.draw(|frame| draw(&mut app, frame)).expect("it needs no terminal");
     let text = terminal.backend().to_string();
     assert!(text.contains("counting events") && text.contains("mill:label"), "{text}");
     for key in ['2', '3', '4', '1', 'w', 'h'] {
-        app.press(Key::Char(key));
+        app.press(KeyPress::Char(key));
         app.look();
         terminal.draw(|frame| draw(&mut app, frame)).expect("it needs no terminal");
     }
@@ -315,12 +315,17 @@ fn every_size_and_every_trace_is_shown() {
         state.read();
         for size in [(1, 1), (2, 3), (10, 5), (80, 24), (300, 100)] {
             let mut shown = Shown {
-                app: App::new(state.clone(), Settings::default()),
+                app: App::new(state.clone(), TuiSettings::default()),
                 terminal: Terminal::new(TestBackend::new(size.0, size.1)).expect("it needs no terminal"),
             };
             for screen in ["1", "2", "3", "4", "w", "h"] {
                 shown.keys(screen).lines();
-                shown.press(Key::PageDown).press(Key::End).press(Key::Up).press(Key::PageUp).lines();
+                shown
+                    .press(KeyPress::PageDown)
+                    .press(KeyPress::End)
+                    .press(KeyPress::Up)
+                    .press(KeyPress::PageUp)
+                    .lines();
             }
         }
     }
@@ -332,7 +337,7 @@ fn commands_are_lines_where_the_screen_is_not_seen() {
     let state = demo("calls/tasting");
     let reader = state.clone();
     let reading = std::thread::spawn(move || reader.read());
-    let app = App::new(state, Settings { is_plain: true, gmt: true, ..Settings::default() });
+    let app = App::new(state, TuiSettings { is_plain: true, gmt: true, ..TuiSettings::default() });
     let commands = "2\n\n/spit\nd\n3\ns\n4\nF name ==\nh\nq\nnot read\n";
     let mut out = Vec::new();
     run_plain(app, commands.as_bytes(), &mut out).expect("memory can be written");

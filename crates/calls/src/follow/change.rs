@@ -1,7 +1,7 @@
 //! The effect of records on the open calls of their task, for all that nest calls by the depths that records state.
 
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
-use tracemill_format::open_calls::Level;
+use tracemill_format::open_calls::CallLevel;
 
 use super::names::{PREEMPTED, SCHEDULE};
 
@@ -9,21 +9,21 @@ use super::names::{PREEMPTED, SCHEDULE};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallChange {
     /// A function is called.
-    Call(Level),
+    Call(CallLevel),
     /// A time without processor begins. It counts as a call of what has this name.
-    Wait(Level, &'static str),
+    Wait(CallLevel, &'static str),
     /// The calls at a level and above it end.
-    End(Level),
+    End(CallLevel),
 }
 
 /// The level of a wait: a task without a processor calls nothing, so no call is deeper.
-const OF_WAIT: Level = Level { is_kernel: true, depth: u64::MAX };
+const OF_WAIT: CallLevel = CallLevel { is_kernel: true, depth: u64::MAX };
 
 impl CallChange {
     /// The effect of a record; `None` when calls stay open as they are.
     #[inline]
     pub fn of(record: &CallRecord) -> Option<CallChange> {
-        let level = Level { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
+        let level = CallLevel { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
         match (record.kind, record.address) {
             (CallKind::Entry, _) => Some(CallChange::Call(level)),
             (CallKind::Exit, _) => Some(CallChange::End(level)),
@@ -36,7 +36,7 @@ impl CallChange {
 
     /// The level at which open calls are over.
     #[inline]
-    pub fn level(self) -> Level {
+    pub fn level(self) -> CallLevel {
         let (CallChange::Call(level) | CallChange::Wait(level, _) | CallChange::End(level)) = self;
         level
     }

@@ -2,8 +2,8 @@
 
 use tracemill_format::calls::{CallKind, CallOrigin};
 
-use super::names::{Known, Special};
-use super::{Follower, Frame};
+use super::names::{KnownSymbol, Special};
+use super::{Follower, StackFrame};
 
 /// A change of a stack by a call about which nothing is special.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Follower<'_> {
     pub(crate) fn take_fast(&mut self) -> Option<(FastStep, i32)> {
         let record = self.ahead.run.get(self.ahead.at)?;
         // A function that was not met yet may be one that does not simply return.
-        let Some(Some(Known { special: Special::None, .. })) = self.known.get(record.symbol as usize) else {
+        let Some(Some(KnownSymbol { special: Special::None, .. })) = self.known.get(record.symbol as usize) else {
             return None;
         };
         let task = self.tasks.get_mut(record.task as usize)?;
@@ -53,13 +53,13 @@ impl Follower<'_> {
                 }
                 _ => return None,
             };
-            *frame = Frame {
+            *frame = StackFrame {
                 address: record.address,
                 time: record.time,
                 symbol: record.symbol,
                 is_open: !is_leaf,
                 depth_left: task.depth_left,
-                ..Frame::default()
+                ..StackFrame::default()
             };
             if is_leaf {
                 let taken = next.time.wrapping_sub(record.time);
@@ -101,7 +101,7 @@ impl Follower<'_> {
     #[inline]
     pub(crate) fn take_one_fast(&mut self) -> Option<FastStep> {
         let record = self.ahead.run.get(self.ahead.at)?;
-        let Some(Some(Known { special: Special::None, .. })) = self.known.get(record.symbol as usize) else {
+        let Some(Some(KnownSymbol { special: Special::None, .. })) = self.known.get(record.symbol as usize) else {
             return None;
         };
         let task = self.tasks.get_mut(record.task as usize)?;
@@ -129,14 +129,14 @@ impl Follower<'_> {
         let step = if record.kind == CallKind::Entry {
             // A call that is too deep may be left out.
             let frame = task.frames.get_mut(count).filter(|_| depth_left > 0)?;
-            *frame = Frame {
+            *frame = StackFrame {
                 address: record.address,
                 time: record.time,
                 symbol: record.symbol,
                 is_open: true,
                 is_kernel,
                 depth_left,
-                ..Frame::default()
+                ..StackFrame::default()
             };
             task.depth_left = depth_left - 1;
             task.stack_count += 1;
@@ -163,7 +163,7 @@ impl Follower<'_> {
 /// Ends the innermost of so many calls, which is one like most: how long it took, and the depth that was left to it. `None`
 /// for others, of which nothing is changed.
 #[inline(always)]
-fn leave(frames: &mut [Frame], count: usize, time: u64) -> Option<(u64, i32)> {
+fn leave(frames: &mut [StackFrame], count: usize, time: u64) -> Option<(u64, i32)> {
     let (below, from) = frames.split_at_mut_checked(count.checked_sub(1)?)?;
     let frame = from.first_mut()?;
     if !frame.is_open || frame.is_hidden || frame.filter.is_some() {

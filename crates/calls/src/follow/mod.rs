@@ -23,12 +23,12 @@ pub(crate) use fast::FastStep;
 pub(crate) use names::{PREEMPTED, SCHEDULE, Special, special};
 
 pub use change::CallChange;
-pub use names::Known;
-pub use stack::{Frame, TaskState};
-pub use step::Shown;
+pub use names::KnownSymbol;
+pub use stack::{StackFrame, TaskState};
+pub use step::ShownRecord;
 
 use crate::merge::Merged;
-use crate::parts::{Moment, Part};
+use crate::parts::{Moment, TaskPart};
 use crate::select::CallOptions;
 use begin::first_time;
 
@@ -48,12 +48,12 @@ pub struct Follower<'a> {
     /// Index of the parent of each task.
     parents: Vec<Option<usize>>,
     of_any: OfAny,
-    known: Vec<Option<Known>>,
+    known: Vec<Option<KnownSymbol>>,
     /// The tasks that others follow, where this follows a part of them and the system tells about all.
     elsewhere: Option<Vec<bool>>,
     is_estimated: bool,
     /// The part of the tasks that this follows, unless it follows all, and what says that all parts must stop.
-    part: Option<(&'a Part, &'a AtomicBool)>,
+    part: Option<(&'a TaskPart, &'a AtomicBool)>,
     pub(crate) has_kernel: bool,
     has_system: bool,
     /// Is anything shown now?
@@ -98,7 +98,7 @@ impl<'a> Follower<'a> {
     pub(crate) fn of_part(
         source: &'a dyn CallSource,
         options: CallOptions,
-        part: &'a Part,
+        part: &'a TaskPart,
         between: Option<(u64, u64)>,
         must_stop: &'a AtomicBool,
     ) -> Self {

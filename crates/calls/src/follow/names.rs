@@ -10,7 +10,7 @@ use crate::text::entry;
 
 /// Properties of a symbol id.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct KnownSymbol {
     /// The symbol.
     pub symbol: Rc<CallSymbol>,
     pub(super) special: Special,
@@ -28,7 +28,7 @@ pub(crate) enum Special {
 
 impl Follower<'_> {
     /// Properties of the symbol of an address.
-    pub fn known(&mut self, symbol: u32, address: u64) -> Known {
+    pub fn known(&mut self, symbol: u32, address: u64) -> KnownSymbol {
         if let Some(Some(known)) = self.known.get(symbol as usize) {
             return known.clone();
         }
@@ -44,7 +44,7 @@ impl Follower<'_> {
                 _ => {}
             }
         }
-        let known = Known { special: special(&found.name), symbol: Rc::new(found) };
+        let known = KnownSymbol { special: special(&found.name), symbol: Rc::new(found) };
         // Addresses without symbol share the ids of their modules: their names differ.
         if is_event {
             return known;

@@ -3,7 +3,7 @@
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
 
 use super::stack::Jump;
-use super::{Follower, Frame};
+use super::{Follower, StackFrame};
 use crate::rules::{Filter, Rule};
 
 impl Follower<'_> {
@@ -50,7 +50,7 @@ impl Follower<'_> {
 
     /// Is a call that is closed at the end one that is not shown, because of who made it: the kernel outside of all
     /// functions, or the task when only the kernel is wanted?
-    pub(crate) fn is_outside(&self, task: usize, frame: &Frame) -> bool {
+    pub(crate) fn is_outside(&self, task: usize, frame: &StackFrame) -> bool {
         let is_of_kernel = frame.is_kernel && !self.options.kernel.all && self.tasks[task].user_stack_count == 0;
         is_of_kernel || self.options.kernel.only && !frame.is_kernel
     }
@@ -63,7 +63,7 @@ impl Follower<'_> {
 
     /// The call that an exit left, when it is shown.
     #[inline]
-    pub(crate) fn left_call(&mut self, task: usize) -> Option<Frame> {
+    pub(crate) fn left_call(&mut self, task: usize) -> Option<StackFrame> {
         let task = &mut self.tasks[task];
         let count = task.stack_count;
         let frame = task.frame(count).copied();

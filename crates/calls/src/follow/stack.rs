@@ -7,7 +7,7 @@ use crate::rules::Filter;
 
 /// A place on a stack. It keeps what it held when the call is over, until the next call takes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct StackFrame {
     /// Address of the function, or the id of an event; 0 when nothing was there yet.
     pub address: u64,
     /// While the call is open: when it began. Then: how long it took, in ns.
@@ -30,7 +30,7 @@ pub struct Frame {
     pub(super) depth_left: i32,
 }
 
-impl Frame {
+impl StackFrame {
     /// Begins a call.
     #[inline]
     fn begin(&mut self, record: &CallRecord) {
@@ -62,7 +62,7 @@ pub(super) enum Jump {
 /// The state of a task.
 #[derive(Clone, Debug, Default)]
 pub struct TaskState {
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Vec<StackFrame>,
     pub(super) max_depth: usize,
     /// Open calls, events included; negative behind some lost records.
     pub stack_count: isize,
@@ -107,10 +107,10 @@ pub(super) struct Guess {
 impl TaskState {
     /// A place of the stack, `None` outside of it.
     #[inline]
-    pub fn frame(&mut self, at: isize) -> Option<&mut Frame> {
+    pub fn frame(&mut self, at: isize) -> Option<&mut StackFrame> {
         let at = usize::try_from(at).ok().filter(|&at| at < self.max_depth)?;
         if at >= self.frames.len() {
-            self.frames.resize(at + 1, Frame { depth_left: self.depth_limit, ..Frame::default() });
+            self.frames.resize(at + 1, StackFrame { depth_left: self.depth_limit, ..StackFrame::default() });
         }
         self.frames.get_mut(at)
     }
@@ -164,7 +164,7 @@ impl TaskState {
 
     /// The places from the first up to `count`.
     #[inline]
-    pub fn below(&self, count: isize) -> &[Frame] {
+    pub fn below(&self, count: isize) -> &[StackFrame] {
         let count = usize::try_from(count).unwrap_or(0).min(self.frames.len());
         &self.frames[..count]
     }
@@ -328,7 +328,7 @@ impl Follower<'_> {
     }
 
     /// Closes the call on top of a task at `last`: what it was, unless it began later or was none.
-    pub fn close(&mut self, task: usize, last: u64) -> Option<Frame> {
+    pub fn close(&mut self, task: usize, last: u64) -> Option<StackFrame> {
         let top = &mut self.tasks[task];
         if top.frame(top.stack_count - 1).is_none_or(|frame| frame.address == 0) {
             top.stack_count -= 1;
@@ -338,7 +338,7 @@ impl Follower<'_> {
     }
 
     /// Closes the call on top of a task at `last`, though its entry may be unknown; `None` when it began later.
-    pub(crate) fn close_any(&mut self, task: usize, last: u64) -> Option<Frame> {
+    pub(crate) fn close_any(&mut self, task: usize, last: u64) -> Option<StackFrame> {
         let task = &mut self.tasks[task];
         task.stack_count -= 1;
         let place = task.stack_count;

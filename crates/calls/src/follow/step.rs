@@ -10,12 +10,12 @@ use tracemill_format::calls::{CallKind, CallRecord};
 
 use super::names::Special;
 use super::stack::Jump;
-use super::{Follower, Frame};
+use super::{Follower, StackFrame};
 use crate::rules::{Filter, Rule};
 
 /// Place of a shown record on the stack of its task, and the indentation of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownRecord {
     /// Place of the call that begins or ends, or of the time without processor that does.
     pub place: isize,
     /// Depth of its line.
@@ -36,31 +36,31 @@ pub(crate) struct Entered {
 impl Follower<'_> {
     /// Follows a record that was taken; `None` when it is not shown.
     #[inline]
-    pub fn step(&mut self, record: &CallRecord) -> Option<Shown> {
+    pub fn step(&mut self, record: &CallRecord) -> Option<ShownRecord> {
         if self.is_shown(record) { self.step_seen(record) } else { None }
     }
 
     /// Follows a record of which options for kernel and events let it be shown.
     #[inline]
-    pub(crate) fn step_seen(&mut self, record: &CallRecord) -> Option<Shown> {
+    pub(crate) fn step_seen(&mut self, record: &CallRecord) -> Option<ShownRecord> {
         let at = record.task as usize;
         match record.kind {
             CallKind::Entry => {
                 let entered = self.enter(record)?;
-                let shown = Shown { place: entered.place, depth: entered.depth };
+                let shown = ShownRecord { place: entered.place, depth: entered.depth };
                 self.go_in(entered);
                 return Some(shown);
             }
             CallKind::Exit => {
                 let depth = self.left_call(at).map(|_| self.leaving(at));
                 self.left(at);
-                return depth.map(|depth| Shown { place: self.tasks[at].stack_count, depth });
+                return depth.map(|depth| ShownRecord { place: self.tasks[at].stack_count, depth });
             }
             CallKind::Event if !self.is_event_shown(record) => return None,
             CallKind::Event | CallKind::Lost => {}
         }
         let task = &self.tasks[at];
-        Some(Shown { place: task.stack_count - isize::from(record.is_sched_out()), depth: task.display_depth })
+        Some(ShownRecord { place: task.stack_count - isize::from(record.is_sched_out()), depth: task.display_depth })
     }
 
     /// Follows a record that was taken and is not shown, whatever the options say.
@@ -209,7 +209,7 @@ impl Follower<'_> {
 
     /// Ends the calls of the kernel, and the innermost one of the task, where records were lost: the shown ones with their
     /// places, innermost first.
-    pub(crate) fn end_at_loss(&mut self, task: usize) -> Vec<(isize, Frame)> {
+    pub(crate) fn end_at_loss(&mut self, task: usize) -> Vec<(isize, StackFrame)> {
         let mut ended = Vec::new();
         while self.tasks[task].stack_count >= self.tasks[task].user_stack_count {
             let place = self.tasks[task].stack_count;

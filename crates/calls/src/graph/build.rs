@@ -3,18 +3,22 @@
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, event_id};
 
 use super::GraphOptions;
-use super::tree::Builder;
-use crate::follow::{FastStep, Follower, Frame, PREEMPTED, SCHEDULE, Shown};
+use super::tree::CallTreeBuilder;
+use crate::follow::{FastStep, Follower, PREEMPTED, SCHEDULE, ShownRecord, StackFrame};
 use crate::parts;
 use crate::select::CallOptions;
 
 /// The trees of all programs of a source, and what was wrong with it.
-pub(super) fn trees(source: &dyn CallSource, calls: CallOptions, options: &GraphOptions) -> (Builder, Findings) {
+pub(super) fn trees(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: &GraphOptions,
+) -> (CallTreeBuilder, Findings) {
     let built = |follower: Follower<'_>| Graph::built(follower, options);
     // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
     let parts = if is_forked(source) { None } else { parts::follow(source, &calls, built) };
     let (mut builder, findings) = match parts {
-        Some(parts) => (Builder::joined(&parts, source.programs().len()), Findings::default()),
+        Some(parts) => (CallTreeBuilder::joined(&parts, source.programs().len()), Findings::default()),
         None => built(Follower::new(source, calls)),
     };
     if options.function.is_none() {
@@ -35,7 +39,7 @@ pub(crate) fn is_forked(source: &dyn CallSource) -> bool {
 
 struct Graph<'a, 'o> {
     follower: Follower<'a>,
-    builder: Builder,
+    builder: CallTreeBuilder,
     function: Option<&'o str>,
     /// The program of each task, and the times between which it holds.
     programs: Vec<(Option<usize>, (u64, u64))>,
@@ -64,17 +68,17 @@ struct Change {
 
 impl Change {
     /// The end of a call whose exit is missing.
-    fn end_of(task: usize, time: u64, place: isize, frame: &Frame) -> Self {
+    fn end_of(task: usize, time: u64, place: isize, frame: &StackFrame) -> Self {
         Change { task, time, address: frame.address, symbol: frame.symbol, place, is_entry: false }
     }
 }
 
 impl<'a, 'o> Graph<'a, 'o> {
     /// The trees of all that a follower has, and what was wrong with it.
-    fn built(follower: Follower<'a>, options: &'o GraphOptions) -> (Builder, Findings) {
+    fn built(follower: Follower<'a>, options: &'o GraphOptions) -> (CallTreeBuilder, Findings) {
         let (tasks, programs) = (follower.source.tasks(), follower.source.programs());
         let mut graph = Graph {
-            builder: Builder::new(programs.len(), tasks.len()),
+            builder: CallTreeBuilder::new(programs.len(), tasks.len()),
             function: options.function.as_deref(),
             programs: vec![(None, (1, 0)); tasks.len()],
             processes: tasks.iter().map(|task| (task.pid, task.parent)).collect(),
@@ -104,7 +108,7 @@ impl<'a, 'o> Graph<'a, 'o> {
             if kind != CallKind::Lost {
                 last = time;
             }
-            let Some(Shown { place, .. }) = self.follower.step_seen(&record) else { continue };
+            let Some(ShownRecord { place, .. }) = self.follower.step_seen(&record) else { continue };
             match kind {
                 CallKind::Entry | CallKind::Exit => {
                     self.change(Change { task, time, address, symbol, place, is_entry: kind == CallKind::Entry });

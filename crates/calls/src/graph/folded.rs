@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use tracemill_format::calls::{CallKind, CallSource, Findings, event_id};
 
 use super::build::is_forked;
-use super::tree::Builder;
-use crate::follow::{Follower, SCHEDULE, Shown};
+use super::tree::CallTreeBuilder;
+use crate::follow::{Follower, SCHEDULE, ShownRecord};
 use crate::parts;
 use crate::select::CallOptions;
 
@@ -101,19 +101,19 @@ pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn 
 }
 
 /// The calls of all programs as one tree. The times of callees count in whole samples, when there are samples.
-fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder, Findings) {
+fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (CallTreeBuilder, Findings) {
     let folded = |follower: Follower<'_>| folded(follower, sample);
     // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
     let parts = if is_forked(source) { None } else { parts::follow(source, &calls, folded) };
     match parts {
-        Some(parts) => (Builder::joined(&parts, 1), Findings::default()),
+        Some(parts) => (CallTreeBuilder::joined(&parts, 1), Findings::default()),
         None => folded(Follower::new(source, calls)),
     }
 }
 
 /// The calls of a follower.
-fn folded(mut follower: Follower<'_>, sample: u64) -> (Builder, Findings) {
-    let mut builder = Builder::new(1, follower.tasks.len());
+fn folded(mut follower: Follower<'_>, sample: u64) -> (CallTreeBuilder, Findings) {
+    let mut builder = CallTreeBuilder::new(1, follower.tasks.len());
     for place in &mut builder.places {
         place.tree = Some(0);
     }
@@ -130,7 +130,7 @@ fn folded(mut follower: Follower<'_>, sample: u64) -> (Builder, Findings) {
         builder.add(follower, (at, place), (name, address, time), is_entry, sample);
     };
     while let Some(record) = follower.next() {
-        let Some(Shown { place, .. }) = follower.step(&record) else { continue };
+        let Some(ShownRecord { place, .. }) = follower.step(&record) else { continue };
         let is_folded = record.is_call() || matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT);
         if is_folded && record.kind != CallKind::Lost {
             let what = (record.symbol, record.address, record.time);

@@ -7,7 +7,7 @@ use tracemill_format::calls::{CallSource, Findings};
 use super::GraphOptions;
 use super::build::trees;
 use super::tree::Flat;
-use crate::json::{List, quoted};
+use crate::json::{JsonList, quoted};
 use crate::select::CallOptions;
 
 /// Writes graphs as JSON: for each program its ways to the function, and its calls as nodes that name their callers.
@@ -22,7 +22,7 @@ pub fn write_json(
 ) -> io::Result<Findings> {
     let programs = source.programs();
     let (builder, findings) = trees(source, calls, options);
-    let mut list = List::new("graphs");
+    let mut list = JsonList::new("graphs");
     for (program, tree) in programs.iter().zip(&builder.trees) {
         if tree.is_empty() {
             continue;

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use tracemill_format::calls::{CallSource, Color, ColorStyle, Findings, event_id};
 
 use super::build::trees;
-use super::tree::{Node, Tree};
+use super::tree::{CallNode, CallTree};
 use super::{GraphField, GraphOptions};
 use crate::branches::{Branches, put_empty_columns, put_headers};
 use crate::follow::SCHEDULE;
-use crate::names::Names;
+use crate::names::MetNames;
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_painted_time, put_source_line};
 
@@ -50,7 +50,7 @@ pub fn write(
             let names = &builder.names;
             let headers: Vec<&str> = options.fields.iter().map(|field| field.header()).collect();
             let (branches, text) = (Branches::default(), &mut text);
-            Printer { source, tree, names, title, options, headers, colors, branches, text }.tree();
+            GraphPrinter { source, tree, names, title, options, headers, colors, branches, text }.tree();
         }
         out.write_all(&text)?;
         text.clear();
@@ -65,7 +65,7 @@ pub fn write(
     Ok(findings)
 }
 
-fn ways(source: &dyn CallSource, tree: &Tree, colors: ColorStyle, text: &mut Vec<u8>) {
+fn ways(source: &dyn CallSource, tree: &CallTree, colors: ColorStyle, text: &mut Vec<u8>) {
     for (at, way) in tree.ways.iter().rev().enumerate() {
         text.extend_from_slice(format!(" backtrace #{at}: hit {}, time ", way.hits).as_bytes());
         put_painted_time(text, way.time, colors);
@@ -81,10 +81,10 @@ fn ways(source: &dyn CallSource, tree: &Tree, colors: ColorStyle, text: &mut Vec
     }
 }
 
-struct Printer<'a> {
+struct GraphPrinter<'a> {
     source: &'a dyn CallSource,
-    tree: &'a Tree,
-    names: &'a Names,
+    tree: &'a CallTree,
+    names: &'a MetNames,
     title: &'a str,
     options: &'a GraphOptions,
     headers: Vec<&'static str>,
@@ -93,7 +93,7 @@ struct Printer<'a> {
     text: &'a mut Vec<u8>,
 }
 
-impl Printer<'_> {
+impl GraphPrinter<'_> {
     fn tree(&mut self) {
         if put_headers(self.text, &self.headers, "   FUNCTION") {
             if self.options.source_lines {
@@ -102,24 +102,24 @@ impl Printer<'_> {
             self.text.push(b'\n');
         }
         // A node, or a blank line behind it; deep trees do not fit the stack of a thread.
-        enum Step {
+        enum PrintStep {
             Node { node: usize, level: usize, has_line: bool, is_last: bool },
             Blank(usize),
             Done(usize),
         }
         let root_has_line = self.tree.nodes[0].children.len() > 1;
-        let mut steps = vec![Step::Node { node: 0, level: 0, has_line: root_has_line, is_last: true }];
+        let mut steps = vec![PrintStep::Node { node: 0, level: 0, has_line: root_has_line, is_last: true }];
         while let Some(step) = steps.pop() {
             match step {
-                Step::Blank(level) => {
+                PrintStep::Blank(level) => {
                     put_empty_columns(self.text, &self.headers);
                     self.branches.put(self.text, level, false);
                     self.text.push(b'\n');
                 }
-                Step::Done(level) => self.branches.set(level, false),
-                Step::Node { node, level, has_line, is_last } => {
+                PrintStep::Done(level) => self.branches.set(level, false),
+                PrintStep::Node { node, level, has_line, is_last } => {
                     self.node(node, level, has_line);
-                    let Node { children, parent, .. } = &self.tree.nodes[node];
+                    let CallNode { children, parent, .. } = &self.tree.nodes[node];
                     let siblings = parent.map_or(0, |parent| self.tree.nodes[parent].children.len());
                     let mut below = level;
                     if children.len() > 1 {
@@ -129,14 +129,14 @@ impl Printer<'_> {
                     if siblings > 1 && level > 0 && is_last {
                         self.branches.set(level - 1, false);
                     }
-                    steps.push(Step::Done(level));
+                    steps.push(PrintStep::Done(level));
                     for (at, &child) in children.iter().enumerate().rev() {
                         let is_last = at + 1 == children.len();
                         if !is_last {
-                            steps.push(Step::Blank(below));
+                            steps.push(PrintStep::Blank(below));
                         }
                         let has_line = children.len() > 1;
-                        steps.push(Step::Node { node: child, level: below, has_line, is_last });
+                        steps.push(PrintStep::Node { node: child, level: below, has_line, is_last });
                     }
                 }
             }

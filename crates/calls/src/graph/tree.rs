@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::follow::{Follower, Frame};
-use crate::names::Names;
+use crate::follow::{Follower, StackFrame};
+use crate::names::MetNames;
 use crate::parts::{self, Moment};
 
 /// A function where it was called from.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct CallNode {
     pub(super) name: usize,
     pub(super) address: u64,
     pub(super) symbol: u32,
@@ -23,9 +23,9 @@ pub(super) struct Node {
 
 /// The calls of a program, or of all.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct CallTree {
     /// The first one is the root.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<CallNode>,
     /// Calls that forked: node and process.
     pub(super) forks: Vec<(usize, i64)>,
     /// Ways to the function that is looked at, the newest last.
@@ -53,18 +53,18 @@ pub(crate) struct Flat {
     pub(crate) own: u64,
 }
 
-impl Node {
+impl CallNode {
     /// Adds the calls of the same node of other tasks.
-    fn append(&mut self, other: &Node) {
+    fn append(&mut self, other: &CallNode) {
         self.calls += other.calls;
         self.time = self.time.wrapping_add(other.time);
         self.child_time = self.child_time.wrapping_add(other.child_time);
     }
 }
 
-impl Tree {
-    pub(super) fn new() -> Tree {
-        Tree { nodes: vec![Node::default()], forks: Vec::new(), ways: Vec::new() }
+impl CallTree {
+    pub(super) fn new() -> CallTree {
+        CallTree { nodes: vec![CallNode::default()], forks: Vec::new(), ways: Vec::new() }
     }
 
     /// Does it hold nothing that is shown?
@@ -73,7 +73,7 @@ impl Tree {
     }
 
     /// Adds the calls of trees of other tasks, which are not named as these.
-    fn join(&mut self, names: &mut Names, parts: &[(&Tree, &Names)]) {
+    fn join(&mut self, names: &mut MetNames, parts: &[(&CallTree, &MetNames)]) {
         for (tree, _) in parts {
             let (root, other) = (&mut self.nodes[0], &tree.nodes[0]);
             root.append(other);
@@ -83,7 +83,8 @@ impl Tree {
         }
         // By part: the node here for each node there.
         let mut same: Vec<Vec<usize>> = parts.iter().map(|(tree, _)| vec![0; tree.nodes.len()]).collect();
-        let moments = |(tree, _): &(&'_ Tree, &Names)| tree.nodes[1..].iter().map(|node| node.met).collect::<Vec<_>>();
+        let moments =
+            |(tree, _): &(&'_ CallTree, &MetNames)| tree.nodes[1..].iter().map(|node| node.met).collect::<Vec<_>>();
         let mut found: HashMap<(usize, usize), usize> = HashMap::new();
         for (part, place) in parts::in_order(parts.iter().map(moments)) {
             let (tree, of_names) = parts[part];
@@ -91,8 +92,8 @@ impl Tree {
             let caller = same[part][node.parent.unwrap_or(0)];
             let name = names.number(&of_names[node.name]);
             let here = *found.entry((caller, name)).or_insert_with(|| {
-                let Node { address, symbol, met, .. } = *node;
-                self.nodes.push(Node { name, address, symbol, met, parent: Some(caller), ..Node::default() });
+                let CallNode { address, symbol, met, .. } = *node;
+                self.nodes.push(CallNode { name, address, symbol, met, parent: Some(caller), ..CallNode::default() });
                 let here = self.nodes.len() - 1;
                 self.nodes[caller].children.push(here);
                 here
@@ -100,7 +101,7 @@ impl Tree {
             same[part][place + 1] = here;
             self.nodes[here].append(node);
         }
-        let moments = |(tree, _): &(&Tree, &Names)| tree.ways.iter().map(|way| way.met).collect::<Vec<_>>();
+        let moments = |(tree, _): &(&CallTree, &MetNames)| tree.ways.iter().map(|way| way.met).collect::<Vec<_>>();
         for (part, place) in parts::in_order(parts.iter().map(moments)) {
             let way = &parts[part].0.ways[place];
             let known = self.way(way.frames.clone(), way.met);
@@ -119,7 +120,7 @@ impl Tree {
     }
 
     /// Its nodes in a list.
-    pub(super) fn flat(&self, names: &Names, root: &str) -> Vec<Flat> {
+    pub(super) fn flat(&self, names: &MetNames, root: &str) -> Vec<Flat> {
         let nodes = self.nodes.iter().enumerate().map(|(at, node)| Flat {
             name: if at == 0 { root.to_string() } else { names[node.name].clone() },
             parent: node.parent.unwrap_or(0),
@@ -146,7 +147,7 @@ impl Tree {
 
 /// Where a task is.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct TaskPlace {
     pub(super) node: Option<usize>,
     /// The tree that the node is in: not that of the task any more when it goes on as another program.
     pub(super) node_tree: usize,
@@ -159,10 +160,10 @@ pub(super) struct Place {
 }
 
 /// Builds trees while records pass by.
-pub(super) struct Builder {
-    pub(super) names: Names,
-    pub(super) trees: Vec<Tree>,
-    pub(super) places: Vec<Place>,
+pub(super) struct CallTreeBuilder {
+    pub(super) names: MetNames,
+    pub(super) trees: Vec<CallTree>,
+    pub(super) places: Vec<TaskPlace>,
     /// Children that were found: tree, caller, name, and the child.
     pub(super) found: Vec<(usize, usize, usize, usize)>,
 }
@@ -170,19 +171,19 @@ pub(super) struct Builder {
 /// Children that are remembered: a power of two.
 const FOUND: usize = 1024;
 
-impl Builder {
-    pub(super) fn new(trees: usize, tasks: usize) -> Builder {
-        Builder {
-            names: Names::default(),
-            trees: (0..trees).map(|_| Tree::new()).collect(),
-            places: vec![Place::default(); tasks],
+impl CallTreeBuilder {
+    pub(super) fn new(trees: usize, tasks: usize) -> CallTreeBuilder {
+        CallTreeBuilder {
+            names: MetNames::default(),
+            trees: (0..trees).map(|_| CallTree::new()).collect(),
+            places: vec![TaskPlace::default(); tasks],
             found: vec![(usize::MAX, 0, 0, 0); FOUND],
         }
     }
 
     /// The trees that builders made of different tasks.
-    pub(super) fn joined(parts: &[Builder], trees: usize) -> Builder {
-        let mut all = Builder::new(trees, 0);
+    pub(super) fn joined(parts: &[CallTreeBuilder], trees: usize) -> CallTreeBuilder {
+        let mut all = CallTreeBuilder::new(trees, 0);
         for at in 0..trees {
             let of_parts: Vec<_> = parts.iter().map(|part| (&part.trees[at], &part.names)).collect();
             all.trees[at].join(&mut all.names, &of_parts);
@@ -210,7 +211,7 @@ impl Builder {
 
     /// A task calls a function: its process, and when it was met.
     #[inline]
-    pub(super) fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, (pid, met): (i64, Moment)) {
+    pub(super) fn enter(&mut self, task: usize, name: usize, frame: Option<StackFrame>, (pid, met): (i64, Moment)) {
         let place = &mut self.places[task];
         let Some(tree) = place.tree else { return };
         if place.has_lost {
@@ -233,8 +234,8 @@ impl Builder {
         let found = tree.nodes[at].children.iter().copied().find(|&child| tree.nodes[child].name == name);
         let child = found.unwrap_or_else(|| {
             let child = tree.nodes.len();
-            let Frame { address, symbol, .. } = frame;
-            tree.nodes.push(Node { name, address, symbol, met, parent: Some(at), ..Node::default() });
+            let StackFrame { address, symbol, .. } = frame;
+            tree.nodes.push(CallNode { name, address, symbol, met, parent: Some(at), ..CallNode::default() });
             tree.nodes[at].children.push(child);
             if matches!(self.names[name].as_str(), "fork" | "vfork" | "daemon") {
                 tree.forks.push((child, pid));
@@ -249,7 +250,7 @@ impl Builder {
     /// A task leaves a function. `address` is that of the record, `parent` the process that forked the task. The times of
     /// callees count in whole samples, when there are samples.
     #[inline]
-    fn leave(&mut self, task: usize, frame: Option<Frame>, address: u64, parent: i64, sample: u64) {
+    fn leave(&mut self, task: usize, frame: Option<StackFrame>, address: u64, parent: i64, sample: u64) {
         let place = &mut self.places[task];
         let (Some(tree), Some(at), Some(frame)) = (place.tree, place.node, frame) else { return };
         // A kernel call that is left now was entered before records were lost.

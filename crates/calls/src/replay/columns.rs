@@ -2,8 +2,8 @@
 
 use tracemill_format::calls::event_id;
 
-use super::{Replay, Shown};
-use crate::follow::Frame;
+use super::{Replay, TaskOutput};
+use crate::follow::StackFrame;
 use crate::text::{put_blanks, put_padded, put_painted_time, put_time, time_text};
 
 /// A column before the calls.
@@ -57,7 +57,7 @@ impl ReplayField {
 
 impl Replay<'_> {
     #[inline]
-    pub(super) fn fields(&mut self, at: usize, frame: Option<&Frame>, has_duration: bool) {
+    pub(super) fn fields(&mut self, at: usize, frame: Option<&StackFrame>, has_duration: bool) {
         if let Some(usual) = self.usual[at] {
             let mut text = usual;
             if let Some(frame) = frame.filter(|_| has_duration) {
@@ -76,7 +76,7 @@ impl Replay<'_> {
     }
 
     #[inline]
-    pub(super) fn field(&mut self, field: ReplayField, at: usize, frame: Option<&Frame>, has_duration: bool) {
+    pub(super) fn field(&mut self, field: ReplayField, at: usize, frame: Option<&StackFrame>, has_duration: bool) {
         match field {
             ReplayField::Duration => {
                 self.time(frame.filter(|_| has_duration).map_or(0, |frame| frame.time));
@@ -98,7 +98,7 @@ impl Replay<'_> {
                 put_padded(&mut self.text, time % 1_000_000_000, 9, b'0');
             }
             ReplayField::Delta => {
-                let Shown { time, time_before, .. } = self.tasks[at];
+                let TaskOutput { time, time_before, .. } = self.tasks[at];
                 let delta = if time_before > 0 { time.wrapping_sub(time_before) } else { 0 };
                 self.time(delta);
             }
@@ -111,7 +111,7 @@ impl Replay<'_> {
                 self.text.extend_from_slice(&self.colors.escaped_bytes(name));
             }
             ReplayField::Module => match frame {
-                Some(&Frame { symbol, address, .. }) => {
+                Some(&StackFrame { symbol, address, .. }) => {
                     let known = self.follower.source.symbol(symbol, address);
                     // Before a program is known, nothing is.
                     let is_known = self.follower.source.program_at(at, self.tasks[at].time).0.is_some();

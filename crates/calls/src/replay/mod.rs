@@ -10,7 +10,7 @@ use tracemill_format::calls::{
 
 pub use columns::ReplayField;
 
-use crate::follow::{FastStep, Follower, Frame};
+use crate::follow::{FastStep, Follower, StackFrame};
 use crate::select::CallOptions;
 use crate::tasks::task_name;
 use crate::text::{entry, put_blanks, put_source_line, time_text};
@@ -84,7 +84,7 @@ pub fn write(
         options,
         text: Vec::with_capacity(2 * BUFFER),
         scratch: Vec::new(),
-        tasks: vec![Shown { column: None, time: 0, time_before: 0, color: Color::Green }; count],
+        tasks: vec![TaskOutput { column: None, time: 0, time_before: 0, color: Color::Green }; count],
         names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
         tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
         usual: source.tasks().iter().map(|task| usual(task.tid, options).filter(|_| !colors.is_colored())).collect(),
@@ -138,7 +138,7 @@ struct Replay<'a> {
     colors: ColorStyle,
     text: Vec<u8>,
     scratch: Vec<u8>,
-    tasks: Vec<Shown>,
+    tasks: Vec<TaskOutput>,
     names: Vec<Vec<u8>>,
     /// Ids of tasks as lines show them.
     tids: Vec<String>,
@@ -161,7 +161,7 @@ struct CallTexts {
 
 /// State of the output of a task.
 #[derive(Clone, Copy)]
-struct Shown {
+struct TaskOutput {
     column: Option<i32>,
     /// Time of the record that is shown, and of the one before.
     time: u64,
@@ -594,7 +594,7 @@ impl Replay<'_> {
             let count = self.follower.tasks[at].stack_count;
             let frames = self.follower.tasks[at].below(count).to_vec();
             let is_waiting =
-                |frame: &Frame| matches!(frame.address, event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
+                |frame: &StackFrame| matches!(frame.address, event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
             if count == 1 && frames.first().is_some_and(is_waiting) {
                 continue;
             }

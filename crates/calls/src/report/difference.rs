@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use tracemill_format::calls::{CallSource, Color, ColorStyle};
 
-use super::{Column, FunctionStats, ReportOptions, put_headers, put_name};
+use super::{FunctionStats, ReportColumn, ReportOptions, put_headers, put_name};
 use crate::text::{put_blanks, put_painted_time};
 use crate::tree::order_by_tree;
 
@@ -59,11 +59,11 @@ struct Pair {
 }
 
 impl Pair {
-    fn difference(&self, column: Column) -> i64 {
+    fn difference(&self, column: ReportColumn) -> i64 {
         column.value(&self.other).wrapping_sub(column.value(&self.base)) as i64
     }
 
-    fn percent_of(&self, column: Column, difference: i64) -> f64 {
+    fn percent_of(&self, column: ReportColumn, difference: i64) -> f64 {
         match column.value(&self.base) {
             0 => 0.0,
             base => 100.0 * difference as f64 / base as f64,
@@ -71,9 +71,9 @@ impl Pair {
     }
 
     /// The difference that the order is made of: uftrace subtracts sizes as numbers of 32 bits without a sign.
-    fn key(&self, column: Column) -> i64 {
+    fn key(&self, column: ReportColumn) -> i64 {
         match column {
-            Column::Size => i64::from(self.difference(column) as u32),
+            ReportColumn::Size => i64::from(self.difference(column) as u32),
             column => self.difference(column),
         }
     }
@@ -82,7 +82,7 @@ impl Pair {
     /// differ in their sign only, none is the larger one.
     fn is_less(&self, other: &Pair, options: &ReportOptions, policy: &DiffPolicy) -> bool {
         for &key in &options.keys {
-            if key == Column::Name {
+            if key == ReportColumn::Name {
                 match other.name.cmp(&self.name) {
                     Ordering::Equal => continue,
                     order => return order.is_lt(),
@@ -128,8 +128,8 @@ pub fn write_difference(
     let mut text = Vec::new();
     let title = "#\n# uftrace diff\n#  [0] base: ";
     text.extend_from_slice(format!("{title}{base_title}\n#  [1] diff: {other_title}\n#\n").as_bytes());
-    let full = |column: Column| format!("{} (diff)", column.header());
-    let header = |&column: &Column| match (policy.is_full, policy.is_percent || column.is_count()) {
+    let full = |column: ReportColumn| format!("{} (diff)", column.header());
+    let header = |&column: &ReportColumn| match (policy.is_full, policy.is_percent || column.is_count()) {
         (false, _) => (column.header(), 11),
         (true, true) => (full(column), 32),
         (true, false) => (full(column), 35),
@@ -175,7 +175,7 @@ fn pairs(
     order.into_iter().filter_map(|at| found[at].take()).collect()
 }
 
-fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy, colors: ColorStyle) {
+fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: ReportColumn, policy: &DiffPolicy, colors: ColorStyle) {
     let (base, other) = (column.value(&pair.base), column.value(&pair.other));
     let time_or_dash = |text: &mut Vec<u8>, time| match time {
         0 => text.extend_from_slice(b"         -"),

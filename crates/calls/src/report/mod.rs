@@ -11,14 +11,14 @@ use tracemill_format::calls::{CallKind, CallRecord, CallSource, Color, ColorStyl
 pub use difference::{DiffPolicy, write_difference};
 
 use crate::distribution::Distribution;
-use crate::follow::{FastStep, Follower, PREEMPTED, SCHEDULE, Shown};
+use crate::follow::{FastStep, Follower, PREEMPTED, SCHEDULE, ShownRecord};
 use crate::parts::{self, Moment};
 use crate::select::CallOptions;
 use crate::text::{by_name, entry, put_blanks, put_padded, put_painted_time, put_source_line, put_time};
 
 /// Sum, smallest and largest of times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct TimeStats {
     /// Sum, without recursive calls.
     pub sum: u64,
     /// Sum of recursive calls.
@@ -29,13 +29,13 @@ pub struct Times {
     pub max: u64,
 }
 
-impl Default for Times {
+impl Default for TimeStats {
     fn default() -> Self {
-        Times { sum: 0, recursive: 0, min: u64::MAX, max: 0 }
+        TimeStats { sum: 0, recursive: 0, min: u64::MAX, max: 0 }
     }
 }
 
-impl Times {
+impl TimeStats {
     #[inline]
     fn add(&mut self, ns: u64, is_recursive: bool) {
         let sum = if is_recursive { &mut self.recursive } else { &mut self.sum };
@@ -45,7 +45,7 @@ impl Times {
     }
 
     /// Adds those of other calls.
-    fn append(&mut self, other: &Times) {
+    fn append(&mut self, other: &TimeStats) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.recursive = self.recursive.wrapping_add(other.recursive);
         (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
@@ -67,9 +67,9 @@ pub struct FunctionStats {
     /// Size in bytes; 0 when unknown.
     pub size: u64,
     /// Times from entry to exit.
-    pub total: Times,
+    pub total: TimeStats,
     /// Self times: without those of callees.
-    pub own: Times,
+    pub own: TimeStats,
     /// Symbol of the call that was left last.
     pub symbol: u32,
     /// How the times are spread, from entry to exit and without callees, when that is wanted.
@@ -78,7 +78,7 @@ pub struct FunctionStats {
 
 /// A column of the table, or a key to sort by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub enum ReportColumn {
     /// Of the times from entry to exit.
     Total(Statistic),
     /// Of the self times: without those of callees.
@@ -109,7 +109,7 @@ pub enum Statistic {
 use Statistic::{Max, Mean, Min, Percentile, Sum};
 
 impl Statistic {
-    fn value(self, times: &Times, calls: u64, spread: Option<&Distribution>) -> u64 {
+    fn value(self, times: &TimeStats, calls: u64, spread: Option<&Distribution>) -> u64 {
         match self {
             Sum => times.sum,
             Mean => times.mean(calls),
@@ -130,54 +130,54 @@ impl Statistic {
     }
 }
 
-impl Column {
+impl ReportColumn {
     /// All of them with the names that options use.
-    pub const ALL: [(&'static str, Column); 11] = [
-        ("total", Column::Total(Sum)),
-        ("total-avg", Column::Total(Mean)),
-        ("total-min", Column::Total(Min)),
-        ("total-max", Column::Total(Max)),
-        ("self", Column::Own(Sum)),
-        ("self-avg", Column::Own(Mean)),
-        ("self-min", Column::Own(Min)),
-        ("self-max", Column::Own(Max)),
-        ("call", Column::Calls),
-        ("size", Column::Size),
-        ("func", Column::Name),
+    pub const ALL: [(&'static str, ReportColumn); 11] = [
+        ("total", ReportColumn::Total(Sum)),
+        ("total-avg", ReportColumn::Total(Mean)),
+        ("total-min", ReportColumn::Total(Min)),
+        ("total-max", ReportColumn::Total(Max)),
+        ("self", ReportColumn::Own(Sum)),
+        ("self-avg", ReportColumn::Own(Mean)),
+        ("self-min", ReportColumn::Own(Min)),
+        ("self-max", ReportColumn::Own(Max)),
+        ("call", ReportColumn::Calls),
+        ("size", ReportColumn::Size),
+        ("func", ReportColumn::Name),
     ];
 
     /// Columns that uftrace does not have.
-    pub const PERCENTILES: [(&'static str, Column); 6] = [
-        ("total-p50", Column::Total(Percentile(50))),
-        ("total-p90", Column::Total(Percentile(90))),
-        ("total-p99", Column::Total(Percentile(99))),
-        ("self-p50", Column::Own(Percentile(50))),
-        ("self-p90", Column::Own(Percentile(90))),
-        ("self-p99", Column::Own(Percentile(99))),
+    pub const PERCENTILES: [(&'static str, ReportColumn); 6] = [
+        ("total-p50", ReportColumn::Total(Percentile(50))),
+        ("total-p90", ReportColumn::Total(Percentile(90))),
+        ("total-p99", ReportColumn::Total(Percentile(99))),
+        ("self-p50", ReportColumn::Own(Percentile(50))),
+        ("self-p90", ReportColumn::Own(Percentile(90))),
+        ("self-p99", ReportColumn::Own(Percentile(99))),
     ];
 
     /// The column of a name; `_` is `-`.
-    pub fn by_name(name: &str) -> Option<Column> {
+    pub fn by_name(name: &str) -> Option<ReportColumn> {
         let name = name.replace('_', "-");
-        by_name(&Column::ALL, &name).or_else(|| by_name(&Column::PERCENTILES, &name))
+        by_name(&ReportColumn::ALL, &name).or_else(|| by_name(&ReportColumn::PERCENTILES, &name))
     }
 
     /// Must the spread of times be known for it?
     pub fn needs_spread(self) -> bool {
-        matches!(self, Column::Total(Percentile(_)) | Column::Own(Percentile(_)))
+        matches!(self, ReportColumn::Total(Percentile(_)) | ReportColumn::Own(Percentile(_)))
     }
 
     fn is_count(self) -> bool {
-        matches!(self, Column::Calls | Column::Size)
+        matches!(self, ReportColumn::Calls | ReportColumn::Size)
     }
 
     fn header(self) -> String {
         match self {
-            Column::Total(statistic) => format!("Total {}", statistic.header()),
-            Column::Own(statistic) => format!("Self {}", statistic.header()),
-            Column::Calls => "Calls".into(),
-            Column::Size => "Size".into(),
-            Column::Name => String::new(),
+            ReportColumn::Total(statistic) => format!("Total {}", statistic.header()),
+            ReportColumn::Own(statistic) => format!("Self {}", statistic.header()),
+            ReportColumn::Calls => "Calls".into(),
+            ReportColumn::Size => "Size".into(),
+            ReportColumn::Name => String::new(),
         }
     }
 
@@ -185,11 +185,11 @@ impl Column {
     pub fn value(self, stats: &FunctionStats) -> u64 {
         let spread = stats.spread.as_deref();
         match self {
-            Column::Total(of) => of.value(&stats.total, stats.calls, spread.map(|spread| &spread.0)),
-            Column::Own(of) => of.value(&stats.own, stats.calls, spread.map(|spread| &spread.1)),
-            Column::Calls => stats.calls,
-            Column::Size => stats.size,
-            Column::Name => 0,
+            ReportColumn::Total(of) => of.value(&stats.total, stats.calls, spread.map(|spread| &spread.0)),
+            ReportColumn::Own(of) => of.value(&stats.own, stats.calls, spread.map(|spread| &spread.1)),
+            ReportColumn::Calls => stats.calls,
+            ReportColumn::Size => stats.size,
+            ReportColumn::Name => 0,
         }
     }
 }
@@ -198,9 +198,9 @@ impl Column {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportOptions {
     /// Columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ReportColumn>,
     /// Keys to sort by, largest first; names in their order.
-    pub keys: Vec<Column>,
+    pub keys: Vec<ReportColumn>,
     /// Where the source text of functions begins.
     pub source_lines: bool,
     /// How the times are spread, in a table of powers of two.
@@ -245,8 +245,8 @@ impl ReportOptions {
 impl Default for ReportOptions {
     fn default() -> Self {
         ReportOptions {
-            columns: vec![Column::Total(Sum), Column::Own(Sum), Column::Calls],
-            keys: vec![Column::Total(Sum)],
+            columns: vec![ReportColumn::Total(Sum), ReportColumn::Own(Sum), ReportColumn::Calls],
+            keys: vec![ReportColumn::Total(Sum)],
             source_lines: false,
             histogram: false,
             spans: Vec::new(),
@@ -259,7 +259,7 @@ impl Default for ReportOptions {
 /// How times are spread is found out when that is wanted: it costs time and memory.
 pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool) -> (Vec<FunctionStats>, Findings) {
     let of_part = |follower: Follower<'_>| {
-        let mut table = Table::new(source.tasks().len(), has_spread);
+        let mut table = FunctionTable::new(source.tasks().len(), has_spread);
         table.lasts = Some(Vec::new());
         let findings = table.follow(follower);
         (table, findings)
@@ -267,7 +267,7 @@ pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool
     let (mut all, findings) = match parts::follow(source, &options, of_part) {
         Some(tables) => (joined(tables), Findings::default()),
         None => {
-            let mut table = Table::new(source.tasks().len(), has_spread);
+            let mut table = FunctionTable::new(source.tasks().len(), has_spread);
             let findings = table.follow(Follower::new(source, options));
             (table.all, findings)
         }
@@ -277,7 +277,7 @@ pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool
 }
 
 /// The functions of tables of different tasks.
-fn joined(tables: Vec<Table>) -> Vec<FunctionStats> {
+fn joined(tables: Vec<FunctionTable>) -> Vec<FunctionStats> {
     let mut by_name: HashMap<String, (FunctionStats, Last)> = HashMap::new();
     for table in tables {
         for (stats, last) in table.all.into_iter().zip(table.lasts.unwrap_or_default()) {
@@ -315,7 +315,7 @@ struct Last {
 }
 
 #[derive(Default)]
-struct Table {
+struct FunctionTable {
     by_name: HashMap<String, usize>,
     /// By symbol id: the number of the function, from 1, and the size of the symbol.
     by_symbol: Vec<(u32, u32)>,
@@ -330,9 +330,9 @@ struct Table {
     is_at_end: bool,
 }
 
-impl Table {
-    fn new(tasks: usize, has_spread: bool) -> Table {
-        Table { sizes: vec![0; tasks], has_spread, ..Table::default() }
+impl FunctionTable {
+    fn new(tasks: usize, has_spread: bool) -> FunctionTable {
+        FunctionTable { sizes: vec![0; tasks], has_spread, ..FunctionTable::default() }
     }
 
     /// Takes all that a follower has; gives what was wrong with it.
@@ -367,7 +367,7 @@ impl Table {
     #[inline]
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
         let at = record.task as usize;
-        let Some(Shown { place, .. }) = follower.step(record) else { return };
+        let Some(ShownRecord { place, .. }) = follower.step(record) else { return };
         match record.kind {
             CallKind::Exit if !follower.is_skipped_library_call(record.symbol, record.address) => {
                 let node = self.of_symbol(follower, at, record.symbol, record.address);
@@ -474,10 +474,10 @@ impl Table {
 }
 
 /// Puts functions in order: the largest first, by each key in its turn.
-pub(crate) fn sort(functions: &mut [FunctionStats], keys: &[Column]) {
+pub(crate) fn sort(functions: &mut [FunctionStats], keys: &[ReportColumn]) {
     functions.sort_by(|a, b| {
         let mut orders = keys.iter().map(|key| match key {
-            Column::Name => a.name.cmp(&b.name),
+            ReportColumn::Name => a.name.cmp(&b.name),
             key => key.value(b).cmp(&key.value(a)),
         });
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)

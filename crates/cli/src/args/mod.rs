@@ -41,7 +41,7 @@ pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
 #[cfg(feature = "sql")]
-pub(crate) use self::sql::{SqlFormat, Text};
+pub(crate) use self::sql::{SqlFormat, SqlText};
 pub(crate) use self::topics::{help_of_topic, help_without_topics};
 pub(crate) use self::tui::TuiOptions;
 #[cfg(feature = "viewer")]

@@ -49,7 +49,7 @@ pub(crate) struct SqlOptions {
 
     /// Rows that a table shows, or `all`
     #[arg(long, value_name = "N", default_value = "40")]
-    pub(crate) rows: Rows,
+    pub(crate) rows: RowLimit,
 
     /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
     #[arg(long, short, value_name = "FILE")]
@@ -57,12 +57,12 @@ pub(crate) struct SqlOptions {
 
     /// Statements and files that are run, in the order in which they were typed.
     #[arg(skip)]
-    pub(crate) texts: Vec<Text>,
+    pub(crate) texts: Vec<SqlText>,
 }
 
 /// A piece of SQL.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Text {
+pub(crate) enum SqlText {
     /// `-c`.
     Command(String),
     /// `-f`.
@@ -97,15 +97,15 @@ pub(crate) enum Spill {
 
 /// How many rows a table shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rows(pub(crate) Option<usize>);
+pub(crate) struct RowLimit(pub(crate) Option<usize>);
 
-impl std::str::FromStr for Rows {
+impl std::str::FromStr for RowLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "all" => Ok(Rows(None)),
-            text => text.parse().map(|rows| Rows(Some(rows))).map_err(|_| "expected a number or `all`".into()),
+            "all" => Ok(RowLimit(None)),
+            text => text.parse().map(|rows| RowLimit(Some(rows))).map_err(|_| "expected a number or `all`".into()),
         }
     }
 }
@@ -128,9 +128,9 @@ impl SqlCommand {
     fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut options = SqlOptions::from_arg_matches(matches)?;
         let places = |id: &str| matches.indices_of(id).into_iter().flatten().collect::<Vec<_>>();
-        let commands = places("commands").into_iter().zip(options.commands.iter().cloned().map(Text::Command));
-        let files = places("files").into_iter().zip(options.files.iter().cloned().map(Text::File));
-        let mut texts: Vec<(usize, Text)> = commands.chain(files).collect();
+        let commands = places("commands").into_iter().zip(options.commands.iter().cloned().map(SqlText::Command));
+        let files = places("files").into_iter().zip(options.files.iter().cloned().map(SqlText::File));
+        let mut texts: Vec<(usize, SqlText)> = commands.chain(files).collect();
         texts.sort_by_key(|(place, _)| *place);
         options.texts = texts.into_iter().map(|(_, text)| text).collect();
         Ok(SqlCommand(options))
@@ -149,7 +149,7 @@ impl QueryCommand {
     fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let SqlCommand(mut options) = SqlCommand::from_arg_matches(matches)?;
         if let Some(sql) = options.input.traces.pop() {
-            options.texts.push(Text::Command(sql.to_string_lossy().into_owned()));
+            options.texts.push(SqlText::Command(sql.to_string_lossy().into_owned()));
         }
         Ok(QueryCommand(options))
     }
@@ -168,8 +168,8 @@ mod tests {
     fn texts_keep_the_order_in_which_they_were_typed() {
         let words = ["tracemill", "sql", "-c", "one", "trace", "-f", "two.sql", "-c", "three"];
         let Which::Sql(options) = Cli::try_parse_from(words).expect("it is right").command else { panic!("sql") };
-        let command = |text: &str| Text::Command(text.into());
-        assert_eq!(options.0.texts, [command("one"), Text::File("two.sql".into()), command("three")]);
+        let command = |text: &str| SqlText::Command(text.into());
+        assert_eq!(options.0.texts, [command("one"), SqlText::File("two.sql".into()), command("three")]);
         assert_eq!(options.0.input.traces, [PathBuf::from("trace")]);
         assert!(Cli::try_parse_from(["tracemill", "sql", "-c", "select 1"]).is_ok(), "traces may be left out");
         let words = ["tracemill", "query", "trace", "other", "select 1"];

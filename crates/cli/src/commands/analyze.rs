@@ -16,7 +16,7 @@ use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::Expression;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::request::Opened;
+use tracemill_engine::request::OpenedTraces;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::ends;
 use tracemill_model::error::Error;
@@ -30,12 +30,12 @@ use super::request::{RequestOptions, parse_option};
 use super::{analyze_empty as empty, analyze_forms as forms, analyze_list as list, analyze_rows as rows, no_events};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions};
 use crate::progress;
-use crate::report::{Outcome, Reporter, Sink};
+use crate::report::{Outcome, OutputSink, Reporter};
 
 /// Analyses of traces.
 pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     if let Some(None) = options.concepts {
-        return Sink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
+        return OutputSink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
     }
     let concepts = concepts_of(options)?;
     let mut question = Question::of(options)?;
@@ -47,11 +47,11 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     };
     let request = RequestOptions::events(&question.named.input, &events, options.clock_gmt);
     let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
-    let Opened { session, streams, selection, .. } = &opened;
+    let OpenedTraces { session, streams, selection, .. } = &opened;
     let what =
         Input { session, streams, selection: selection.clone(), concepts: &concepts, same_host: options.same_host };
     let mut reading = Reading::new(what.clone());
-    let mut sink = Sink::open(options.output.as_deref(), &question.named.input.traces)?;
+    let mut sink = OutputSink::open(options.output.as_deref(), &question.named.input.traces)?;
     if question.named.analyses.is_empty() {
         let text = list::list(&reading.concepts(), &concepts, format_of(options));
         return sink.print(text.as_bytes(), reporter.outcome());
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         None => question.make(&of_each, streamed.as_ref()),
     };
     if let Some(streamed) = &streamed {
-        let sink = std::mem::replace(&mut sink, Sink::stdout());
+        let sink = std::mem::replace(&mut sink, OutputSink::stdout());
         let (name, columns) = (question.named.analyses[0].name, analyses[0].columns());
         streamed.borrow_mut().begin(name, &columns, asked.machine_names.clone(), sink);
     }
@@ -255,7 +255,7 @@ fn check_steps(asked: &AnalysisQuery, tables: &[Table]) -> Result<(), Error> {
 fn write(
     question: &Question<'_>,
     mut tables: Vec<Table>,
-    sink: Sink,
+    sink: OutputSink,
     outcome: Outcome,
     style: TimeStyle,
 ) -> Result<Outcome, Error> {

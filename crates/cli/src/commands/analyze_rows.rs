@@ -11,7 +11,7 @@ use tracemill_render::csv::put_line;
 
 use super::analyze_forms::Tables;
 use crate::args::AnalyzeFormat;
-use crate::report::{Outcome, Sink};
+use crate::report::{Outcome, OutputSink};
 
 /// Bytes that are written at once.
 const TOGETHER: usize = 64 << 10;
@@ -20,12 +20,12 @@ const TOGETHER: usize = 64 << 10;
 #[derive(Default)]
 pub(super) struct Paged {
     pub(super) out: Out,
-    sink: Option<Sink>,
+    sink: Option<OutputSink>,
     failed: Option<Error>,
 }
 
 impl Paged {
-    pub(super) fn new(sink: Sink) -> Self {
+    pub(super) fn new(sink: OutputSink) -> Self {
         Paged { sink: Some(sink), ..Paged::default() }
     }
 
@@ -234,7 +234,7 @@ impl Streamed {
     }
 
     /// Says where the rows go, and what they are.
-    pub(super) fn begin(&mut self, analysis: &str, columns: &[Column], machines: Rc<Vec<String>>, sink: Sink) {
+    pub(super) fn begin(&mut self, analysis: &str, columns: &[Column], machines: Rc<Vec<String>>, sink: OutputSink) {
         (self.objects, self.page) = (Objects::new(analysis, columns), Paged::new(sink));
         let form = RowForm::new(columns, machines);
         self.states = Some(match self.format {

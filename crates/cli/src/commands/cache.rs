@@ -23,11 +23,11 @@ mod kept {
     use std::time::{SystemTime, UNIX_EPOCH};
 
     use serde_json::json;
-    use tracemill_answers::index_cache::{self, Entry, MOST_BYTES};
+    use tracemill_answers::index_cache::{self, IndexEntry, MOST_BYTES};
     use tracemill_model::error::Error;
 
     use crate::args::{CacheAction, CacheCommand};
-    use crate::report::{Outcome, Sink};
+    use crate::report::{Outcome, OutputSink};
 
     /// Lists or removes what is kept.
     pub(crate) fn run(command: &CacheCommand) -> Result<Outcome, Error> {
@@ -43,7 +43,7 @@ mod kept {
                 format!("{} removed from {}: {}\n", indexes(count), folder.display(), size(bytes))
             }
         };
-        Sink::stdout().print(text.as_bytes(), Outcome::Done)
+        OutputSink::stdout().print(text.as_bytes(), Outcome::Done)
     }
 
     fn folder(typed: Option<&PathBuf>) -> Result<PathBuf, Error> {
@@ -53,7 +53,7 @@ mod kept {
         typed.cloned().or_else(index_cache::usual_folder).ok_or_else(unknown)
     }
 
-    fn as_text(folder: &Path, entries: &[Entry]) -> String {
+    fn as_text(folder: &Path, entries: &[IndexEntry]) -> String {
         let bytes = entries.iter().map(|entry| entry.bytes).sum();
         let mut text = format!(
             "{} in {}: {} of at most {}\n",
@@ -72,8 +72,8 @@ mod kept {
         text
     }
 
-    fn as_json(folder: &Path, entries: &[Entry]) -> String {
-        let of_entry = |entry: &Entry| {
+    fn as_json(folder: &Path, entries: &[IndexEntry]) -> String {
+        let of_entry = |entry: &IndexEntry| {
             let used = entry.used.duration_since(UNIX_EPOCH).map_or(0, |used| used.as_secs());
             json!({ "file": entry.path.to_string_lossy(), "traces": index_cache::traces(entry), "bytes": entry.bytes, "used": used })
         };

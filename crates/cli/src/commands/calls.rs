@@ -12,7 +12,7 @@ use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange, no_ca
 use tracemill_codec::text::seconds;
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::output::refuse_input;
-use tracemill_engine::request::{OpenStep, Opened, Request};
+use tracemill_engine::request::{OpenStep, OpenedTraces, Request};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::spans::span_statistics;
@@ -23,7 +23,7 @@ use tracemill_model::error::{Error, ErrorKind};
 
 use super::request::jobs;
 use crate::args::{CallArgs, When};
-use crate::report::{Outcome, Reporter, Sink, is_dumb_terminal, write_to};
+use crate::report::{Outcome, OutputSink, Reporter, is_dumb_terminal, write_to};
 
 /// An open trace with calls.
 pub(crate) struct OpenCalls {
@@ -69,7 +69,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
             OpenStep::Correlated(..) => ControlFlow::Continue(()),
         })
     })?;
-    let Some(Opened { session, .. }) = opened else { return Ok(None) };
+    let Some(OpenedTraces { session, .. }) = opened else { return Ok(None) };
     let session = Arc::new(session);
     let with_calls = session.traces.iter().filter(|trace| trace.reader.calls().is_some()).count();
     let events = if with_calls == 0 { EventCalls::open(&session) } else { None };
@@ -127,8 +127,8 @@ impl OpenCalls {
 }
 
 /// Where the output goes.
-pub(crate) fn sink(args: &CallArgs) -> Result<Sink, Error> {
-    Sink::open(args.output.as_deref(), &[path(args)])
+pub(crate) fn sink(args: &CallArgs) -> Result<OutputSink, Error> {
+    OutputSink::open(args.output.as_deref(), &[path(args)])
 }
 
 /// The trace that is read.
@@ -241,7 +241,7 @@ fn colors(args: &CallArgs, is_html: bool) -> ColorStyle {
 pub(crate) fn write_text<T>(
     args: &CallArgs,
     is_html: bool,
-    sink: &mut Sink,
+    sink: &mut OutputSink,
     write: impl FnOnce(ColorStyle, &mut dyn Write) -> std::io::Result<T>,
 ) -> std::io::Result<T> {
     let (colors, mut out) = (colors(args, is_html), sink.as_writer());

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use serde_json::json;
 use tracemill_engine::check::{Finding, Severity, check};
-use tracemill_engine::request::{Opened, Request};
+use tracemill_engine::request::{OpenedTraces, Request};
 use tracemill_engine::source::FileSystem;
 use tracemill_model::error::Error;
 use tracemill_render::info::add_exact;
@@ -12,19 +12,19 @@ use tracemill_render::info::add_exact;
 use super::request::{RequestOptions, jobs};
 use crate::args::CheckOptions;
 use crate::progress;
-use crate::report::{self, Outcome, Sink, counted, printable};
+use crate::report::{self, Outcome, OutputSink, counted, printable};
 
 /// Checks traces; the findings are the output.
 pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
     // The findings say all that opening met, of clocks as they are.
     let request = Request { correlation: None, ..RequestOptions::traces(&options.input).request()? };
     let opened = request.open(&FileSystem, &mut |_| Ok(ControlFlow::Continue(())))?;
-    let Some(Opened { session, .. }) = opened else { return Ok(Outcome::Nothing) };
+    let Some(OpenedTraces { session, .. }) = opened else { return Ok(Outcome::Nothing) };
     if session.traces.is_empty() {
         session.failures.iter().for_each(report::error);
         return Ok(Outcome::Nothing);
     }
-    let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
+    let mut sink = OutputSink::open(options.output.as_deref(), &options.input.traces)?;
     let shown = progress::show(&options.input, &session.progress, false);
     let (mut counts, mut list, mut failed) = ([0u64; 3], Vec::new(), None);
     let events = check(&session, jobs(options.input.jobs), |finding| {

@@ -54,7 +54,7 @@ mod parts {
         match &options.part {
             ClusterPart::Scheduler(options) => {
                 eprintln!("note: the scheduler listens at {}", options.bind);
-                threads.block_on(scheduler(options.bind, Arc::new(Traces::default())))?;
+                threads.block_on(scheduler(options.bind, Arc::new(TraceCache::default())))?;
             }
             ClusterPart::Executor(options) => {
                 let own = Executor {
@@ -64,7 +64,7 @@ mod parts {
                     memory_bytes: options.memory.unwrap_or_else(default_query_memory),
                     allow: options.allow.clone(),
                 };
-                let traces = Traces {
+                let traces = TraceCache {
                     allow: own.allowed()?,
                     settings: options.formats.0.clone(),
                     place: format!("the executor at {}", options.bind),
@@ -87,10 +87,10 @@ mod parts {
             return Err(error.with_help("leave --cluster out, or the name of the trace"));
         }
         let text = described(options, queries.database().session())?;
-        let opens = Traces {
+        let opens = TraceCache {
             settings: options.input.formats.0.clone(),
             place: "the cluster in this process".into(),
-            ..Traces::default()
+            ..TraceCache::default()
         };
         let jobs = jobs(options.input.jobs);
         let cluster = Cluster::connect(address, &text, Arc::new(opens), jobs)?;
@@ -122,21 +122,21 @@ mod parts {
 
     /// Opens traces that a text names, and keeps the last ones open.
     #[derive(Debug, Default)]
-    struct Traces {
+    struct TraceCache {
         allow: Allow,
         /// Options of formats that name files.
         settings: Settings,
         /// Name of the process that opens, for messages.
         place: String,
-        opened: Mutex<VecDeque<(String, Arc<Opened>)>>,
+        opened: Mutex<VecDeque<(String, Arc<CachedTraces>)>>,
     }
 
-    struct Opened {
+    struct CachedTraces {
         session: Arc<Session>,
         query: EventQuery,
     }
 
-    impl std::fmt::Debug for Opened {
+    impl std::fmt::Debug for CachedTraces {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             write!(f, "Opened({} traces)", self.session.traces.len())
         }
@@ -145,21 +145,21 @@ mod parts {
     /// Sessions that stay open.
     const KEPT: usize = 8;
 
-    impl Opens for Traces {
+    impl Opens for TraceCache {
         fn open(&self, text: &str) -> Result<Database, Error> {
             let opened = self.opened(text).map_err(|error| {
                 let place = &self.place;
                 Error::new(error.kind(), format!("{place}: {error}"))
             })?;
-            let Opened { session, query } = &*opened;
+            let CachedTraces { session, query } = &*opened;
             // Files that change while they are open are found by the next query.
             let SelectedEvents { streams, selection, filter } = query.bind(session)?;
             Ok(Database::of_streams(session.clone(), streams, selection, filter, 1))
         }
     }
 
-    impl Traces {
-        fn opened(&self, text: &str) -> Result<Arc<Opened>, Error> {
+    impl TraceCache {
+        fn opened(&self, text: &str) -> Result<Arc<CachedTraces>, Error> {
             let known = Named::parse(text)?;
             let mut kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(at) = kept.iter().position(|(own, _)| own == text) {
@@ -198,7 +198,7 @@ mod parts {
                 Ok(ControlFlow::Continue(()))
             })?;
             let opened = opened.ok_or_else(|| Error::unsupported("the traces were not opened"))?;
-            let opened = Arc::new(Opened { session: Arc::new(opened.session), query: opened.query });
+            let opened = Arc::new(CachedTraces { session: Arc::new(opened.session), query: opened.query });
             kept.push_back((text.to_string(), opened.clone()));
             if kept.len() > KEPT {
                 kept.pop_front();

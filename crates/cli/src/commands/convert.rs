@@ -9,7 +9,7 @@ use serde_json::json;
 use tracemill::target;
 use tracemill_engine::convert::{self, convert};
 use tracemill_engine::output::is_flow;
-use tracemill_engine::request::Opened;
+use tracemill_engine::request::OpenedTraces;
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Target, WriteOptions};
 use tracemill_model::error::Error;
@@ -23,7 +23,7 @@ use super::output::refuse;
 use super::request::{RedactionOptions, RequestOptions};
 use super::{no_events, print};
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
-use crate::report::{Outcome, Reporter, Sink};
+use crate::report::{Outcome, OutputSink, Reporter};
 use crate::{interrupt, progress};
 
 /// Writes traces in another format.
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let wishes = wishes(options, &opened);
     let mut pending = interrupt::begin(&options.output)?;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
-    let Opened { session, streams, .. } = &opened;
+    let OpenedTraces { session, streams, .. } = &opened;
     let mut take = |note| report_note(note, &mut reporter, &mut wall, session, streams);
     let converted = {
         let _shown = progress::show(&options.input, &session.progress, false);
@@ -73,7 +73,7 @@ pub(super) fn redaction(options: &ConvertOptions) -> RedactionOptions<'_> {
 }
 
 /// The options as the engine takes them.
-fn wishes(options: &ConvertOptions, opened: &Opened) -> convert::ConvertOptions<'static> {
+fn wishes(options: &ConvertOptions, opened: &OpenedTraces) -> convert::ConvertOptions<'static> {
     let byte_order = options.byte_order.map(|order| match order {
         WrittenOrder::Little => ByteOrder::Little,
         WrittenOrder::Big => ByteOrder::Big,
@@ -138,7 +138,7 @@ pub(super) fn write_report(options: &ConvertOptions, losses: &Losses, events: u6
     let list: Vec<_> = losses.report().iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
     let text = format!("{}\n", json!({"format": options.to, "events": events, "losses": list}));
     if path == Path::new("-") {
-        return Sink::stdout().print(text.as_bytes(), Outcome::Done).map(|_| ());
+        return OutputSink::stdout().print(text.as_bytes(), Outcome::Done).map(|_| ());
     }
     let failed = |error: std::io::Error| Error::io("write the loss report", path, &error);
     if is_flow(path) {

@@ -8,7 +8,7 @@ use tracemill_model::error::Error;
 
 use super::html::HTML;
 use crate::args::FormatsOptions;
-use crate::report::{Outcome, Sink};
+use crate::report::{Outcome, OutputSink};
 
 /// Forms of lines: of `print`, and of `convert` to a file.
 pub(super) const WRITTEN: [(&str, &str); 3] = [
@@ -29,7 +29,7 @@ fn missing() -> &'static [(&'static str, &'static str)] {
 }
 
 /// A name and what can be done with it.
-struct Row {
+struct FormatRow {
     name: &'static str,
     description: String,
     read: bool,
@@ -37,8 +37,8 @@ struct Row {
     cannot_hold: &'static [Lost],
 }
 
-fn rows() -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows() -> Vec<FormatRow> {
+    let mut rows: Vec<FormatRow> = Vec::new();
     for format in FORMATS {
         for (at, name) in format.names.iter().enumerate() {
             let description = format.description.lines().nth(at).unwrap_or(format.description);
@@ -62,10 +62,10 @@ fn rows() -> Vec<Row> {
 }
 
 /// The row of a name, which is new with this description unless the name has one.
-fn row_of<'a>(rows: &'a mut Vec<Row>, name: &'static str, description: &str) -> &'a mut Row {
+fn row_of<'a>(rows: &'a mut Vec<FormatRow>, name: &'static str, description: &str) -> &'a mut FormatRow {
     let at = rows.iter().position(|row| row.name == name).unwrap_or(rows.len());
     if at == rows.len() {
-        rows.push(Row { name, description: description.into(), read: false, write: false, cannot_hold: &[] });
+        rows.push(FormatRow { name, description: description.into(), read: false, write: false, cannot_hold: &[] });
     }
     &mut rows[at]
 }
@@ -74,7 +74,7 @@ fn row_of<'a>(rows: &'a mut Vec<Row>, name: &'static str, description: &str) -> 
 pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
     let mut text = String::new();
     if options.json {
-        let row = |row: Row| {
+        let row = |row: FormatRow| {
             json!({
                 "name": row.name,
                 "description": row.description,
@@ -99,5 +99,5 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
             text += &format!("{name:12} {:12} {description}; not in this build, but in that of {HOW}\n", "-");
         }
     }
-    Sink::stdout().print(text.as_bytes(), Outcome::Done)
+    OutputSink::stdout().print(text.as_bytes(), Outcome::Done)
 }

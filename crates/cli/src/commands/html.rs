@@ -21,7 +21,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     use tracemill_format::lost::Losses;
 
     use super::output::refuse;
-    use crate::report::Sink;
+    use crate::report::OutputSink;
 
     let others = [
         (options.split.is_some(), "split"),
@@ -45,7 +45,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             return Ok(Outcome::Nothing);
         }
     }
-    let mut sink = Sink::open(Some(&options.output), &options.input.traces)?;
+    let mut sink = OutputSink::open(Some(&options.output), &options.input.traces)?;
     sink.write(&page.bytes)?;
     sink.flush()?;
     sink.end()?;

@@ -10,7 +10,7 @@ use tracemill_render::time::put_seconds;
 use super::request::{RequestOptions, jobs};
 use crate::args::InfoOptions;
 use crate::progress;
-use crate::report::{Outcome, Sink, counted, printable};
+use crate::report::{Outcome, OutputSink, counted, printable};
 
 /// Describes traces.
 pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
@@ -25,7 +25,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
             return Ok(Outcome::Nothing);
         }
     }
-    let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
+    let mut sink = OutputSink::open(options.output.as_deref(), &options.input.traces)?;
     if options.json {
         sink.write(b"{\"traces\":[")?;
     }
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
 }
 
 /// Writes the description for a program.
-fn write_json(described: &Described<'_>, sink: &mut Sink) -> Result<(), Error> {
+fn write_json(described: &Described<'_>, sink: &mut OutputSink) -> Result<(), Error> {
     let [head, tail] = [0, 1].map(|part| described.parts[part].to_string());
     // Both are objects.
     sink.write(head.strip_suffix('}').unwrap_or(&head).as_bytes())?;
@@ -60,7 +60,7 @@ fn write_json(described: &Described<'_>, sink: &mut Sink) -> Result<(), Error> {
 }
 
 /// Writes the description for a person.
-fn write_for_people(described: &Described<'_>, sink: &mut Sink) -> Result<(), Error> {
+fn write_for_people(described: &Described<'_>, sink: &mut OutputSink) -> Result<(), Error> {
     let [head, tail] = &described.parts;
     sink.write(printable(&head_for_people(head, tail)).as_bytes())?;
     for stream in described.streams() {
@@ -73,7 +73,7 @@ fn write_for_people(described: &Described<'_>, sink: &mut Sink) -> Result<(), Er
     sink.write(printable(&tail_for_people(tail)).as_bytes())
 }
 
-fn write_list(sink: &mut Sink, key: &str, values: impl Iterator<Item = Value>) -> Result<(), Error> {
+fn write_list(sink: &mut OutputSink, key: &str, values: impl Iterator<Item = Value>) -> Result<(), Error> {
     sink.write(format!(",\"{key}\":[").as_bytes())?;
     for (at, value) in values.enumerate() {
         let comma = if at > 0 { "," } else { "" };

@@ -9,7 +9,7 @@ use tracemill_engine::session::Session;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_render::time::WallClock;
 
-use crate::report::{Loss, Reporter};
+use crate::report::{ReportedLoss, Reporter};
 
 /// Reports a note; says whether the work goes on.
 pub(super) fn report_note(
@@ -29,7 +29,7 @@ pub(super) fn report_note(
 }
 
 /// A loss in words: what, how many, when, where.
-fn loss_of(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> Loss {
+fn loss_of(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> ReportedLoss {
     let trace = &session.traces[of.trace];
     let (thing, verb) = match gap.kind {
         GapKind::DiscardedEvents => ("event", "discarded by the tracer"),
@@ -44,7 +44,7 @@ fn loss_of(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) ->
     let uuid = trace.schema.uuid.as_ref().map_or("no uuid".to_string(), |uuid| format!("uuid {}", uuid_text(uuid)));
     let class = trace.schema.stream(of.stream.class).id;
     let id = of.stream.id.map_or("no id".to_string(), |id| format!("id {id}"));
-    Loss {
+    ReportedLoss {
         thing,
         verb,
         count: gap.count.unwrap_or(0),

@@ -9,7 +9,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 use tracemill_model::error::{Error, ErrorKind};
 
 use crate::args::{self, ManOptions};
-use crate::report::{Outcome, Sink};
+use crate::report::{Outcome, OutputSink};
 
 /// Prints the manual page, or writes all pages to a folder.
 pub(crate) fn run(options: &ManOptions) -> Result<Outcome, Error> {
@@ -22,7 +22,7 @@ pub(crate) fn run(options: &ManOptions) -> Result<Outcome, Error> {
     }
     let page =
         page(&program).map_err(|error| Error::new(ErrorKind::Io, format!("cannot make the manual page: {error}")))?;
-    Sink::stdout().print(&page, Outcome::Done)
+    OutputSink::stdout().print(&page, Outcome::Done)
 }
 
 /// Writes the page of a command, and those of its subcommands.

@@ -4,13 +4,13 @@ use tracemill_codec::text::out::Out;
 use tracemill_engine::choice::TimeWords;
 use tracemill_engine::filter::{NameKind, UnknownName};
 use tracemill_engine::no_events::NoEventsReason;
-use tracemill_engine::request::Opened;
+use tracemill_engine::request::OpenedTraces;
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use crate::report::Reporter;
 
 /// Reports why no event was selected, after all of them were looked at. `skip`: how many events were to be skipped.
-pub(super) fn explain(opened: &Opened, skip: u64, reporter: &Reporter) {
+pub(super) fn explain(opened: &OpenedTraces, skip: u64, reporter: &Reporter) {
     if skip > 0 && !explain_if_certain(opened, reporter) {
         return reporter.warning(&format!("no event is selected: --skip {skip} leaves all of them out"));
     }
@@ -20,14 +20,14 @@ pub(super) fn explain(opened: &Opened, skip: u64, reporter: &Reporter) {
 }
 
 /// Reports why no event can be selected, where that is certain without looking at each. True when it is.
-pub(super) fn explain_if_certain(opened: &Opened, reporter: &Reporter) -> bool {
+pub(super) fn explain_if_certain(opened: &OpenedTraces, reporter: &Reporter) -> bool {
     let sentences = certain_sentences(opened);
     sentences.iter().for_each(|sentence| reporter.warning(sentence));
     !sentences.is_empty()
 }
 
 /// The sentences of [`explain_if_certain`].
-pub(super) fn certain_sentences(opened: &Opened) -> Vec<String> {
+pub(super) fn certain_sentences(opened: &OpenedTraces) -> Vec<String> {
     opened.certain_no_events_reasons().iter().map(|reason| sentence(reason, opened.query.gmt)).collect()
 }
 

@@ -13,8 +13,8 @@ use tracemill_engine::timeline;
 use tracemill_model::error::Error;
 use tracemill_render::csv;
 use tracemill_render::lines::{LineFormat, LinePlan, Rendered};
-use tracemill_render::print::{Output, print};
-use tracemill_render::text::{Before, HeaderFields, Names, TextOptions};
+use tracemill_render::print::{PrintOutput, print};
+use tracemill_render::text::{Before, HeaderFields, ShownNames, TextOptions};
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::losses::report_note;
@@ -22,7 +22,7 @@ use super::no_events;
 use super::request::{RedactionOptions, RequestOptions, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
-use crate::report::{Outcome, Reporter, Sink, has_no_color, is_dumb_terminal};
+use crate::report::{Outcome, OutputSink, Reporter, has_no_color, is_dumb_terminal};
 
 /// Prints the events of traces in the order of time.
 pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
@@ -59,7 +59,7 @@ pub(super) fn run_redacted(options: &PrintOptions, redaction: RedactionOptions<'
     if options.peer.stream_intersection {
         opened.selection.of_traces_ns = timeline::shared_times(&opened.session)?;
     }
-    let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
+    let mut sink = OutputSink::open(options.output.as_deref(), &options.input.traces)?;
     #[cfg_attr(not(feature = "debug-info"), expect(unused_mut, reason = "nothing is added"))]
     let mut text = text_options(options);
     #[cfg(feature = "debug-info")]
@@ -122,15 +122,15 @@ pub(super) fn run_redacted(options: &PrintOptions, redaction: RedactionOptions<'
 mod debug_info {
     //! Functions and lines in the text.
 
-    use tracemill_debug_info::{DebugInfo, Options};
-    use tracemill_engine::request::Opened;
+    use tracemill_debug_info::{DebugInfo, SearchOptions};
+    use tracemill_engine::request::OpenedTraces;
 
     use super::{Arc, Error, PrintFormat, PrintOptions, Reporter, TextOptions};
 
     /// Adds to the text what the programs' files say of addresses, when that is asked for.
     pub(super) fn add(
         options: &PrintOptions,
-        opened: &Opened,
+        opened: &OpenedTraces,
         reporter: &Reporter,
         text: &mut TextOptions,
     ) -> Result<(), Error> {
@@ -149,7 +149,7 @@ mod debug_info {
                 reporter.warning(&format!("{option} names `{}`: there is no such folder", folder.display()));
             }
         }
-        let info = DebugInfo::of(&opened.session, Options { dir, target_prefix, full_path }, opened.query.jobs)?;
+        let info = DebugInfo::of(&opened.session, SearchOptions { dir, target_prefix, full_path }, opened.query.jobs)?;
         text.origins = Some(Arc::new(info));
         Ok(())
     }
@@ -158,9 +158,9 @@ mod debug_info {
 fn text_options(options: &PrintOptions) -> TextOptions {
     let has = |group: NameGroup| options.names.contains(&group) || options.names.contains(&NameGroup::All);
     let names = if options.names.is_empty() {
-        Names::default()
+        ShownNames::default()
     } else {
-        Names {
+        ShownNames {
             payload: has(NameGroup::Payload),
             context: has(NameGroup::Context),
             scope: has(NameGroup::Scope),
@@ -198,7 +198,7 @@ fn text_options(options: &PrintOptions) -> TextOptions {
 
 /// Writes lines in order, reports what is not a line, and counts.
 struct LinePrinter<'a> {
-    sink: &'a mut Sink,
+    sink: &'a mut OutputSink,
     reporter: &'a mut Reporter,
     text: Option<&'a TextOptions>,
     before: Before,
@@ -214,11 +214,11 @@ struct LinePrinter<'a> {
 }
 
 impl LinePrinter<'_> {
-    fn take(&mut self, output: Output<'_>) -> Flow {
+    fn take(&mut self, output: PrintOutput<'_>) -> Flow {
         let note = match output {
-            Output::Lines(rendered) => return self.lines(rendered),
-            Output::Fault(error) => Note::Fault(error),
-            Output::Note(note) => note,
+            PrintOutput::Lines(rendered) => return self.lines(rendered),
+            PrintOutput::Fault(error) => Note::Fault(error),
+            PrintOutput::Note(note) => note,
         };
         let flow = report_note(note, self.reporter, &mut self.wall, self.traces, self.streams);
         self.stopped |= flow == Flow::Stop;

@@ -170,9 +170,9 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     };
     how.largest_bytes = calls.rings.max_buffer;
     how.clock = match calls.clock {
-        ClockArg::Mono => tracemill_run::Clock::Mono,
-        ClockArg::MonoRaw => tracemill_run::Clock::MonoRaw,
-        ClockArg::Boot => tracemill_run::Clock::Boot,
+        ClockArg::Mono => tracemill_run::SystemClock::Mono,
+        ClockArg::MonoRaw => tracemill_run::SystemClock::MonoRaw,
+        ClockArg::Boot => tracemill_run::SystemClock::Boot,
     };
     how.stop = Some(interrupt::stop());
     how.waits_for = Some(notes::tell_wait);
@@ -183,7 +183,7 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     how.selection.size = calls.rules.0.size;
     how.selection.starts_off = calls.disable || calls.trace.as_deref() == Some("off");
     how.selection.guesses_ends = calls.estimate_return;
-    let values = tracemill_run::Values { arguments: calls.argument.join(";"), results: calls.retval.join(";") };
+    let values = tracemill_run::ValueLines { arguments: calls.argument.join(";"), results: calls.retval.join(";") };
     let not = calls.unpatch.iter().map(|name| format!("!{name}"));
     let filters = calls.patch.iter().cloned().chain(not).collect();
     let patches = RuleTexts { filters, patterns: calls.rules.0.patterns, ..RuleTexts::default() };

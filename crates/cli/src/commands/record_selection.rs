@@ -5,11 +5,11 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_calls::rules::{Filter, Functions, PatternKind, Rule, RuleTexts, Rules};
+use tracemill_calls::rules::{Filter, KnownFunctions, PatternKind, Rule, RuleTexts, Rules};
 use tracemill_format::calls::CallSymbol;
 use tracemill_model::error::Error;
-use tracemill_run::{Action, Actions, Decide, Form, Function, Place, Value, Values};
-use tracemill_uftrace::{Wanted, WantedForm, WantedPlace, simple_name, wanted_values};
+use tracemill_run::{Action, Actions, Decide, RecordedFunction, RecordedValue, StoredForm, ValueLines, ValuePlace};
+use tracemill_uftrace::{RequestedValue, WantedForm, WantedPlace, simple_name, wanted_values};
 
 use crate::commands::record_debug as debug;
 
@@ -35,13 +35,13 @@ pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
 
 /// The decision about functions; `None` when the texts name none. With `is_auto` values are those of which debugging
 /// information tells, where the texts name none.
-pub(crate) fn decide(texts: &RuleTexts, values: &Values, patches: &RuleTexts, is_auto: bool) -> Option<Decide> {
+pub(crate) fn decide(texts: &RuleTexts, values: &ValueLines, patches: &RuleTexts, is_auto: bool) -> Option<Decide> {
     // A size alone needs the sizes of functions.
     let has_values = is_auto || !values.arguments.is_empty() || !values.results.is_empty();
     let is_empty = texts.is_empty() && !has_values && patches.is_empty();
     let (texts, values, patches) = (texts.clone(), values.clone(), patches.clone());
     let has_warned = AtomicBool::new(false);
-    let decide = move |functions: &[Function]| {
+    let decide = move |functions: &[RecordedFunction]| {
         let mut warnings = Vec::new();
         let mut actions = actions(functions, &texts, &mut warnings);
         // Of patterns for patches the last one that matches counts, too.
@@ -66,14 +66,14 @@ pub(crate) fn decide(texts: &RuleTexts, values: &Values, patches: &RuleTexts, is
     (!is_empty).then(|| Decide(Arc::new(decide)))
 }
 
-fn actions(functions: &[Function], texts: &RuleTexts, warnings: &mut Vec<String>) -> Actions {
-    let symbol = |function: &Function| CallSymbol {
+fn actions(functions: &[RecordedFunction], texts: &RuleTexts, warnings: &mut Vec<String>) -> Actions {
+    let symbol = |function: &RecordedFunction| CallSymbol {
         name: simple_name(&function.name),
         module: Some(function.module.clone()),
         is_library_call: false,
         size: function.size,
     };
-    let known = Functions {
+    let known = KnownFunctions {
         symbols: (0..).zip(functions.iter().map(symbol)).collect(),
         programs: functions.iter().take(1).map(|function| function.module.as_str()).collect(),
         shown_name: &|name| simple_name(name),
@@ -129,7 +129,7 @@ pub(crate) fn check_values(arguments: &[String], results: &[String]) -> Result<(
     Ok(())
 }
 
-fn add_values(actions: &mut Actions, functions: &[Function], values: &Values, has_globs: bool) {
+fn add_values(actions: &mut Actions, functions: &[RecordedFunction], values: &ValueLines, has_globs: bool) {
     if values.arguments.is_empty() && values.results.is_empty() {
         return;
     }
@@ -149,13 +149,13 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Are there functions that are named without values?
-pub(crate) fn names_types(values: &Values) -> bool {
+pub(crate) fn names_types(values: &ValueLines) -> bool {
     [&values.arguments, &values.results].into_iter().any(|text| named(text).next().is_some())
 }
 
 /// Adds the values of which debugging information tells to functions that are named without values, in the order in which
 /// what reads the recording finds them.
-fn add_named_types(actions: &mut Actions, functions: &[Function], values: &Values, has_globs: bool) {
+fn add_named_types(actions: &mut Actions, functions: &[RecordedFunction], values: &ValueLines, has_globs: bool) {
     let names: Vec<_> = functions.iter().map(|function| simple_name(&function.name)).collect();
     for (at, text) in [&values.arguments, &values.results].into_iter().enumerate() {
         let wanted = |text: &str, of: &mut dyn Iterator<Item = usize>| {
@@ -184,9 +184,9 @@ fn add_named_types(actions: &mut Actions, functions: &[Function], values: &Value
 }
 
 /// Adds the values of which debugging information tells, where none are named.
-fn add_auto_values(actions: &mut Actions, functions: &[Function]) {
+fn add_auto_values(actions: &mut Actions, functions: &[RecordedFunction]) {
     // Specifications come again and again.
-    let mut known: HashMap<String, Vec<Value>> = HashMap::new();
+    let mut known: HashMap<String, Vec<RecordedValue>> = HashMap::new();
     let mut read = |specs: &str, at: usize| {
         let values = known.entry(specs.to_string()).or_insert_with(|| {
             let item = format!("f@{specs}");
@@ -207,47 +207,47 @@ fn add_auto_values(actions: &mut Actions, functions: &[Function]) {
 }
 
 /// The values of a list, of those that the recorder can take.
-fn all<'w>(list: impl IntoIterator<Item = &'w Wanted>) -> Vec<Value> {
+fn all<'w>(list: impl IntoIterator<Item = &'w RequestedValue>) -> Vec<RecordedValue> {
     list.into_iter().filter_map(taken).flatten().collect()
 }
 
 /// A value as the recorder takes it: its parts, one behind the other. `None` when it cannot.
-fn taken(wanted: &Wanted) -> Option<Vec<Value>> {
+fn taken(wanted: &RequestedValue) -> Option<Vec<RecordedValue>> {
     let form = match wanted.form {
-        WantedForm::Plain => Form::Plain,
-        WantedForm::Text => Form::Text,
-        WantedForm::StdString => Form::StdString,
+        WantedForm::Plain => StoredForm::Plain,
+        WantedForm::Text => StoredForm::Text,
+        WantedForm::StdString => StoredForm::StdString,
         WantedForm::Structure => return structure(wanted),
     };
     let place = match &wanted.place {
-        WantedPlace::Argument(index) => Place::Integer(index.checked_sub(1)?),
-        WantedPlace::Float(index) => Place::Float(index.checked_sub(1)?),
+        WantedPlace::Argument(index) => ValuePlace::Integer(index.checked_sub(1)?),
+        WantedPlace::Float(index) => ValuePlace::Float(index.checked_sub(1)?),
         WantedPlace::Stack(offset) => stack(offset)?,
         WantedPlace::Register(name) => register(&name.to_ascii_lowercase())?,
         WantedPlace::Registers(..) => return None,
-        WantedPlace::Result(true) if wanted.size > 8 => Place::LongResult,
-        WantedPlace::Result(true) => Place::FloatResult(0),
-        WantedPlace::Result(false) => Place::Result(0),
+        WantedPlace::Result(true) if wanted.size > 8 => ValuePlace::LongResult,
+        WantedPlace::Result(true) => ValuePlace::FloatResult(0),
+        WantedPlace::Result(false) => ValuePlace::Result(0),
     };
     let is_near = match place {
-        Place::Integer(index) | Place::Float(index) => index < MOST_NEAR,
+        ValuePlace::Integer(index) | ValuePlace::Float(index) => index < MOST_NEAR,
         _ => true,
     };
-    is_near.then(|| vec![Value { form, size: wanted.size, place }])
+    is_near.then(|| vec![RecordedValue { form, size: wanted.size, place }])
 }
 
 /// The parts of a structure: those in registers; or one, on the stack or behind an address.
-fn structure(wanted: &Wanted) -> Option<Vec<Value>> {
+fn structure(wanted: &RequestedValue) -> Option<Vec<RecordedValue>> {
     let size = wanted.size;
-    let bytes = |form, place| Some(vec![Value { form, size, place }]);
+    let bytes = |form, place| Some(vec![RecordedValue { form, size, place }]);
     let places: Vec<_> = match &wanted.place {
         _ if size == 0 => return Some(Vec::new()),
-        WantedPlace::Stack(offset) => return bytes(Form::Bytes, stack(offset)?),
+        WantedPlace::Stack(offset) => return bytes(StoredForm::Bytes, stack(offset)?),
         WantedPlace::Registers(names, is_result) => {
             let names = names.to_ascii_lowercase();
             match (names.strip_prefix("memory"), is_result) {
-                (Some(""), true) => return bytes(Form::Behind, Place::Result(0)),
-                (Some(at), false) => return bytes(Form::Behind, register(at.strip_prefix('+')?)?),
+                (Some(""), true) => return bytes(StoredForm::Behind, ValuePlace::Result(0)),
+                (Some(at), false) => return bytes(StoredForm::Behind, register(at.strip_prefix('+')?)?),
                 _ => {}
             }
             match is_result {
@@ -256,14 +256,14 @@ fn structure(wanted: &Wanted) -> Option<Vec<Value>> {
             }
         }
         // Integers, if nothing else is said.
-        WantedPlace::Result(_) if size > 16 => return bytes(Form::Behind, Place::Result(0)),
-        WantedPlace::Result(_) => (0..2).map(Place::Result).take(size.div_ceil(8)).collect(),
+        WantedPlace::Result(_) if size > 16 => return bytes(StoredForm::Behind, ValuePlace::Result(0)),
+        WantedPlace::Result(_) => (0..2).map(ValuePlace::Result).take(size.div_ceil(8)).collect(),
         WantedPlace::Argument(index) => {
             let first = index.checked_sub(1)?;
             match first {
-                6.. if first < MOST_NEAR => return bytes(Form::Bytes, Place::Stack(first - 5)),
+                6.. if first < MOST_NEAR => return bytes(StoredForm::Bytes, ValuePlace::Stack(first - 5)),
                 _ if size > 8 * (6_usize.saturating_sub(first as usize)).min(2) => return None,
-                _ => (first..6).map(Place::Integer).take(size.div_ceil(8)).collect(),
+                _ => (first..6).map(ValuePlace::Integer).take(size.div_ceil(8)).collect(),
             }
         }
         _ => return None,
@@ -271,32 +271,36 @@ fn structure(wanted: &Wanted) -> Option<Vec<Value>> {
     // Behind one alone is nothing, or the rest of a vector.
     let last = places.len().checked_sub(1)?;
     let is_whole = size > last * 8 && size <= (last + if last == 0 { 2 } else { 1 }) * 8;
-    let part = |(at, place)| Value { form: Form::Plain, size: if at < last { 8 } else { size - last * 8 }, place };
+    let part = |(at, place)| RecordedValue {
+        form: StoredForm::Plain,
+        size: if at < last { 8 } else { size - last * 8 },
+        place,
+    };
     is_whole.then(|| places.into_iter().enumerate().map(part).collect())
 }
 
 /// Words of the stack, and arguments, that can be named.
 const MOST_NEAR: u32 = 100;
 
-fn stack(offset: &str) -> Option<Place> {
-    offset.trim_start_matches('+').parse().ok().filter(|word| *word < MOST_NEAR).map(Place::Stack)
+fn stack(offset: &str) -> Option<ValuePlace> {
+    offset.trim_start_matches('+').parse().ok().filter(|word| *word < MOST_NEAR).map(ValuePlace::Stack)
 }
 
-fn register(name: &str) -> Option<Place> {
+fn register(name: &str) -> Option<ValuePlace> {
     let integers = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"];
     match name.strip_prefix("xmm") {
-        Some(number) => number.parse().ok().filter(|number| *number < 8).map(Place::Float),
-        None => integers.iter().position(|known| *known == name).map(|at| Place::Integer(at as u32)),
+        Some(number) => number.parse().ok().filter(|number| *number < 8).map(ValuePlace::Float),
+        None => integers.iter().position(|known| *known == name).map(|at| ValuePlace::Integer(at as u32)),
     }
 }
 
 /// The places of the parts of a result, by their kinds: the next register of each.
-fn results(names: &str) -> Option<Vec<Place>> {
+fn results(names: &str) -> Option<Vec<ValuePlace>> {
     let (mut integers, mut floats) = (0..2, 0..2);
     let place = |name| match name {
-        "int" => integers.next().map(Place::Result),
-        "float" => floats.next().map(Place::FloatResult),
-        "long" => Some(Place::LongResult),
+        "int" => integers.next().map(ValuePlace::Result),
+        "float" => floats.next().map(ValuePlace::FloatResult),
+        "long" => Some(ValuePlace::LongResult),
         _ => None,
     };
     names.split('+').map(place).collect()

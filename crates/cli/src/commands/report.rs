@@ -8,7 +8,7 @@ use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::{ColumnList, KeyBy};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::request::Opened;
+use tracemill_engine::request::OpenedTraces;
 use tracemill_engine::session::Session;
 use tracemill_format::names_of;
 use tracemill_formats::FORMATS;
@@ -22,7 +22,7 @@ use super::report_forms::{Form, render};
 use super::request::{RequestOptions, parse_option};
 use crate::args::ReportOptions;
 use crate::progress;
-use crate::report::{Outcome, Reporter, Sink, counted};
+use crate::report::{Outcome, OutputSink, Reporter, counted};
 
 /// The field that events are grouped by when the user does not say: the track on which they happen.
 const TRACK: KeyBy = KeyBy::First(&[names::TRACK.0]);
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let request = RequestOptions::events(&options.input, &options.events, options.clock_gmt);
     let Some((mut opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
     let filter = opened.filter.take();
-    let Opened { session, streams, selection, .. } = &opened;
+    let OpenedTraces { session, streams, selection, .. } = &opened;
     let by = bind(by, session, "--by")?;
     let lane = bind(lane, session, "--lane")?.unwrap_or(TRACK);
     let input = Input { session, streams, selection: selection.clone(), filter };
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
         stopped |= flow == Flow::Stop;
         flow
     };
-    let sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
+    let sink = OutputSink::open(options.output.as_deref(), &options.input.traces)?;
     let shown = progress::show(&options.input, &session.progress, false);
     let regress = options.regress;
     let by = by.unwrap_or(if regress && matches!(asked, Asked::Pairs(..)) { ABOUT } else { TRACK });

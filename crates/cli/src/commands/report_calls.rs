@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions, Statistic};
+use tracemill_calls::report::{self, DiffPolicy, ReportColumn, ReportOptions, Statistic};
 use tracemill_calls::tasks::{self, TaskColumn};
 use tracemill_calls::text::by_name;
 use tracemill_calls::{CallOptions, json};
@@ -106,29 +106,29 @@ fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
     // As in uftrace, columns that are named are shown in the usual order.
     let is_of_total = args.avg_total && args.fields.is_none();
     let is_of_own = args.avg_self && args.fields.is_none();
-    let means = |of: fn(Statistic) -> Column| {
+    let means = |of: fn(Statistic) -> ReportColumn| {
         let columns = [Statistic::Mean, Statistic::Min, Statistic::Max].map(of);
         (columns.to_vec(), columns[0])
     };
     let (columns, key) = if is_of_total {
-        means(Column::Total)
+        means(ReportColumn::Total)
     } else if is_of_own {
-        means(Column::Own)
+        means(ReportColumn::Own)
     } else {
-        (ReportOptions::default().columns, Column::Total(Statistic::Sum))
+        (ReportOptions::default().columns, ReportColumn::Total(Statistic::Sum))
     };
-    let names = || Column::ALL.iter().chain(&Column::PERCENTILES).map(|(name, _)| *name);
+    let names = || ReportColumn::ALL.iter().chain(&ReportColumn::PERCENTILES).map(|(name, _)| *name);
     // A name is a key only.
-    let by_name = |name: &str| Column::by_name(name).filter(|&column| column != Column::Name);
+    let by_name = |name: &str| ReportColumn::by_name(name).filter(|&column| column != ReportColumn::Name);
     let mut columns = match args.fields.as_deref() {
         // All that uftrace has.
         Some(text @ ("all" | "+all")) => {
-            calls::fields(Some(text), columns, by_name, Column::ALL.iter().map(|(name, _)| *name))?
+            calls::fields(Some(text), columns, by_name, ReportColumn::ALL.iter().map(|(name, _)| *name))?
         }
         text => calls::fields(text, columns, by_name, names())?,
     };
     if args.percentiles {
-        columns.extend(Column::PERCENTILES.iter().map(|&(_, column)| column).take(3));
+        columns.extend(ReportColumn::PERCENTILES.iter().map(|&(_, column)| column).take(3));
     }
     let mut keys = Vec::new();
     for name in args.sort.iter().flat_map(|keys| keys.split(',')) {
@@ -137,7 +137,7 @@ fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
             ("avg" | "min" | "max", _, true) => format!("self-{name}"),
             _ => name.to_string(),
         };
-        keys.push(Column::by_name(&of_mean).ok_or_else(|| no_key(name, names()))?);
+        keys.push(ReportColumn::by_name(&of_mean).ok_or_else(|| no_key(name, names()))?);
     }
     if keys.is_empty() {
         keys.push(key);

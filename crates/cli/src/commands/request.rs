@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use tracemill_engine::align::Alignment;
 use tracemill_engine::choice::{Choice, misuse_of};
 use tracemill_engine::redact::{FieldPaths, RedactionQuery};
-use tracemill_engine::request::{Correlation, EventQuery, OpenStep, Opened, Request};
+use tracemill_engine::request::{Correlation, EventQuery, OpenStep, OpenedTraces, Request};
 use tracemill_engine::session::{ClockMove, OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::typed::{Unit, clock_offset, default_jobs};
@@ -64,7 +64,7 @@ impl<'a> RequestOptions<'a> {
 
     /// Opens the traces and selects the events, and reports what opening found. `None` when nothing could be opened
     /// (reported on stderr), or when `--strict` stops at an error.
-    pub(super) fn open(self) -> Result<Option<(Opened, Reporter)>, Error> {
+    pub(super) fn open(self) -> Result<Option<(OpenedTraces, Reporter)>, Error> {
         let request = self.request()?;
         let mut reporter = Reporter::new(self.input.messages);
         let has_inputs = !request.inputs.is_empty();

@@ -13,7 +13,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
 use tracemill_model::error::Error;
-use tracemill_sql::complete::{Piece, is_complete, pieces};
+use tracemill_sql::complete::{TypedSql, is_complete, pieces};
 use tracemill_sql::output::Form;
 use tracemill_sql::query::{Failure, Queries};
 
@@ -121,7 +121,7 @@ impl Shell {
                 Ok(goes_on) if !goes_on => return false,
                 done => done.map(|_| ()),
             },
-            None if is_complete(line) && !pieces(line).iter().any(|(piece, _)| *piece != Piece::Comment) => Ok(()),
+            None if is_complete(line) && !pieces(line).iter().any(|(piece, _)| *piece != TypedSql::Comment) => Ok(()),
             None => self.ask(line, queries, reporter),
         };
         if let Err(error) = done {
@@ -291,12 +291,12 @@ impl Highlighter for Typing {
         for (piece, range) in pieces(line) {
             out += &line[end..range.start];
             let color = match piece {
-                Piece::Keyword => "1",
-                Piece::Text => "32",
-                Piece::Number => "36",
-                Piece::Quoted => "33",
-                Piece::Comment => "2",
-                Piece::Word | Piece::Sign | Piece::End => "",
+                TypedSql::Keyword => "1",
+                TypedSql::Text => "32",
+                TypedSql::Number => "36",
+                TypedSql::Quoted => "33",
+                TypedSql::Comment => "2",
+                TypedSql::Word | TypedSql::Sign | TypedSql::End => "",
             };
             let text = &line[range.clone()];
             match color {

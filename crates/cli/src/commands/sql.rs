@@ -22,18 +22,18 @@ mod asked {
     use std::io::{BufWriter, IsTerminal, Read, Write};
     use std::path::Path;
 
-    use tracemill_engine::request::Opened;
+    use tracemill_engine::request::OpenedTraces;
     use tracemill_engine::typed::default_query_memory;
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
     use tracemill_sql::output::{Form, Writer};
-    use tracemill_sql::query::{Failure, Limits, Queries, Spilled};
+    use tracemill_sql::query::{Failure, MemoryLimits, Queries, Spilled};
     use tracemill_sql::saved;
 
     use super::super::request::RequestOptions;
     use super::super::{no_events, shell};
-    use crate::args::{SqlFormat, SqlOptions, Text};
-    use crate::report::{Outcome, Reporter, Sink};
+    use crate::args::{SqlFormat, SqlOptions, SqlText};
+    use crate::report::{Outcome, OutputSink, Reporter};
     use crate::{interrupt, progress};
 
     /// Asks the traces.
@@ -41,8 +41,8 @@ mod asked {
         let mut texts = Vec::new();
         for text in &options.texts {
             texts.push(match text {
-                Text::Command(text) => text.clone(),
-                Text::File(path) => read(path)?,
+                SqlText::Command(text) => text.clone(),
+                SqlText::File(path) => read(path)?,
             });
         }
         let folder = || {
@@ -58,7 +58,7 @@ mod asked {
                 for query in &saved {
                     list += &format!("{:<14} {}\n", query.name, query.comment());
                 }
-                return Sink::stdout().print(list.as_bytes(), Outcome::Done);
+                return OutputSink::stdout().print(list.as_bytes(), Outcome::Done);
             }
             let Some(query) = saved.iter().find(|query| query.name == *name) else {
                 let names: Vec<String> = saved.iter().map(|query| format!("`{}`", query.name)).collect();
@@ -76,10 +76,10 @@ mod asked {
         let request = RequestOptions::events(&options.input, &options.events, true);
         let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
         no_events::explain_if_certain(&opened, &reporter);
-        let Opened { session, streams, selection, filter, query } = opened;
+        let OpenedTraces { session, streams, selection, filter, query } = opened;
         let shown = (!is_shell).then(|| progress::show(&options.input, &session.progress, options.output.is_none()));
         let database = Database::of_streams(session.into(), streams, selection, filter, query.jobs);
-        let limits = Limits {
+        let limits = MemoryLimits {
             memory_bytes: options.input.memory.unwrap_or_else(default_query_memory),
             spills: options.spill.is_none(),
         };
@@ -158,7 +158,7 @@ mod asked {
     /// Where answers go, and in which form.
     pub(crate) struct Output {
         writer: Writer<BufWriter<Pipe>>,
-        sink: Sink,
+        sink: OutputSink,
         end: Pipe,
     }
 
@@ -170,7 +170,7 @@ mod asked {
             path: Option<&Path>,
             inputs: &[std::path::PathBuf],
         ) -> Result<Output, Error> {
-            let sink = Sink::open(path, inputs)?;
+            let sink = OutputSink::open(path, inputs)?;
             let (pipe, end) = channel();
             Ok(Output { writer: Writer::new(form, BufWriter::with_capacity(1 << 16, pipe), rows), sink, end })
         }
@@ -289,7 +289,7 @@ mod asked {
     /// Gives what the writer made to the output.
     struct PassOn<'a, W: Write + Send + 'static> {
         writer: &'a mut Writer<W>,
-        sink: &'a mut Sink,
+        sink: &'a mut OutputSink,
         end: &'a Pipe,
     }
 

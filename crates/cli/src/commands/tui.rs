@@ -28,6 +28,9 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
         When::Auto => !crate::report::has_no_color(),
         when => when == When::Always,
     };
-    tracemill_tui::run(input, tracemill_tui::Settings { is_plain: options.plain, is_colored, gmt: options.clock_gmt })?;
+    tracemill_tui::run(
+        input,
+        tracemill_tui::TuiSettings { is_plain: options.plain, is_colored, gmt: options.clock_gmt },
+    )?;
     Ok(reporter.outcome())
 }

@@ -27,20 +27,20 @@ mod shown {
     use std::time::{Duration, SystemTime};
 
     use tracemill_answers::index_cache::{self, IndexCache};
-    use tracemill_answers::{Cutter, Input, Querier, Reopener, Traces};
+    use tracemill_answers::{AnswerInput, Cutter, Querier, Reopener, ShownTraces};
     use tracemill_engine::choice;
     use tracemill_engine::convert::{ConvertOptions, convert};
     use tracemill_engine::filter::Expression;
     use tracemill_engine::item::Flow;
     use tracemill_engine::output::Pending;
-    use tracemill_engine::request::Opened;
+    use tracemill_engine::request::OpenedTraces;
     use tracemill_engine::selection::StreamOf;
     use tracemill_engine::session::{ClockMove, Session};
     use tracemill_engine::timeline::Selection;
     use tracemill_format::Settings as FormatOptions;
     use tracemill_format::target::Target;
     use tracemill_model::error::{Error, ErrorKind};
-    use tracemill_server::{Settings, listen};
+    use tracemill_server::{ServerSettings, listen};
 
     use super::super::no_events;
     use super::super::request::{RedactionOptions, RequestOptions};
@@ -53,7 +53,7 @@ mod shown {
         events: &EventOptions,
         gmt: bool,
         redaction: RedactionOptions<'_>,
-    ) -> Result<Option<(Input, Reporter)>, Error> {
+    ) -> Result<Option<(AnswerInput, Reporter)>, Error> {
         opened(input, events, gmt, (&[], redaction))
     }
 
@@ -63,12 +63,12 @@ mod shown {
         events: &EventOptions,
         gmt: bool,
         (clock_moves, redaction): (&[ClockMove], RedactionOptions<'_>),
-    ) -> Result<Option<(Input, Reporter)>, Error> {
+    ) -> Result<Option<(AnswerInput, Reporter)>, Error> {
         let now = SystemTime::now();
         let request = RequestOptions::events(input, events, gmt);
         let request = RequestOptions { redaction, aligns_begins: true, clock_moves, ..request };
         let Some((opened, reporter)) = request.open()? else { return Ok(None) };
-        let Opened { session, .. } = &opened;
+        let OpenedTraces { session, .. } = &opened;
         let of_opening = session.traces.iter().flat_map(|trace| &trace.faults).chain(&session.failures).cloned();
         let warnings = session.traces.iter().flat_map(|trace| &trace.warnings).chain(&session.warnings);
         let mut problems: (_, Vec<String>) =
@@ -81,12 +81,12 @@ mod shown {
             problems.1.push("calls and states are left out: they would show fields that are hidden".to_string());
         }
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        let Opened { session, streams, selection, filter, query } = opened;
-        let traces = Traces::new(session, streams, selection, filter);
+        let OpenedTraces { session, streams, selection, filter, query } = opened;
+        let traces = ShownTraces::new(session, streams, selection, filter);
         let parts = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
         let cut = tracemill_formats::USUAL.map(|target| cutter(target, parts, events.filter.clone(), gmt));
         let query = querier(&traces, query.jobs);
-        let shown = Input {
+        let shown = AnswerInput {
             traces,
             query,
             problems,
@@ -102,15 +102,15 @@ mod shown {
 
     /// Answers queries about what is shown, where SQL is built in: they may read these traces, and nothing else.
     #[cfg(feature = "sql")]
-    fn querier(traces: &Traces, jobs: usize) -> Option<Querier> {
+    fn querier(traces: &ShownTraces, jobs: usize) -> Option<Querier> {
         use std::sync::OnceLock;
 
-        use tracemill_answers::{Column, MOST, Refused, Rows};
+        use tracemill_answers::{MOST, QueryColumn, QueryRows, Refused};
         use tracemill_sql::database::Database;
-        use tracemill_sql::query::{Limits, Queries};
+        use tracemill_sql::query::{MemoryLimits, Queries};
 
         // A server has little memory for them; what does not fit is written to a temporary file.
-        const LIMITS: Limits = Limits { memory_bytes: 96 << 20, spills: true };
+        const LIMITS: MemoryLimits = MemoryLimits { memory_bytes: 96 << 20, spills: true };
         let traces = traces.clone();
         let queries: OnceLock<Result<Queries, Error>> = OnceLock::new();
         let refused = |error: &Error| Refused {
@@ -120,7 +120,7 @@ mod shown {
         };
         Some(Box::new(move |text, is_over| {
             let make = || {
-                let Traces { session, selection, filter, streams, .. } = &traces;
+                let ShownTraces { session, selection, filter, streams, .. } = &traces;
                 let mut database =
                     Database::of_streams(session.clone(), streams.clone(), selection.clone(), filter.clone(), jobs);
                 database.read_only();
@@ -128,14 +128,14 @@ mod shown {
             };
             let queries = queries.get_or_init(make).as_ref().map_err(refused)?;
             // Queries number all events of the traces, also when only some are shown: then their numbers are not the page's.
-            let Traces { session, selection, filter, streams, .. } = &traces;
+            let ShownTraces { session, selection, filter, streams, .. } = &traces;
             let count: usize = session.traces.iter().map(|trace| trace.streams.len()).sum();
             let is_narrowed = selection.begin_ns.is_some()
                 || selection.end_ns.is_some()
                 || filter.is_some()
                 || selection.classes.iter().any(Option::is_some)
                 || streams.len() < count;
-            let kind = |column: &tracemill_sql::page::Column| {
+            let kind = |column: &tracemill_sql::page::PageColumn| {
                 if is_narrowed && column.name == "event" { "other" } else { column.kind }
             };
             let page = queries.page(text, MOST, is_over).map_err(|explained| {
@@ -147,8 +147,8 @@ mod shown {
                 });
                 Refused { help: explained.help.clone(), span, ..refused(&explained.error) }
             })?;
-            Ok(page.map(|page| Rows {
-                columns: page.columns.iter().map(|of| Column { name: of.name.clone(), kind: kind(of) }).collect(),
+            Ok(page.map(|page| QueryRows {
+                columns: page.columns.iter().map(|of| QueryColumn { name: of.name.clone(), kind: kind(of) }).collect(),
                 rows: page.rows,
                 is_cut: page.is_cut,
             }))
@@ -156,7 +156,7 @@ mod shown {
     }
 
     #[cfg(not(feature = "sql"))]
-    fn querier(_: &Traces, _: usize) -> Option<Querier> {
+    fn querier(_: &ShownTraces, _: usize) -> Option<Querier> {
         None
     }
 
@@ -255,7 +255,7 @@ mod shown {
             return Ok(Outcome::Nothing);
         };
         input.cache = kept(&options.input, &options.events, &options.cache, input.opened);
-        let settings = Settings {
+        let settings = ServerSettings {
             address: options.listen,
             port: options.port,
             hosts: options.allow_host.clone(),

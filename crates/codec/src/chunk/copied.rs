@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_model::packet::Packet;
 
 use super::{Chunk, PacketData};
-use crate::plan::{Input, State};
+use crate::plan::{DecoderState, PlanInput};
 
 /// Most bytes by which the alignment of a field may make events move; where fields need more, nothing is copied.
 const MAX_STEP_BYTES: usize = 64 << 10;
@@ -19,12 +19,12 @@ pub struct CopiedFrom {
     /// The packet, when only some of its events were copied.
     packet: Option<Arc<PacketData>>,
     /// Pieces of it, in their order.
-    pieces: Vec<Piece>,
+    pieces: Vec<CopiedPiece>,
 }
 
 /// A piece of a packet that was copied.
 #[derive(Clone, Copy)]
-struct Piece {
+struct CopiedPiece {
     /// Its first bit in the copy.
     at_bits: u64,
     /// Its first bit in the packet.
@@ -42,7 +42,7 @@ impl CopiedFrom {
 /// A copy that is put together.
 struct Copy {
     bytes: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<CopiedPiece>,
     step_bytes: usize,
 }
 
@@ -60,7 +60,7 @@ impl Copy {
         self.bytes.try_reserve(at - self.bytes.len() + piece.len()).ok()?;
         self.bytes.resize(at, 0);
         self.bytes.extend_from_slice(piece);
-        let piece = Piece { at_bits: at as u64 * 8, from_bits: begin as u64 * 8 };
+        let piece = CopiedPiece { at_bits: at as u64 * 8, from_bits: begin as u64 * 8 };
         self.pieces.push(piece);
         Some(piece.from_bits.wrapping_sub(piece.at_bits))
     }
@@ -111,7 +111,8 @@ impl Chunk {
         }
         let head = self.packet.events_bits.div_ceil(8) as usize;
         let Some(head) = self.packet.input().bytes.get(..head) else { return self };
-        let mut copy = Copy { bytes: head.to_vec(), pieces: vec![Piece { at_bits: 0, from_bits: 0 }], step_bytes };
+        let mut copy =
+            Copy { bytes: head.to_vec(), pieces: vec![CopiedPiece { at_bits: 0, from_bits: 0 }], step_bytes };
         let span = end_bits.saturating_sub(self.start_bits(0)) / 8;
         if span > near_bytes.saturating_mul(self.len() as u64) {
             if let Some((starts, bodies)) = self.copy_each(&mut copy) {
@@ -137,7 +138,7 @@ impl Chunk {
 
     /// Copies the events one by one, as they are few among others; where they and what follows their headers begin.
     fn copy_each(&self, copy: &mut Copy) -> Option<(Vec<u32>, Vec<u32>)> {
-        let (input, mut state) = (self.packet.input(), State::default());
+        let (input, mut state) = (self.packet.input(), DecoderState::default());
         let (mut starts, mut bodies) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
         for at in 0..self.len() {
             let end = end_of(input, self.event(at).end_bits(&mut state).ok()?);
@@ -167,6 +168,6 @@ impl Chunk {
 }
 
 /// The end of the bytes that are copied with an event.
-fn end_of(input: Input<'_>, end_bits: u64) -> usize {
+fn end_of(input: PlanInput<'_>, end_bits: u64) -> usize {
     (end_bits.div_ceil(8) + BEHIND_BYTES).min(input.end_bits.div_ceil(8)) as usize
 }

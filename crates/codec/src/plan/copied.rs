@@ -58,7 +58,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Input;
+    use crate::plan::PlanInput;
 
     const LITTLE: ByteOrder = ByteOrder::Little;
 
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(copied(&ops, &nodes, None), Some(Vec::new()));
         let [replaced] = copied(&ops, &nodes, Some(1)).expect("the rest stays")[..] else { panic!("one integer") };
         let mut bytes = [1, 2, 3, 4, 5, 0];
-        assert_eq!(replaced.read(Input::new(&bytes, 48), 0), Some(0x0504_0302));
+        assert_eq!(replaced.read(PlanInput::new(&bytes, 48), 0), Some(0x0504_0302));
         replaced.write(&mut bytes, 0xffff_ffff_0a0b_0c0d);
         assert_eq!(bytes, [1, 0xd, 0xc, 0xb, 0xa, 0]);
         assert_eq!(copied(&ops, &nodes, Some(2)), None, "a text is replaced");

@@ -1,6 +1,6 @@
 //! Events that may end anywhere.
 
-use super::{Input, NoVisitor, NodeId, Op, Plan, Shown, State, Visitor};
+use super::{DecoderState, NoVisitor, NodeId, Op, Plan, PlanInput, Visitor, VisitorCall};
 
 impl Plan {
     /// Decodes the section `index` of an event that may end anywhere: members of the section's structure that are not
@@ -9,9 +9,9 @@ impl Plan {
     pub fn run_cut<V: Visitor>(
         &self,
         index: usize,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) {
         let Some(Some(root)) = self.roots.get(index).copied() else { return };
@@ -55,7 +55,7 @@ struct Before<'v, V> {
 
 impl<V: Visitor> Visitor for Before<'_, V> {
     #[inline]
-    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         if node < self.limit {
             shown.to(self.inner, node);
         }

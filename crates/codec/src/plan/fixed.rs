@@ -1,6 +1,6 @@
 //! Integers and texts at a fixed place in their event: read without a visit of the fields around them.
 
-use super::{Input, NodeId, Op, Plan};
+use super::{NodeId, Op, Plan, PlanInput};
 
 /// An integer of whole bytes that is always the same number of bytes behind the header of its event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,11 +167,11 @@ impl FixedInteger {
     /// The value of the event whose fields begin at `body_bits`, as the 64 bits of a `u64` or, when it is signed, of
     /// an `i64`. `None` when the event does not begin on a byte, or ends before.
     #[inline]
-    pub fn read(&self, input: Input<'_>, body_bits: u64) -> Option<u64> {
+    pub fn read(&self, input: PlanInput<'_>, body_bits: u64) -> Option<u64> {
         self.read_in(input.from_byte(body_bits)?)
     }
 
-    /// As [`read`](Self::read), of the event whose fields are [the first ones](Input::from_byte) in these bytes.
+    /// As [`read`](Self::read), of the event whose fields are [the first ones](PlanInput::from_byte) in these bytes.
     #[inline]
     pub fn read_in(&self, body: &[u8]) -> Option<u64> {
         let bytes = body.get(self.offset_bytes..)?;
@@ -195,11 +195,11 @@ impl FixedText {
     /// The text of the event whose fields begin at `body_bits`, up to its first zero. `None` when the event does not begin on
     /// a byte, or ends before.
     #[inline]
-    pub fn read<'a>(&self, input: Input<'a>, body_bits: u64) -> Option<&'a [u8]> {
+    pub fn read<'a>(&self, input: PlanInput<'a>, body_bits: u64) -> Option<&'a [u8]> {
         self.read_in(input.from_byte(body_bits)?)
     }
 
-    /// As [`read`](Self::read), of the event whose fields are [the first ones](Input::from_byte) in these bytes.
+    /// As [`read`](Self::read), of the event whose fields are [the first ones](PlanInput::from_byte) in these bytes.
     #[inline]
     pub fn read_in<'a>(&self, body: &'a [u8]) -> Option<&'a [u8]> {
         let bytes = self.all(body)?;
@@ -207,7 +207,7 @@ impl FixedText {
         bytes.get(..end)
     }
 
-    /// Is the text this one, which has no zeros, in the event whose fields are [the first ones](Input::from_byte) in these
+    /// Is the text this one, which has no zeros, in the event whose fields are [the first ones](PlanInput::from_byte) in these
     /// bytes?
     #[inline]
     pub fn is_in(&self, body: &[u8], text: &[u8]) -> bool {
@@ -228,11 +228,11 @@ impl FixedText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Node;
+    use crate::plan::PlanNode;
     use tracemill_model::schema::FieldClassId;
 
     fn plan(ops: &[Op]) -> Plan {
-        let node = Node { class: FieldClassId(0), name: "".into(), parent: 0, is_content: false };
+        let node = PlanNode { class: FieldClassId(0), name: "".into(), parent: 0, is_content: false };
         Plan { ops: ops.into(), nodes: vec![node; 8].into(), ..Plan::default() }
     }
 
@@ -250,7 +250,7 @@ mod tests {
             Op::U8 { node: 6 },
         ]);
         let bytes = [9, 7, 0, 0, 0, 0xff, 0xfe, 0x78, 0x56, 0x34, 0x12, 0, 1];
-        let read = |node, end_bytes: u64| plan.fixed_integer(node)?.read(Input::new(&bytes, end_bytes * 8), 8);
+        let read = |node, end_bytes: u64| plan.fixed_integer(node)?.read(PlanInput::new(&bytes, end_bytes * 8), 8);
         assert_eq!(read(1, 13), Some(7));
         assert_eq!(read(2, 13), Some(-2i64 as u64));
         assert_eq!(read(4, 13), Some(0x1234_5678));
@@ -258,8 +258,8 @@ mod tests {
         assert!(plan.fixed_integer(6).is_none(), "a string stands before");
         assert!(plan.fixed_integer(3).is_none(), "no integer");
         let first = plan.fixed_integer(1).expect("it is fixed");
-        assert_eq!(first.read(Input::new(&bytes, 104), 4), None, "not on a byte");
-        assert_eq!(first.read(Input::new(&bytes, 104), u64::MAX - 7), None);
+        assert_eq!(first.read(PlanInput::new(&bytes, 104), 4), None, "not on a byte");
+        assert_eq!(first.read(PlanInput::new(&bytes, 104), u64::MAX - 7), None);
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         let text = |node| Op::StrBytes { node, unit: 1, len: 3 };
         let of = plan(&[set(4), text(1), Op::U8 { node: 2 }, set(2), text(3), Op::U8 { node: 4 }, text(5)]);
         let bytes = *b"_ab\0z\x07cd\x09efgh";
-        let input = Input::new(&bytes, 104);
+        let input = PlanInput::new(&bytes, 104);
         let read = |node| of.fixed_text(node).expect("it is fixed").read(input, 8);
         assert_eq!((read(1), read(3)), (Some(&b"ab"[..]), Some(&b"cd"[..])));
         assert_eq!(of.fixed_integer(2).and_then(|integer| integer.read(input, 8)), Some(7));
@@ -284,7 +284,7 @@ mod tests {
         assert!(plan(&[set(4), Op::Save { slot: 3 }, text(1)]).fixed_text(1).is_none(), "a length that is read");
         let of = plan(&[Op::U8 { node: 1 }, Op::Str { node: 2, unit: 1 }, Op::Str { node: 3, unit: 1 }]);
         let text = of.fixed_text(2).expect("it is fixed");
-        let input = Input::new(b"_1ab\0cd", 56);
+        let input = PlanInput::new(b"_1ab\0cd", 56);
         assert_eq!(text.read(input, 8), Some(&b"ab"[..]));
         let body = input.from_byte(8).expect("it begins on a byte");
         assert!(text.is_in(body, b"ab") && !text.is_in(body, b"a") && !text.is_in(body, b"abc"));

@@ -36,19 +36,19 @@ use std::sync::Arc;
 
 use tracemill_model::schema::{ByteOrder, FieldClassId, Range, RenderedClass};
 
-pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
+pub use compile::{Compiler, KnownAlignment, ScopeRoots, SharedSlots};
 pub use fault::{Fault, FaultKind};
 pub use fixed::{FixedInteger, FixedText};
 pub(crate) use op::Op;
-pub(crate) use short::{FlatSections, Short};
-pub use visitor::{NoVisitor, Shown, Visitor};
+pub(crate) use short::{FlatSections, ShortPlan};
+pub use visitor::{NoVisitor, Visitor, VisitorCall};
 
-/// Names one [`Node`] of a plan; visitors use it to find what they prepared for a field.
+/// Names one [`PlanNode`] of a plan; visitors use it to find what they prepared for a field.
 pub type NodeId = u32;
 
 /// A field of a plan: a place in the tree of field classes.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct PlanNode {
     /// Its class.
     pub class: FieldClassId,
     /// Name of the member or option; empty for elements, contents of optionals and roots.
@@ -64,17 +64,17 @@ const MAX_IDLE: u32 = 1 << 16;
 
 /// The bytes of a packet, from its first one, and where its content ends.
 #[derive(Clone, Copy)]
-pub struct Input<'a> {
+pub struct PlanInput<'a> {
     /// Bytes from the start of the packet; may go on behind it, which makes reads faster.
     pub bytes: &'a [u8],
     /// End of the content in bits; at most `8 * bytes.len()`.
     pub end_bits: u64,
 }
 
-impl<'a> Input<'a> {
+impl<'a> PlanInput<'a> {
     /// An input whose end is brought inside the bytes.
     pub fn new(bytes: &'a [u8], end_bits: u64) -> Self {
-        Input { bytes, end_bits: end_bits.min(bytes.len() as u64 * 8) }
+        PlanInput { bytes, end_bits: end_bits.min(bytes.len() as u64 * 8) }
     }
 
     /// The bytes from a bit on up to the end of the content. `None` when the bit does not begin a byte or is behind the end.
@@ -120,7 +120,7 @@ pub struct RoleValues {
 
 /// State of a decoder, carried from field to field and from event to event.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct DecoderState {
     /// Saved lengths and selectors, and loop counters.
     pub(crate) slots: Vec<u64>,
     /// First bit behind the header of the event that is being decoded: synthesized texts see it from there, and placed
@@ -138,10 +138,10 @@ pub struct State {
     pub roles: RoleValues,
 }
 
-impl State {
+impl DecoderState {
     /// A state with a clock value.
     pub fn new(clock: u64) -> Self {
-        State { clock, ..State::default() }
+        DecoderState { clock, ..DecoderState::default() }
     }
 
     #[inline]
@@ -215,13 +215,13 @@ pub struct Plan {
     pub(crate) lengths: Box<[Arc<BTreeMap<u64, u64>>]>,
     pub(crate) slots: usize,
     /// The fields, for visitors and messages.
-    pub nodes: Box<[Node]>,
+    pub nodes: Box<[PlanNode]>,
     /// End of the instructions of each root, in the order in which they were added.
     pub(crate) ends: Box<[u32]>,
     /// The root node of each section, `None` for a scope that is not declared.
     pub roots: Box<[Option<NodeId>]>,
     /// Alignment of the position behind the last root, as far as it is known.
-    pub known: Known,
+    pub known: KnownAlignment,
 }
 
 impl Plan {

@@ -107,7 +107,7 @@ pub(crate) enum Op {
         render: u16,
         bytes: u32,
     },
-    /// Goes to so many bytes behind where the fields begin ([`State::body_bits`]).
+    /// Goes to so many bytes behind where the fields begin ([`DecoderState::body_bits`]).
     Seek {
         bytes: u32,
     },

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{ByteOrder, RenderedClass, Role};
 
-use super::{Fault, FaultKind, Input, MAX_IDLE, NoVisitor, NodeId, Op, Plan, SelectTable, State, Visitor};
+use super::{DecoderState, Fault, FaultKind, MAX_IDLE, NoVisitor, NodeId, Op, Plan, PlanInput, SelectTable, Visitor};
 use crate::bits::{self, Wide};
 
 impl Plan {
     /// Decodes all sections from `*pos_bits`, which ends behind the last field.
     pub fn run<V: Visitor>(
         &self,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) -> Result<(), Fault> {
         self.run_ops(0..self.ops.len(), input, pos_bits, state, visitor)
@@ -25,9 +25,9 @@ impl Plan {
     pub fn run_section<V: Visitor>(
         &self,
         index: usize,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) -> Result<(), Fault> {
         self.run_sections(index..index + 1, input, pos_bits, state, visitor)
@@ -38,9 +38,9 @@ impl Plan {
     pub(crate) fn run_sections<V: Visitor>(
         &self,
         sections: std::ops::Range<usize>,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) -> Result<(), Fault> {
         let end_of = |sections: usize| if sections == 0 { 0 } else { self.ends[sections - 1] as usize };
@@ -53,7 +53,7 @@ impl Plan {
     }
 
     /// Decodes without a visitor.
-    pub fn skip(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<(), Fault> {
+    pub fn skip(&self, input: PlanInput<'_>, pos_bits: &mut u64, state: &mut DecoderState) -> Result<(), Fault> {
         self.run(input, pos_bits, state, &mut NoVisitor)
     }
 
@@ -61,16 +61,16 @@ impl Plan {
     fn run_ops<V: Visitor>(
         &self,
         range: std::ops::Range<usize>,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) -> Result<(), Fault> {
         if range.is_empty() {
             return Ok(());
         }
         state.grow(self.slots);
-        let tables = Tables { selects: &self.tables, renders: &self.renders, lengths: &self.lengths };
+        let tables = PlanTables { selects: &self.tables, renders: &self.renders, lengths: &self.lengths };
         run_list(&self.ops[..range.end], range.start, tables, input, pos_bits, state, visitor)
             .map_err(|(kind, at)| Fault { kind, at_bits: *pos_bits, node: self.node_at(at) })
     }
@@ -84,14 +84,14 @@ impl Plan {
 
 /// Tables that instructions refer to.
 #[derive(Clone, Copy)]
-pub(super) struct Tables<'a> {
+pub(super) struct PlanTables<'a> {
     selects: &'a [SelectTable],
     renders: &'a [RenderedClass],
     lengths: &'a [Arc<BTreeMap<u64, u64>>],
 }
 
-impl Tables<'_> {
-    pub(super) const NONE: Tables<'static> = Tables { selects: &[], renders: &[], lengths: &[] };
+impl PlanTables<'_> {
+    pub(super) const NONE: PlanTables<'static> = PlanTables { selects: &[], renders: &[], lengths: &[] };
 }
 
 /// Runs instructions from `start` on. The error is why the event ends early, and at which instruction.
@@ -99,14 +99,15 @@ impl Tables<'_> {
 pub(super) fn run_list<V: Visitor>(
     ops: &[Op],
     start: usize,
-    tables: Tables<'_>,
-    input: Input<'_>,
+    tables: PlanTables<'_>,
+    input: PlanInput<'_>,
     pos_bits: &mut u64,
-    state: &mut State,
+    state: &mut DecoderState,
     visitor: &mut V,
 ) -> Result<(), (FaultKind, usize)> {
     let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
-    let mut run = Run { input, content, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, idle: 0, fault: None };
+    let mut run =
+        PlanRun { input, content, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, idle: 0, fault: None };
     let mut at = start;
     while let Some(&op) = ops.get(at) {
         match run.step(op, at, tables, state, visitor) {
@@ -121,8 +122,8 @@ pub(super) fn run_list<V: Visitor>(
     Ok(())
 }
 
-struct Run<'a> {
-    input: Input<'a>,
+struct PlanRun<'a> {
+    input: PlanInput<'a>,
     /// The whole bytes of the content: reads of whole bytes need one check.
     content: &'a [u8],
     pos: u64,
@@ -136,10 +137,10 @@ struct Run<'a> {
     fault: Option<FaultKind>,
 }
 
-/// The event ends early; [`Run::fault`] says why.
+/// The event ends early; [`PlanRun::fault`] says why.
 struct Stop;
 
-impl<'a> Run<'a> {
+impl<'a> PlanRun<'a> {
     /// Notes why the event ends here.
     #[cold]
     #[inline(never)]
@@ -220,7 +221,7 @@ impl<'a> Run<'a> {
         node: NodeId,
         class: &RenderedClass,
         own: &[u8],
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) {
         let event = self.content.get((state.body_bits >> 3) as usize..).unwrap_or(&[]);
@@ -271,8 +272,8 @@ impl<'a> Run<'a> {
         &mut self,
         op: Op,
         at: usize,
-        tables: Tables<'_>,
-        state: &mut State,
+        tables: PlanTables<'_>,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) -> Result<usize, Stop> {
         macro_rules! integer {
@@ -508,7 +509,7 @@ impl<'a> Run<'a> {
 
     /// Instructions that few formats need.
     #[inline(never)]
-    fn rare(&mut self, op: Op, tables: Tables<'_>, state: &mut State) -> Result<(), Stop> {
+    fn rare(&mut self, op: Op, tables: PlanTables<'_>, state: &mut DecoderState) -> Result<(), Stop> {
         match op {
             Op::Length { slot, len, big, reversed, signed, .. } => {
                 let start = self.pos;
@@ -585,7 +586,7 @@ impl<'a> Run<'a> {
         };
     }
 
-    fn set_role(&self, role: Role, len: u8, state: &mut State) {
+    fn set_role(&self, role: Role, len: u8, state: &mut DecoderState) {
         let value = Some(self.last);
         let roles = &mut state.roles;
         let len_bits = if len == 0 { self.last_bits.min(64) } else { u32::from(len) };
@@ -613,7 +614,7 @@ impl<'a> Run<'a> {
 
 /// Index, length and element start of a loop over an array.
 #[inline(always)]
-fn loop_slots(state: &mut State, counter: u16) -> &mut [u64; 3] {
+fn loop_slots(state: &mut DecoderState, counter: u16) -> &mut [u64; 3] {
     let at = usize::from(counter);
     (&mut state.slots[at..at + 3]).try_into().expect("three slots")
 }

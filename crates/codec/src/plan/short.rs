@@ -1,12 +1,12 @@
 //! Short plans, and sections of flat ones.
 
-use super::run::{Tables, run_list};
-use super::{Input, Op, Plan, State, Visitor};
+use super::run::{PlanTables, run_list};
+use super::{DecoderState, Op, Plan, PlanInput, Visitor};
 
 /// A short plan, all in one place: traces of thousands of classes meet another class with every event, and each cache
 /// line that its plan takes is waited for.
 #[derive(Clone, Debug)]
-pub(crate) struct Short {
+pub(crate) struct ShortPlan {
     ops: [Op; SHORT],
     len: u8,
     /// End of the first section.
@@ -40,15 +40,15 @@ impl FlatSections {
 /// Instructions of a short plan: with the rest they fill two cache lines.
 const SHORT: usize = 7;
 
-const _: () = assert!(size_of::<std::sync::OnceLock<Short>>() <= 128);
+const _: () = assert!(size_of::<std::sync::OnceLock<ShortPlan>>() <= 128);
 
-impl Short {
+impl ShortPlan {
     /// The short form of a plan; empty, and not all, when it is too long or needs tables.
     pub(crate) fn of(plan: &Plan, needs_header: bool, shared: usize) -> Self {
         let fits =
             plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty() && plan.lengths.is_empty();
         let uses_shared = plan.ops.iter().any(|op| op.uses().is_some_and(|slot| usize::from(slot) < shared));
-        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, first: 0, slots: 0, is_all: false };
+        let mut short = ShortPlan { ops: [Op::Jump { to: 0 }; SHORT], len: 0, first: 0, slots: 0, is_all: false };
         let Ok(slots) = u8::try_from(plan.slots) else { return short };
         if fits && !needs_header && !uses_shared {
             short.ops[..plan.ops.len()].copy_from_slice(&plan.ops);
@@ -63,9 +63,9 @@ impl Short {
     pub(crate) fn run<V: Visitor>(
         &self,
         sections: FlatSections,
-        input: Input<'_>,
+        input: PlanInput<'_>,
         pos_bits: &mut u64,
-        state: &mut State,
+        state: &mut DecoderState,
         visitor: &mut V,
     ) -> bool {
         state.grow(usize::from(self.slots));
@@ -75,6 +75,6 @@ impl Short {
             FlatSections::BehindFirst => (self.first, self.len),
         };
         let ops = &self.ops[..usize::from(end).min(SHORT)];
-        run_list(ops, usize::from(begin), Tables::NONE, input, pos_bits, state, visitor).is_ok()
+        run_list(ops, usize::from(begin), PlanTables::NONE, input, pos_bits, state, visitor).is_ok()
     }
 }

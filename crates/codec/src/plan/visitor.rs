@@ -5,7 +5,7 @@ use crate::bits::Wide;
 
 /// A call of a [`Visitor`] as a value.
 #[derive(Clone, Copy, Debug)]
-pub enum Shown<'a> {
+pub enum VisitorCall<'a> {
     /// [`Visitor::unsigned`].
     Unsigned(u64),
     /// [`Visitor::signed`].
@@ -42,28 +42,28 @@ pub enum Shown<'a> {
     Absent,
 }
 
-impl Shown<'_> {
+impl VisitorCall<'_> {
     /// Makes the call.
     #[inline(always)]
     pub fn to(self, visitor: &mut impl Visitor, node: NodeId) {
         match self {
-            Shown::Unsigned(value) => visitor.unsigned(node, value),
-            Shown::Signed(value) => visitor.signed(node, value),
-            Shown::Wide(value) => visitor.wide(node, value),
-            Shown::Boolean(value) => visitor.boolean(node, value),
-            Shown::Real(value) => visitor.real(node, value),
-            Shown::String(bytes) => visitor.string(node, bytes),
-            Shown::Blob(bytes) => visitor.blob(node, bytes),
-            Shown::BeginStruct => visitor.begin_struct(node),
-            Shown::EndStruct => visitor.end_struct(node),
-            Shown::BeginArray(len) => visitor.begin_array(node, len),
-            Shown::Element(index) => visitor.element(node, index),
-            Shown::EndArray => visitor.end_array(node),
-            Shown::BeginVariant(option) => visitor.begin_variant(node, option),
-            Shown::EndVariant => visitor.end_variant(node),
-            Shown::BeginOptional => visitor.begin_optional(node),
-            Shown::EndOptional => visitor.end_optional(node),
-            Shown::Absent => visitor.absent(node),
+            VisitorCall::Unsigned(value) => visitor.unsigned(node, value),
+            VisitorCall::Signed(value) => visitor.signed(node, value),
+            VisitorCall::Wide(value) => visitor.wide(node, value),
+            VisitorCall::Boolean(value) => visitor.boolean(node, value),
+            VisitorCall::Real(value) => visitor.real(node, value),
+            VisitorCall::String(bytes) => visitor.string(node, bytes),
+            VisitorCall::Blob(bytes) => visitor.blob(node, bytes),
+            VisitorCall::BeginStruct => visitor.begin_struct(node),
+            VisitorCall::EndStruct => visitor.end_struct(node),
+            VisitorCall::BeginArray(len) => visitor.begin_array(node, len),
+            VisitorCall::Element(index) => visitor.element(node, index),
+            VisitorCall::EndArray => visitor.end_array(node),
+            VisitorCall::BeginVariant(option) => visitor.begin_variant(node, option),
+            VisitorCall::EndVariant => visitor.end_variant(node),
+            VisitorCall::BeginOptional => visitor.begin_optional(node),
+            VisitorCall::EndOptional => visitor.end_optional(node),
+            VisitorCall::Absent => visitor.absent(node),
         }
     }
 }
@@ -91,43 +91,43 @@ pub trait Visitor {
     /// Any call whose own method is not defined.
     #[inline(always)]
     #[expect(unused_variables, reason = "they have their names in documentation")]
-    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {}
+    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {}
 
     methods! {
         /// An unsigned integer, bit array or bit map of at most 64 bits.
-        unsigned(value: u64) = Shown::Unsigned(value);
+        unsigned(value: u64) = VisitorCall::Unsigned(value);
         /// A signed integer of at most 64 bits.
-        signed(value: i64) = Shown::Signed(value);
+        signed(value: i64) = VisitorCall::Signed(value);
         /// An integer, bit array or bit map of more than 64 bits.
-        wide(value: &Wide) = Shown::Wide(value);
+        wide(value: &Wide) = VisitorCall::Wide(value);
         /// A boolean.
-        boolean(value: bool) = Shown::Boolean(value);
+        boolean(value: bool) = VisitorCall::Boolean(value);
         /// A floating point number, widened or rounded to 64 bits.
-        real(value: f64) = Shown::Real(value);
+        real(value: f64) = VisitorCall::Real(value);
         /// A string without its end: bytes in the encoding of its class.
-        string(bytes: &[u8]) = Shown::String(bytes);
+        string(bytes: &[u8]) = VisitorCall::String(bytes);
         /// A blob.
-        blob(bytes: &[u8]) = Shown::Blob(bytes);
+        blob(bytes: &[u8]) = VisitorCall::Blob(bytes);
         /// A structure begins.
-        begin_struct() = Shown::BeginStruct;
+        begin_struct() = VisitorCall::BeginStruct;
         /// It ends.
-        end_struct() = Shown::EndStruct;
+        end_struct() = VisitorCall::EndStruct;
         /// An array of `len` elements begins.
-        begin_array(len: u64) = Shown::BeginArray(len);
+        begin_array(len: u64) = VisitorCall::BeginArray(len);
         /// The element `index` of the array `node` follows.
-        element(index: u64) = Shown::Element(index);
+        element(index: u64) = VisitorCall::Element(index);
         /// The array ends.
-        end_array() = Shown::EndArray;
+        end_array() = VisitorCall::EndArray;
         /// A variant whose option `option` follows.
-        begin_variant(option: usize) = Shown::BeginVariant(option);
+        begin_variant(option: usize) = VisitorCall::BeginVariant(option);
         /// It ends.
-        end_variant() = Shown::EndVariant;
+        end_variant() = VisitorCall::EndVariant;
         /// An optional field that is there; its content follows.
-        begin_optional() = Shown::BeginOptional;
+        begin_optional() = VisitorCall::BeginOptional;
         /// It ends.
-        end_optional() = Shown::EndOptional;
+        end_optional() = VisitorCall::EndOptional;
         /// An optional field that is not there.
-        absent() = Shown::Absent;
+        absent() = VisitorCall::Absent;
     }
 
     /// The element `index` of an array of integers, whose node is the next one.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::bits::Wide;
 use crate::chunk::{EventFields, EventRef, PacketData};
-use crate::plan::{Fault, NodeId, Plan, State, Visitor};
+use crate::plan::{DecoderState, Fault, NodeId, Plan, Visitor};
 use tracemill_model::schema::{
     Encoding, FieldClassId, FieldKind, LabelList, Mapping, Schema, Scope, StreamClassId, VariantOption,
 };
 
-use super::out::{Out, Piece, SmallTexts};
+use super::out::{Out, SmallTexts, TextPiece};
 use super::strings;
 
 /// Prints the scopes of one trace's events as JSON objects.
@@ -19,31 +19,31 @@ use super::strings;
 pub struct JsonTrace {
     schema: Arc<Schema>,
     /// By class.
-    events: Vec<Option<Box<Table>>>,
-    headers: HashMap<StreamClassId, Table>,
-    contexts: HashMap<StreamClassId, Table>,
+    events: Vec<Option<Box<JsonTable>>>,
+    headers: HashMap<StreamClassId, JsonTable>,
+    contexts: HashMap<StreamClassId, JsonTable>,
     /// For each stream the rendered context of the packet that was printed last.
     packets: Vec<Option<(Arc<PacketData>, Vec<u8>)>>,
-    state: State,
+    state: DecoderState,
 }
 
 /// How the fields of a plan are printed.
-pub struct Table {
+pub struct JsonTable {
     nodes: Vec<NodeJson>,
 }
 
 struct NodeJson {
-    before: Piece,
-    kind: Kind,
+    before: TextPiece,
+    kind: JsonForm,
 }
 
-enum Kind {
+enum JsonForm {
     Plain,
     Enum(Box<EnumJson>),
     Flags(Arc<[Mapping]>),
     Text(Encoding),
     Blob(Arc<str>),
-    Variant(Vec<Piece>),
+    Variant(Vec<TextPiece>),
     /// A structure that is a list.
     Tuple,
 }
@@ -67,7 +67,7 @@ impl JsonTrace {
         out: &mut Out,
         stream: usize,
         event: EventRef<'e>,
-        fields: &mut Fields<'e>,
+        fields: &mut ScopedFields<'e>,
         scope: Scope,
         before: &[u8],
     ) -> Result<bool, Fault> {
@@ -94,8 +94,8 @@ impl JsonTrace {
             }
             Scope::EventHeader => {
                 let table =
-                    self.headers.entry(class).or_insert_with(|| Table::new(&self.schema, plans.header_rows(class)));
-                event.visit_header(&mut State::default(), &mut Printer { out, table })?;
+                    self.headers.entry(class).or_insert_with(|| JsonTable::new(&self.schema, plans.header_rows(class)));
+                event.visit_header(&mut DecoderState::default(), &mut JsonPrinter { out, table })?;
             }
             _ => {
                 let id = event.class();
@@ -103,11 +103,11 @@ impl JsonTrace {
                 if self.events.get(at).is_none_or(Option::is_none) {
                     let len = self.events.len().max(at + 1);
                     self.events.resize_with(len, || None);
-                    self.events[at] = Some(Box::new(Table::new(&self.schema, plans.event_rows(id))));
+                    self.events[at] = Some(Box::new(JsonTable::new(&self.schema, plans.event_rows(id))));
                 }
                 let Some(Some(table)) = self.events.get_mut(at) else { return Ok(true) };
                 let fields = fields.get(event, &mut self.state);
-                fields.visit(scope, &mut self.state, &mut Printer { out, table })?;
+                fields.visit(scope, &mut self.state, &mut JsonPrinter { out, table })?;
             }
         }
         Ok(true)
@@ -117,9 +117,9 @@ impl JsonTrace {
     fn begin_packet(&mut self, stream: usize, packet: &Arc<PacketData>) -> Result<(), Fault> {
         let class = packet.packet.class;
         let plan = packet.plans.packet_context_rows(class);
-        let table = self.contexts.entry(class).or_insert_with(|| Table::new(&self.schema, plan));
+        let table = self.contexts.entry(class).or_insert_with(|| JsonTable::new(&self.schema, plan));
         let mut text = Out::default();
-        packet.visit_context(&mut Printer { out: &mut text, table })?;
+        packet.visit_context(&mut JsonPrinter { out: &mut text, table })?;
         let len = self.packets.len().max(stream + 1);
         self.packets.resize_with(len, || None);
         self.packets[stream] = Some((packet.clone(), text.written().to_vec()));
@@ -129,15 +129,15 @@ impl JsonTrace {
 
 /// The fields of an event while its scopes are printed one after the other.
 #[derive(Default)]
-pub struct Fields<'a>(Option<EventFields<'a>>);
+pub struct ScopedFields<'a>(Option<EventFields<'a>>);
 
-impl<'a> Fields<'a> {
-    fn get(&mut self, event: EventRef<'a>, state: &mut State) -> &mut EventFields<'a> {
+impl<'a> ScopedFields<'a> {
+    fn get(&mut self, event: EventRef<'a>, state: &mut DecoderState) -> &mut EventFields<'a> {
         self.0.get_or_insert_with(|| event.fields(state))
     }
 }
 
-impl Table {
+impl JsonTable {
     /// The keys of a plan's fields.
     pub fn new(schema: &Schema, plan: &Plan) -> Self {
         let nodes = plan.nodes.iter().zip(0..).map(|(node, id): (_, NodeId)| {
@@ -145,56 +145,56 @@ impl Table {
             let is_first = id <= node.parent + 1;
             let before = match &parent.kind {
                 FieldKind::Struct(class) if node.parent != id && !class.is_tuple() => key(!is_first, &node.name),
-                FieldKind::Struct(_) if !is_first => Piece::new(","),
-                _ => Piece::new(""),
+                FieldKind::Struct(_) if !is_first => TextPiece::new(","),
+                _ => TextPiece::new(""),
             };
             NodeJson { before, kind: kind(schema, node.class) }
         });
-        Table { nodes: nodes.collect() }
+        JsonTable { nodes: nodes.collect() }
     }
 }
 
-fn key(comma: bool, name: &str) -> Piece {
+fn key(comma: bool, name: &str) -> TextPiece {
     let mut out = Out::default();
     if comma {
         out.put_byte(b',');
     }
     strings::put_json(&mut out, name.as_bytes());
     out.put_byte(b':');
-    Piece::new(out.written())
+    TextPiece::new(out.written())
 }
 
-fn kind(schema: &Schema, id: FieldClassId) -> Kind {
+fn kind(schema: &Schema, id: FieldClassId) -> JsonForm {
     match &schema.field_class(id).kind {
         FieldKind::Integer(class) if class.mappings.is_some() => {
-            Kind::Enum(Box::new(EnumJson { class: class.label_list(), texts: SmallTexts::default() }))
+            JsonForm::Enum(Box::new(EnumJson { class: class.label_list(), texts: SmallTexts::default() }))
         }
-        FieldKind::BitMap(class) => Kind::Flags(class.flags.clone()),
-        FieldKind::String(class) => Kind::Text(class.encoding),
-        FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
-        FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
-        FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
+        FieldKind::BitMap(class) => JsonForm::Flags(class.flags.clone()),
+        FieldKind::String(class) => JsonForm::Text(class.encoding),
+        FieldKind::Rendered(_) => JsonForm::Text(Encoding::Utf8),
+        FieldKind::Blob(class) => JsonForm::Blob(class.media_type.clone()),
+        FieldKind::Struct(class) if class.is_tuple() => JsonForm::Tuple,
         FieldKind::Variant(class) => {
             let option = |(at, option): (usize, &VariantOption)| match &option.name {
                 Some(name) => key(false, name),
                 None => key(false, &at.to_string()),
             };
-            Kind::Variant(class.options.iter().enumerate().map(option).collect())
+            JsonForm::Variant(class.options.iter().enumerate().map(option).collect())
         }
-        _ => Kind::Plain,
+        _ => JsonForm::Plain,
     }
 }
 
 /// Prints fields, each with the key before it.
-pub struct Printer<'a> {
+pub struct JsonPrinter<'a> {
     out: &'a mut Out,
-    table: &'a mut Table,
+    table: &'a mut JsonTable,
 }
 
-impl<'a> Printer<'a> {
+impl<'a> JsonPrinter<'a> {
     /// A printer of fields of the table's plan.
-    pub fn new(out: &'a mut Out, table: &'a mut Table) -> Self {
-        Printer { out, table }
+    pub fn new(out: &'a mut Out, table: &'a mut JsonTable) -> Self {
+        JsonPrinter { out, table }
     }
 
     /// Bytes printed so far.
@@ -214,7 +214,7 @@ impl<'a> Printer<'a> {
     /// The text of a string.
     pub fn text_of<'b>(&self, node: NodeId, bytes: &'b [u8]) -> Cow<'b, str> {
         match self.table.nodes[node as usize].kind {
-            Kind::Text(encoding) if encoding != Encoding::Utf8 => encoding.to_utf8(bytes).into(),
+            JsonForm::Text(encoding) if encoding != Encoding::Utf8 => encoding.to_utf8(bytes).into(),
             _ => String::from_utf8_lossy(bytes),
         }
     }
@@ -231,12 +231,12 @@ impl<'a> Printer<'a> {
         let json = &mut self.table.nodes[node as usize];
         self.out.put_piece(&json.before);
         match &mut json.kind {
-            Kind::Enum(labels) => {
+            JsonForm::Enum(labels) => {
                 self.out.put(b"{\"value\":");
                 put(self.out);
                 labels.put(self.out, value);
             }
-            Kind::Flags(flags) => {
+            JsonForm::Flags(flags) => {
                 self.out.put(b"{\"value\":");
                 put(self.out);
                 let names: Vec<&str> = flags.iter().filter(|flag| is_set(flag)).map(|flag| &*flag.label).collect();
@@ -294,10 +294,10 @@ pub fn put_float(out: &mut Out, value: f64) {
     }
 }
 
-impl Visitor for Printer<'_> {
+impl Visitor for JsonPrinter<'_> {
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
-        if matches!(self.table.nodes[node as usize].kind, Kind::Plain) {
+        if matches!(self.table.nodes[node as usize].kind, JsonForm::Plain) {
             self.begin(node);
             return self.out.put_u64(value);
         }
@@ -306,7 +306,7 @@ impl Visitor for Printer<'_> {
 
     #[inline]
     fn signed(&mut self, node: NodeId, value: i64) {
-        if matches!(self.table.nodes[node as usize].kind, Kind::Plain) {
+        if matches!(self.table.nodes[node as usize].kind, JsonForm::Plain) {
             self.begin(node);
             return self.out.put_i64(value);
         }
@@ -332,7 +332,7 @@ impl Visitor for Printer<'_> {
 
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
         match self.begin(node).kind {
-            Kind::Text(encoding) if encoding != Encoding::Utf8 => {
+            JsonForm::Text(encoding) if encoding != Encoding::Utf8 => {
                 strings::put_json(self.out, encoding.to_utf8(bytes).as_bytes());
             }
             _ => strings::put_json(self.out, bytes),
@@ -341,7 +341,7 @@ impl Visitor for Printer<'_> {
 
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
         let media_type =
-            if let Kind::Blob(media_type) = &self.begin(node).kind { media_type.clone() } else { "".into() };
+            if let JsonForm::Blob(media_type) = &self.begin(node).kind { media_type.clone() } else { "".into() };
         self.out.put(b"{\"media_type\":");
         strings::put_json(self.out, media_type.as_bytes());
         self.out.put(b",\"base64\":\"");
@@ -350,12 +350,12 @@ impl Visitor for Printer<'_> {
     }
 
     fn begin_struct(&mut self, node: NodeId) {
-        let is_tuple = matches!(self.begin(node).kind, Kind::Tuple);
+        let is_tuple = matches!(self.begin(node).kind, JsonForm::Tuple);
         self.out.put_byte(if is_tuple { b'[' } else { b'{' });
     }
 
     fn end_struct(&mut self, node: NodeId) {
-        let is_tuple = matches!(self.table.nodes[node as usize].kind, Kind::Tuple);
+        let is_tuple = matches!(self.table.nodes[node as usize].kind, JsonForm::Tuple);
         self.out.put_byte(if is_tuple { b']' } else { b'}' });
     }
 
@@ -379,7 +379,7 @@ impl Visitor for Printer<'_> {
         let json = &self.table.nodes[node as usize];
         self.out.put_piece(&json.before);
         self.out.put_byte(b'{');
-        if let Kind::Variant(options) = &json.kind {
+        if let JsonForm::Variant(options) = &json.kind {
             self.out.put_piece(&options[option]);
         }
     }

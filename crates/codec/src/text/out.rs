@@ -11,24 +11,24 @@ pub const BLOCK: usize = 32;
 
 /// A short text, padded to a block of `N` bytes, at most 255.
 #[derive(Clone, Debug)]
-pub struct Piece<const N: usize = BLOCK> {
+pub struct TextPiece<const N: usize = BLOCK> {
     block: [u8; N],
     len: u8,
     /// The whole text when it is longer than a block.
     long: Option<Box<[u8]>>,
 }
 
-impl<const N: usize> Piece<N> {
+impl<const N: usize> TextPiece<N> {
     /// The piece with this text.
     pub fn new(text: impl AsRef<[u8]>) -> Self {
         const { assert!(N <= u8::MAX as usize) };
         let text = text.as_ref();
         let mut block = [0; N];
         if text.len() > N {
-            return Piece { block, len: 0, long: Some(text.into()) };
+            return TextPiece { block, len: 0, long: Some(text.into()) };
         }
         block[..text.len()].copy_from_slice(text);
-        Piece { block, len: text.len() as u8, long: None }
+        TextPiece { block, len: text.len() as u8, long: None }
     }
 }
 
@@ -37,7 +37,7 @@ const SMALL_VALUES: usize = 256;
 
 /// Texts of small values, each made when it is first put.
 #[derive(Clone, Debug, Default)]
-pub struct SmallTexts(Vec<Option<Piece>>);
+pub struct SmallTexts(Vec<Option<TextPiece>>);
 
 impl SmallTexts {
     /// Appends the text of a value, which `make` appends where it is not known.
@@ -49,7 +49,7 @@ impl SmallTexts {
         out.put_piece(self.0[at].get_or_insert_with(|| {
             let mut text = Out::default();
             make(&mut text);
-            Piece::new(text.written())
+            TextPiece::new(text.written())
         }));
     }
 }
@@ -151,7 +151,7 @@ impl Out {
     #[inline]
     pub fn put_two_texts(
         &mut self,
-        between: &Piece,
+        between: &TextPiece,
         before: impl FnOnce(&mut [u8; QUICK_BYTES]) -> Option<usize>,
         after: impl FnOnce(&mut [u8; QUICK_BYTES]) -> Option<usize>,
     ) -> bool {
@@ -203,7 +203,7 @@ impl Out {
 
     /// Appends a prepared piece.
     #[inline]
-    pub fn put_piece<const N: usize>(&mut self, piece: &Piece<N>) {
+    pub fn put_piece<const N: usize>(&mut self, piece: &TextPiece<N>) {
         if let Some(long) = &piece.long {
             return self.put(long);
         }
@@ -213,7 +213,7 @@ impl Out {
 
     /// Appends a short text and a number in base 10.
     #[inline]
-    pub fn put_piece_u64(&mut self, piece: &Piece, value: u64) {
+    pub fn put_piece_u64(&mut self, piece: &TextPiece, value: u64) {
         if piece.long.is_some() || value >= 100_000_000 {
             self.put_piece(piece);
             return self.put_u64(value);
@@ -228,7 +228,7 @@ impl Out {
 
     /// Appends a short text and a number below 10^9 with nine digits.
     #[inline]
-    pub fn put_piece_nine(&mut self, piece: &Piece, value: u32) {
+    pub fn put_piece_nine(&mut self, piece: &TextPiece, value: u32) {
         if piece.long.is_some() {
             self.put_piece(piece);
             return self.put_nine(value);
@@ -244,7 +244,7 @@ impl Out {
 
     /// Appends a text, `0x` and a number in upper-case base 16.
     #[inline]
-    pub fn put_piece_hex(&mut self, piece: &Piece, value: u64) {
+    pub fn put_piece_hex(&mut self, piece: &TextPiece, value: u64) {
         if piece.long.is_some() {
             self.put_piece(piece);
             self.put(b"0x");
@@ -262,7 +262,15 @@ impl Out {
     /// Appends the beginning of a line: a short text, nine digits, a text of four bytes, a digit, a point, nine digits and
     /// a text of two bytes.
     #[inline]
-    pub fn put_times(&mut self, start: &Piece, fraction: u32, between: [u8; 4], second: u8, delta: u32, end: [u8; 2]) {
+    pub fn put_times(
+        &mut self,
+        start: &TextPiece,
+        fraction: u32,
+        between: [u8; 4],
+        second: u8,
+        delta: u32,
+        end: [u8; 2],
+    ) {
         let to = self.room::<{ BLOCK + 28 }>();
         to[..BLOCK].copy_from_slice(&start.block);
         let at = usize::from(start.len).min(BLOCK);
@@ -496,9 +504,9 @@ mod tests {
         for value in (0..5000).chain(steps).chain([u64::MAX, 0x0123_4567_89ab_cdef, 0xfedc_ba98, 0x1_0000_0000]) {
             let mut out = Out::default();
             out.put_hex(value);
-            out.put_piece_hex(&Piece::new(" x = "), value);
+            out.put_piece_hex(&TextPiece::new(" x = "), value);
             let long = "y".repeat(BLOCK + 1);
-            out.put_piece_hex(&Piece::new(&long), value);
+            out.put_piece_hex(&TextPiece::new(&long), value);
             out.put_byte(b'.');
             let want = format!("{value:X} x = 0x{value:X}{long}0x{value:X}.");
             assert_eq!(String::from_utf8_lossy(out.written()), want);
@@ -508,11 +516,11 @@ mod tests {
     #[test]
     fn the_beginning_of_a_line_is_put_together() {
         let mut out = Out::default();
-        out.put_times(&Piece::new("[10:55:19."), 42, *b"] (+", 9, 123_456_789, *b") ");
+        out.put_times(&TextPiece::new("[10:55:19."), 42, *b"] (+", 9, 123_456_789, *b") ");
         assert_eq!(out.written(), b"[10:55:19.000000042] (+9.123456789) ");
         for value in (0..1_000_000_000).step_by(1_000_003).chain([999_999_999, 999_000_999, 1_000_000, 999_999]) {
             out.clear();
-            out.put_times(&Piece::new("["), value, *b"] (+", 0, 999_999_999 - value, *b") ");
+            out.put_times(&TextPiece::new("["), value, *b"] (+", 0, 999_999_999 - value, *b") ");
             let want = format!("[{value:09}] (+0.{:09}) ", 999_999_999 - value);
             assert_eq!(out.written(), want.as_bytes());
         }
@@ -526,18 +534,18 @@ mod tests {
                 Some(text.len())
             }
         };
-        let (mut out, piece) = (Out::default(), Piece::new(" name: "));
+        let (mut out, piece) = (Out::default(), TextPiece::new(" name: "));
         assert!(out.put_two_texts(&piece, put("worker"), put("1")));
         assert!(out.put_two_texts(&piece, put(""), put("")));
         assert!(!out.put_two_texts(&piece, |_| None, put("1")) && !out.put_two_texts(&piece, put("1"), |_| None));
-        assert!(!out.put_two_texts(&Piece::new("x".repeat(BLOCK + 1)), put("1"), put("1")));
+        assert!(!out.put_two_texts(&TextPiece::new("x".repeat(BLOCK + 1)), put("1"), put("1")));
         assert_eq!(out.written(), b"worker name: 1\n name: \n");
         let full = |room: &mut [u8; QUICK_BYTES]| {
             room.fill(b'-');
             Some(QUICK_BYTES)
         };
         out.clear();
-        assert!(out.put_two_texts(&Piece::new("x".repeat(BLOCK)), full, full));
+        assert!(out.put_two_texts(&TextPiece::new("x".repeat(BLOCK)), full, full));
         assert_eq!(out.len(), 2 * QUICK_BYTES + BLOCK + 1);
     }
 

@@ -3,11 +3,11 @@
 /// A compiled glob.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pattern {
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum PatternPart {
     Byte(u8),
     /// One character (of one or more bytes).
     One,
@@ -21,10 +21,10 @@ impl Pattern {
         let mut bytes = text.bytes();
         while let Some(byte) = bytes.next() {
             parts.push(match byte {
-                b'*' => Part::Any,
-                b'?' => Part::One,
-                b'\\' => Part::Byte(bytes.next().unwrap_or(b'\\')),
-                byte => Part::Byte(byte),
+                b'*' => PatternPart::Any,
+                b'?' => PatternPart::One,
+                b'\\' => PatternPart::Byte(bytes.next().unwrap_or(b'\\')),
+                byte => PatternPart::Byte(byte),
             });
         }
         Pattern { parts }
@@ -37,13 +37,13 @@ impl Pattern {
         let mut retry: Option<(usize, usize)> = None;
         loop {
             let step = match self.parts.get(part) {
-                Some(Part::Any) => {
+                Some(PatternPart::Any) => {
                     retry = Some((part + 1, at));
                     part += 1;
                     continue;
                 }
-                Some(Part::One) if at < text.len() => Some(char_len(&text[at..])),
-                Some(Part::Byte(byte)) if text.get(at) == Some(byte) => Some(1),
+                Some(PatternPart::One) if at < text.len() => Some(char_len(&text[at..])),
+                Some(PatternPart::Byte(byte)) if text.get(at) == Some(byte) => Some(1),
                 None if at == text.len() => return true,
                 _ => None,
             };

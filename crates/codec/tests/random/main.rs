@@ -8,7 +8,7 @@ mod schemas;
 mod tree;
 
 use tracemill_codec::layout;
-use tracemill_codec::plan::{Compiler, Input, Known, Plan, SharedSlots, State};
+use tracemill_codec::plan::{Compiler, DecoderState, KnownAlignment, Plan, PlanInput, SharedSlots};
 use tracemill_model::schema::{EventClassId, FieldClassId, Schema, Scope};
 use tracemill_referee::Interpreter;
 
@@ -115,8 +115,8 @@ fn scopes(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Result<(), Strin
         start &= !7;
     }
     let known = match start {
-        0 => Known::START,
-        start => Known::aligned(1 << start.trailing_zeros().min(rng.below(8) as u32)),
+        0 => KnownAlignment::START,
+        start => KnownAlignment::aligned(1 << start.trailing_zeros().min(rng.below(8) as u32)),
     };
     for event in 0..schema.events().len() {
         tally.cases += 1;
@@ -129,9 +129,9 @@ fn scopes(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Result<(), Strin
         let skip = compile(Compiler::skip(schema, &shared, roots, known));
         let context =
             || format!("event {event}, start {start}, end {end_bits}, bytes {bytes:x?}\nrow\n{row}\nskip\n{skip}");
-        let input = Input::new(&bytes, end_bits);
+        let input = PlanInput::new(&bytes, end_bits);
         let clock = rng.next() >> rng.below(64);
-        let (mut state, mut pos) = (State::new(clock), start);
+        let (mut state, mut pos) = (DecoderState::new(clock), start);
         let mut naive = Interpreter::new(schema, roots, &bytes, end_bits);
         (naive.clock, naive.pos_bits) = (clock, start);
         let mut fault = None;
@@ -156,7 +156,7 @@ fn scopes(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Result<(), Strin
                 }
             }
         }
-        let (mut skip_state, mut skip_pos) = (State::new(clock), start);
+        let (mut skip_state, mut skip_pos) = (DecoderState::new(clock), start);
         match (skip.skip(input, &mut skip_pos, &mut skip_state), fault) {
             (Err(_), Some(_)) => {}
             (Ok(()), None) => {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
-use tracemill_codec::plan::{FaultKind, Input, State};
+use tracemill_codec::plan::{DecoderState, FaultKind, PlanInput};
 use tracemill_codec::spine::{EventFault, ScanEnd, SpineSink};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
-use tracemill_referee::{Interpreter, NaiveFault, Value};
+use tracemill_referee::{DecodedValue, Interpreter, NaiveFault};
 
 use crate::Tally;
 use crate::leaves::Leaves;
@@ -46,7 +46,7 @@ enum NaiveEnd {
 }
 
 struct NaivePacket {
-    events: Vec<(Place, [Option<Value>; 4])>,
+    events: Vec<(Place, [Option<DecodedValue>; 4])>,
     end: NaiveEnd,
     pos: u64,
     clock: u64,
@@ -130,10 +130,10 @@ pub(crate) fn packet(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Resul
     if rng.chance(40) {
         end_bits = end_of_some_event(schema, &bytes, end_bits, rng);
     }
-    let input = Input::new(&bytes, end_bits);
+    let input = PlanInput::new(&bytes, end_bits);
     let context = || format!("end {end_bits}, bytes {bytes:x?}");
     let clock = rng.next() >> rng.below(64);
-    let (mut state, mut pos) = (State::new(clock), 0);
+    let (mut state, mut pos) = (DecoderState::new(clock), 0);
     let mut naive = packet_reader(schema, &bytes, end_bits);
     naive.clock = clock;
 
@@ -258,7 +258,7 @@ fn copies(packet: &PacketData, want: &NaivePacket, rng: &mut Rng) -> Result<(), 
         let is_copy = copied.packet.copied.is_some();
         assert!(is_copy || copied.is_empty() || copied.packet.plans.step_bytes() > 64 << 10);
         assert!(PacketData::is_same(&packet, &copied.packet));
-        let (mut tree, mut state) = (Tree::default(), State::default());
+        let (mut tree, mut state) = (Tree::default(), DecoderState::default());
         let of_kept = want.events.iter().zip(&kept).filter(|(_, kept)| **kept);
         for (at, ((place, values), _)) in of_kept.enumerate() {
             let event = copied.event(at);
@@ -277,7 +277,7 @@ fn copies(packet: &PacketData, want: &NaivePacket, rng: &mut Rng) -> Result<(), 
 }
 
 /// Shows the fields of all events to a visitor, the last event first.
-fn visits(packet: &Arc<PacketData>, context: &Option<Value>, want: &NaivePacket) -> Result<(), String> {
+fn visits(packet: &Arc<PacketData>, context: &Option<DecodedValue>, want: &NaivePacket) -> Result<(), String> {
     let mut tree = Tree::default();
     packet.visit_context(&mut tree).map_err(|fault| format!("context: {fault:?}"))?;
     let found = tree.finish();
@@ -289,7 +289,7 @@ fn visits(packet: &Arc<PacketData>, context: &Option<Value>, want: &NaivePacket)
     let mut sink = ChunkSink::new(&mut chunk, usize::MAX);
     packet.plans.scanner(STREAM).scan(packet.input(), &mut pos, &mut state, &mut sink);
     assert_eq!(chunk.len(), want.events.len());
-    let mut state = State::default();
+    let mut state = DecoderState::default();
     for (at, (place, values)) in want.events.iter().enumerate().rev() {
         let event = chunk.event(at);
         assert_eq!((event.class(), event.cycles(), chunk.start_bits(at), chunk.body_bits(at)), *place);
@@ -315,7 +315,7 @@ fn visits(packet: &Arc<PacketData>, context: &Option<Value>, want: &NaivePacket)
             for scope in EVENT_SCOPES.into_iter().skip(1) {
                 fields_again.visit(scope, &mut state, &mut marked).map_err(|fault| format!("again: {fault:?}"))?;
             }
-            event.visit_flat(&mut State::default(), &mut flat).map_err(|fault| format!("flat: {fault:?}"))?;
+            event.visit_flat(&mut DecoderState::default(), &mut flat).map_err(|fault| format!("flat: {fault:?}"))?;
             if marked != flat {
                 return Err(format!("flat: want {marked:?}\nfound {flat:?}"));
             }
@@ -327,7 +327,12 @@ fn visits(packet: &Arc<PacketData>, context: &Option<Value>, want: &NaivePacket)
     Ok(())
 }
 
-fn check(what: &str, fault: Option<FaultKind>, want: &Option<Value>, found: &Option<Value>) -> Result<(), String> {
+fn check(
+    what: &str,
+    fault: Option<FaultKind>,
+    want: &Option<DecodedValue>,
+    found: &Option<DecodedValue>,
+) -> Result<(), String> {
     if fault.is_none() && want == found {
         Ok(())
     } else {

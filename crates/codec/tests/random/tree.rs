@@ -5,25 +5,25 @@ use std::fmt::Write;
 use tracemill_codec::bits::Wide;
 use tracemill_codec::plan::{Fault, NodeId, Plan, Visitor};
 use tracemill_model::schema::{FieldClassId, Schema};
-use tracemill_referee::{NaiveFault, Value};
+use tracemill_referee::{DecodedValue, NaiveFault};
 
 /// Builds the value of one scope.
 #[derive(Default)]
 pub(crate) struct Tree {
-    open: Vec<(NodeId, Vec<Value>)>,
+    open: Vec<(NodeId, Vec<DecodedValue>)>,
     /// Promised lengths of open arrays, chosen options of open variants.
     lengths: Vec<u64>,
     options: Vec<usize>,
-    done: Option<Value>,
+    done: Option<DecodedValue>,
 }
 
 impl Tree {
     /// The value, when there is a whole one.
-    pub(crate) fn finish(&mut self) -> Option<Value> {
+    pub(crate) fn finish(&mut self) -> Option<DecodedValue> {
         self.done.take()
     }
 
-    fn put(&mut self, value: Value) {
+    fn put(&mut self, value: DecodedValue) {
         match self.open.last_mut() {
             Some((_, values)) => values.push(value),
             None => assert!(self.done.replace(value).is_none(), "a scope has one root"),
@@ -34,13 +34,13 @@ impl Tree {
         self.open.push((node, Vec::new()));
     }
 
-    fn end(&mut self, node: NodeId) -> Vec<Value> {
+    fn end(&mut self, node: NodeId) -> Vec<DecodedValue> {
         let (begun, values) = self.open.pop().expect("an end has a beginning");
         assert_eq!(begun, node, "ends are in the order of beginnings");
         values
     }
 
-    fn end_one(&mut self, node: NodeId) -> Box<Value> {
+    fn end_one(&mut self, node: NodeId) -> Box<DecodedValue> {
         let mut values = self.end(node);
         assert_eq!(values.len(), 1);
         Box::new(values.remove(0))
@@ -49,32 +49,32 @@ impl Tree {
 
 impl Visitor for Tree {
     fn unsigned(&mut self, _: NodeId, value: u64) {
-        self.put(Value::Unsigned(value));
+        self.put(DecodedValue::Unsigned(value));
     }
     fn signed(&mut self, _: NodeId, value: i64) {
-        self.put(Value::Signed(value));
+        self.put(DecodedValue::Signed(value));
     }
     fn wide(&mut self, _: NodeId, value: &Wide) {
-        self.put(Value::Wide(value.clone()));
+        self.put(DecodedValue::Wide(value.clone()));
     }
     fn boolean(&mut self, _: NodeId, value: bool) {
-        self.put(Value::Bool(value));
+        self.put(DecodedValue::Bool(value));
     }
     fn real(&mut self, _: NodeId, value: f64) {
-        self.put(Value::Real(value));
+        self.put(DecodedValue::Real(value));
     }
     fn string(&mut self, _: NodeId, bytes: &[u8]) {
-        self.put(Value::String(bytes.into()));
+        self.put(DecodedValue::String(bytes.into()));
     }
     fn blob(&mut self, _: NodeId, bytes: &[u8]) {
-        self.put(Value::Blob(bytes.into()));
+        self.put(DecodedValue::Blob(bytes.into()));
     }
     fn begin_struct(&mut self, node: NodeId) {
         self.begin(node);
     }
     fn end_struct(&mut self, node: NodeId) {
         let values = self.end(node);
-        self.put(Value::Struct(values));
+        self.put(DecodedValue::Struct(values));
     }
     fn begin_array(&mut self, node: NodeId, len: u64) {
         self.begin(node);
@@ -87,7 +87,7 @@ impl Visitor for Tree {
     fn end_array(&mut self, node: NodeId) {
         let values = self.end(node);
         assert_eq!(self.lengths.pop(), Some(values.len() as u64));
-        self.put(Value::Array(values));
+        self.put(DecodedValue::Array(values));
     }
     fn begin_variant(&mut self, node: NodeId, option: usize) {
         self.begin(node);
@@ -96,17 +96,17 @@ impl Visitor for Tree {
     fn end_variant(&mut self, node: NodeId) {
         let value = self.end_one(node);
         let option = self.options.pop().expect("a variant has an option");
-        self.put(Value::Variant(option, value));
+        self.put(DecodedValue::Variant(option, value));
     }
     fn begin_optional(&mut self, node: NodeId) {
         self.begin(node);
     }
     fn end_optional(&mut self, node: NodeId) {
         let value = self.end_one(node);
-        self.put(Value::Optional(Some(value)));
+        self.put(DecodedValue::Optional(Some(value)));
     }
     fn absent(&mut self, _: NodeId) {
-        self.put(Value::Optional(None));
+        self.put(DecodedValue::Optional(None));
     }
 }
 

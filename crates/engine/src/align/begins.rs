@@ -33,7 +33,7 @@ enum Reference<'a> {
 }
 
 /// Traces of one reference, and the first and the last ns of all of them.
-struct Group<'a> {
+struct ReferenceGroup<'a> {
     reference: Reference<'a>,
     traces: Vec<usize>,
     range: (i128, i128),
@@ -51,7 +51,7 @@ pub fn align_begins(session: &mut Session) -> Vec<BeginAlignment> {
     let groups = groups(session);
     // Times since the epoch stay what they are.
     let anchor = groups.iter().position(|group| group.reference == Reference::Absolute).unwrap_or(0);
-    let Some(Group { range: (begin, _), first: by, .. }) = groups.get(anchor) else { return found };
+    let Some(ReferenceGroup { range: (begin, _), first: by, .. }) = groups.get(anchor) else { return found };
     for (_, group) in groups.iter().enumerate().filter(|(at, _)| *at != anchor) {
         let Ok(offset_ns) = i64::try_from(begin - group.range.0) else { continue };
         found.extend(group.traces.iter().map(|trace| BeginAlignment { trace: *trace, by: *by, offset_ns }));
@@ -77,8 +77,8 @@ pub(crate) fn sentence(session: &Session, found: &[BeginAlignment]) -> Option<Er
 }
 
 /// Traces by their references, in the order of the traces. Those without times are in none.
-fn groups(session: &Session) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(session: &Session) -> Vec<ReferenceGroup<'_>> {
+    let mut groups: Vec<ReferenceGroup<'_>> = Vec::new();
     let references =
         session.traces.iter().enumerate().filter_map(|(at, trace)| Some((at, reference(session, at, trace)?)));
     let references: Vec<(usize, Reference<'_>)> = references.collect();
@@ -88,7 +88,7 @@ fn groups(session: &Session) -> Vec<Group<'_>> {
     }
     for (trace, reference) in references {
         let (Some(begin), Some(end)) = survey::ends_of_trace(session, trace, (true, true)) else { continue };
-        let is_near = |group: &Group<'_>| {
+        let is_near = |group: &ReferenceGroup<'_>| {
             group.reference == reference
                 && (!matches!(reference, Reference::OfFormat(_))
                     || (begin - group.range.1 <= FAR_APART_NS && group.range.0 - end <= FAR_APART_NS))
@@ -101,7 +101,7 @@ fn groups(session: &Session) -> Vec<Group<'_>> {
                 group.range = (group.range.0.min(begin), group.range.1.max(end));
                 group.traces.push(trace);
             }
-            None => groups.push(Group { reference, traces: vec![trace], range: (begin, end), first: trace }),
+            None => groups.push(ReferenceGroup { reference, traces: vec![trace], range: (begin, end), first: trace }),
         }
     }
     groups

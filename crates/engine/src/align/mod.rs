@@ -84,7 +84,7 @@ pub struct Alignment {
 type Ends = HashMap<Box<[u8]>, Option<i64>>;
 
 #[derive(Default)]
-struct Seen {
+struct SeenMessage {
     sent: Ends,
     received: Ends,
 }
@@ -129,7 +129,7 @@ pub fn align(session: &mut Session, messages: &Messages) -> Result<(Vec<Alignmen
 }
 
 /// Messages that two traces share, both ways.
-fn count(a: &Seen, b: &Seen) -> usize {
+fn count(a: &SeenMessage, b: &SeenMessage) -> usize {
     shared(&a.sent, &b.received).count() + shared(&b.sent, &a.received).count()
 }
 
@@ -153,7 +153,7 @@ impl Move {
     }
 }
 
-fn correct(session: &mut Session, seen: &[Seen], moves: &mut [Move], by: usize, at: usize) -> Option<Alignment> {
+fn correct(session: &mut Session, seen: &[SeenMessage], moves: &mut [Move], by: usize, at: usize) -> Option<Alignment> {
     // Times of the other trace are those after its own correction.
     let before = moves[by];
     let moved = |ns| before.ns(ns);
@@ -174,7 +174,7 @@ fn correct(session: &mut Session, seen: &[Seen], moves: &mut [Move], by: usize, 
 }
 
 /// The ends of messages in each trace.
-fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
+fn gather(session: &Session, messages: &Messages) -> Result<Vec<SeenMessage>> {
     let columns = messages.by.bind(session)?;
     let mut keys = KeyReader::new(session, &KeyBy::Paths(columns));
     let is_end = |pattern: &Pattern, trace: usize, class: usize| {
@@ -187,7 +187,7 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
     });
     let selection = Selection { classes: classes.collect(), ..Selection::default() };
     let streams = selection::streams(session, &[])?;
-    let mut seen: Vec<Seen> = session.traces.iter().map(|_| Seen::default()).collect();
+    let mut seen: Vec<SeenMessage> = session.traces.iter().map(|_| SeenMessage::default()).collect();
     let cursors = timeline::cursors(session, &streams, &selection);
     let mut key = Vec::new();
     for (of, mut cursor) in streams.iter().zip(cursors) {

@@ -7,7 +7,7 @@ use tracemill_format::Stream;
 use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 
-use super::{Ahead, Cursor, Damage, Order, Position};
+use super::{Ahead, Cursor, Damage, Position, StreamOrder};
 
 impl Cursor {
     /// Reads only these packets, as far as the filter leaves them, from the clock value at which the packet before them
@@ -55,7 +55,7 @@ impl Cursor {
                 // Losses after them are reported by the next part.
                 is_done: packets.end < self.at.end_packet,
             },
-            order: Order { has_clock: self.order.has_clock, floor: floor.unwrap_or(0), went_back: false },
+            order: StreamOrder { has_clock: self.order.has_clock, floor: floor.unwrap_or(0), went_back: false },
             damage: Damage::default(),
             ahead: Ahead::default(),
             queue: VecDeque::new(),

@@ -35,7 +35,7 @@ impl Ascent {
 
 /// The events of a packet that are wanted.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct SelectedRange {
     /// The first and the last clock value.
     pub(super) range: Option<(u64, u64)>,
     /// Are those outside of it left out? Otherwise there must be none.
@@ -43,8 +43,8 @@ pub(super) struct Wanted {
 }
 
 /// The times of a packet's events.
-pub(super) struct Times {
-    wanted: Wanted,
+pub(super) struct EventTimes {
+    wanted: SelectedRange,
     pub(super) order: Ascent,
     /// The clock value from which the next packet goes on.
     pub(super) clock: u64,
@@ -52,7 +52,7 @@ pub(super) struct Times {
     pub(super) events: u64,
 }
 
-impl SpineSink for Times {
+impl SpineSink for EventTimes {
     #[inline]
     fn event(&mut self, _class: EventClassId, cycles: u64, start_bits: u64, _body_bits: u64) -> bool {
         let is_wanted = self.wanted.range.is_none_or(|(first, last)| first <= cycles && cycles <= last);
@@ -64,8 +64,13 @@ impl SpineSink for Times {
 
 /// The times of the events of a packet behind `largest`, when all of them can be read and are wanted, or only counted;
 /// `is_ahead` when the caller finds out later whether their bytes are there.
-pub(super) fn sound_times(data: &PacketData, wanted: Wanted, largest: u64, is_ahead: bool) -> Option<Times> {
-    let mut times = Times { wanted, order: Ascent::from(largest), clock: 0, events: 0 };
+pub(super) fn sound_times(
+    data: &PacketData,
+    wanted: SelectedRange,
+    largest: u64,
+    is_ahead: bool,
+) -> Option<EventTimes> {
+    let mut times = EventTimes { wanted, order: Ascent::from(largest), clock: 0, events: 0 };
     let mut state = data.state.clone();
     let end = data.scan(&mut data.first_event(), &mut state, &mut times);
     times.clock = state.clock;

@@ -9,8 +9,8 @@ use tracemill_model::schema::{EventClassId, FieldKind, Length, Schema, Scope};
 
 use super::matcher::Scene;
 use super::number::bounds_of;
-use super::resolve::{self, FieldPlace, Kind, Miss, Place};
-use super::syntax::{Compare, Head, Op, Operand, Path, Right, Step, StepKind, Test};
+use super::resolve::{self, ComparableKind, FieldPlace, Miss, PathPlace};
+use super::syntax::{Compare, Op, Operand, Path, PathHead, Right, StepKind, SyntaxStep, Test};
 use super::{Expression, TimeContext, eval};
 use crate::session::Session;
 
@@ -38,8 +38,8 @@ pub(super) struct BoundTrace {
 }
 
 /// The places of all paths in an event class.
-pub(super) fn places(schema: &Schema, class: EventClassId, paths: &[Path]) -> Vec<Place> {
-    paths.iter().map(|path| resolve::resolve(schema, class, path).unwrap_or(Place::Absent)).collect()
+pub(super) fn places(schema: &Schema, class: EventClassId, paths: &[Path]) -> Vec<PathPlace> {
+    paths.iter().map(|path| resolve::resolve(schema, class, path).unwrap_or(PathPlace::Absent)).collect()
 }
 
 pub(super) fn bind(expression: &Expression, session: &Session, times: &TimeContext) -> Result<Bound> {
@@ -61,7 +61,7 @@ pub(super) fn bind(expression: &Expression, session: &Session, times: &TimeConte
             let places = checker.look(&bound.schema, class);
             let stream = bound.schema.event(class).stream.0 as usize;
             for (path, place) in places.iter().enumerate() {
-                if let Place::Field(place) = place
+                if let PathPlace::Field(place) = place
                     && place.scope == Scope::PacketContext
                 {
                     bound.packet_places[stream][path] = Some(place.clone());
@@ -129,9 +129,9 @@ struct Pending<'a> {
 
 pub(super) enum Clash {
     /// A part of a mask is no integer.
-    Mask(usize, Kind),
+    Mask(usize, ComparableKind),
     /// The sides cannot be compared.
-    Sides(Kind, Option<Kind>),
+    Sides(ComparableKind, Option<ComparableKind>),
 }
 
 impl<'a> Checker<'a> {
@@ -156,7 +156,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Looks at an event class; returns the places of the paths in it.
-    fn look(&mut self, schema: &Arc<Schema>, class: EventClassId) -> Vec<Place> {
+    fn look(&mut self, schema: &Arc<Schema>, class: EventClassId) -> Vec<PathPlace> {
         if !self.schemas.last().is_some_and(|last| Arc::ptr_eq(last, schema)) {
             self.schemas.push(schema.clone());
         }
@@ -178,7 +178,7 @@ impl<'a> Checker<'a> {
                             misses.push((self.schemas.len() - 1, class, miss));
                         }
                     }
-                    places.push(Place::Absent);
+                    places.push(PathPlace::Absent);
                 }
             }
         }
@@ -212,7 +212,7 @@ impl<'a> Checker<'a> {
 
     fn missing(&self, path: &Path, misses: &[(usize, EventClassId, Miss)]) -> Error {
         let found = misses.first().map_or(0, |(_, _, miss)| miss.found);
-        let Some(step) = path.steps.get(found).filter(|_| !matches!(path.head, Head::Cpu)) else {
+        let Some(step) = path.steps.get(found).filter(|_| !matches!(path.head, PathHead::Cpu)) else {
             return self.missing_head(path);
         };
         let inside: Vec<_> =
@@ -222,7 +222,7 @@ impl<'a> Checker<'a> {
         }
         let before = self.path_text(path, found);
         let message = format!("no event class of the input has `{}`", self.path_text(path, found + 1));
-        let span = if found == 0 && path.head == Head::Bare { path.steps[0].span } else { step.span };
+        let span = if found == 0 && path.head == PathHead::Bare { path.steps[0].span } else { step.span };
         let error = span.malformed(self.source, message);
         let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
         for &(at, id) in &inside {
@@ -237,9 +237,9 @@ impl<'a> Checker<'a> {
         let (at, id) = inside[0];
         match (&self.schemas[at].field_class(id).kind, &step.kind) {
             (FieldKind::Struct(_) | FieldKind::Variant(_), StepKind::Member(name)) => {
-                if path.head == Head::Bare && found == 0 {
-                    names.extend(Head::SPINE.iter().map(|(word, _)| Arc::from(*word)));
-                    names.extend(Head::SCOPES.iter().map(|scope| Arc::from(scope.key())));
+                if path.head == PathHead::Bare && found == 0 {
+                    names.extend(PathHead::SPINE.iter().map(|(word, _)| Arc::from(*word)));
+                    names.extend(PathHead::SCOPES.iter().map(|scope| Arc::from(scope.key())));
                 }
                 let (names, is_near) = by_distance(name, names);
                 match names.first() {
@@ -270,10 +270,10 @@ impl<'a> Checker<'a> {
         let text = self.path_text(path, path.steps.len());
         let error = path.span.malformed(self.source, format!("no event class of the input has `{text}`"));
         match path.head {
-            Head::Ns | Head::Time | Head::Cycles => error.with_help("no stream of the input has a clock"),
-            Head::Cpu => error.with_help("no packet of the input names a cpu; the contexts of the events may"),
-            Head::Scope(scope) => error.with_help(format!("no event class declares `{}`", scope.key())),
-            Head::Context | Head::Bare => error.with_help("no event class has fields there"),
+            PathHead::Ns | PathHead::Time | PathHead::Cycles => error.with_help("no stream of the input has a clock"),
+            PathHead::Cpu => error.with_help("no packet of the input names a cpu; the contexts of the events may"),
+            PathHead::Scope(scope) => error.with_help(format!("no event class declares `{}`", scope.key())),
+            PathHead::Context | PathHead::Bare => error.with_help("no event class has fields there"),
             _ => error,
         }
     }
@@ -281,12 +281,12 @@ impl<'a> Checker<'a> {
     /// The path up to a number of steps, as it can be typed.
     fn path_text(&self, path: &Path, steps: usize) -> String {
         let mut text = match path.head {
-            Head::Bare => String::new(),
-            Head::Context => "$ctx".to_string(),
-            Head::Scope(scope) => scope.key().to_string(),
+            PathHead::Bare => String::new(),
+            PathHead::Context => "$ctx".to_string(),
+            PathHead::Scope(scope) => scope.key().to_string(),
             _ => return path.span.text(self.source).to_string(),
         };
-        for Step { kind, .. } in path.steps.iter().take(steps) {
+        for SyntaxStep { kind, .. } in path.steps.iter().take(steps) {
             match kind {
                 StepKind::Index(index) => text += &format!("[{index}]"),
                 StepKind::Member(name) => {
@@ -324,13 +324,17 @@ pub(super) fn never(source: &str, paths: &[Path], left: &Operand, compare: Optio
             let span = compare.map_or(left.span, |compare| compare.span);
             let error = span.malformed(source, message);
             match (kind, compare.map(|compare| &compare.right)) {
-                (Kind::Time, Some(Right::Number(_))) => {
+                (ComparableKind::Time, Some(Right::Number(_))) => {
                     error.with_help("`time` takes a time in quotes: `time >= \"12.5\"`; `ns` is a number")
                 }
-                (Kind::Integer | Kind::Real, Some(Right::Text(_))) => error.with_help("numbers stand without quotes"),
-                (Kind::Text, Some(Right::Number(_))) => error.with_help("strings stand in quotes"),
-                (Kind::Bool, Some(Right::Number(_))) => error.with_help("compare it with `true` or `false`"),
-                (Kind::Nothing(_), _) => error.with_help("compare one of its parts; alone it is true when it is there"),
+                (ComparableKind::Integer | ComparableKind::Real, Some(Right::Text(_))) => {
+                    error.with_help("numbers stand without quotes")
+                }
+                (ComparableKind::Text, Some(Right::Number(_))) => error.with_help("strings stand in quotes"),
+                (ComparableKind::Bool, Some(Right::Number(_))) => error.with_help("compare it with `true` or `false`"),
+                (ComparableKind::Nothing(_), _) => {
+                    error.with_help("compare one of its parts; alone it is true when it is there")
+                }
                 _ => error,
             }
         }
@@ -360,7 +364,7 @@ fn list(begin: &str, names: &[Arc<str>]) -> String {
 pub(super) fn can_be_true(
     left: &Operand,
     compare: Option<&Compare>,
-    kind: impl Fn(usize) -> Option<Kind>,
+    kind: impl Fn(usize) -> Option<ComparableKind>,
 ) -> std::result::Result<bool, Clash> {
     let Some(left) = operand_kind(left, &kind)? else { return Ok(false) };
     let Some(compare) = compare else { return Ok(true) };
@@ -375,35 +379,38 @@ pub(super) fn can_be_true(
 }
 
 /// The kind of an operand's values; `None` when one of them is nowhere.
-fn operand_kind(operand: &Operand, kind: impl Fn(usize) -> Option<Kind>) -> std::result::Result<Option<Kind>, Clash> {
+fn operand_kind(
+    operand: &Operand,
+    kind: impl Fn(usize) -> Option<ComparableKind>,
+) -> std::result::Result<Option<ComparableKind>, Clash> {
     if let Some(path) = operand.path() {
         return Ok(kind(path));
     }
     for path in operand.paths() {
         match kind(path) {
             None => return Ok(None),
-            Some(Kind::Integer | Kind::Labelled) => {}
+            Some(ComparableKind::Integer | ComparableKind::Labelled) => {}
             Some(kind) => return Err(Clash::Mask(path, kind)),
         }
     }
-    Ok(Some(Kind::Integer))
+    Ok(Some(ComparableKind::Integer))
 }
 
-fn can_hold(left: Kind, op: Op, right: &Right) -> bool {
+fn can_hold(left: ComparableKind, op: Op, right: &Right) -> bool {
     match left {
-        Kind::Integer | Kind::Real => matches!(right, Right::Number(_)),
-        Kind::Labelled => {
+        ComparableKind::Integer | ComparableKind::Real => matches!(right, Right::Number(_)),
+        ComparableKind::Labelled => {
             matches!(right, Right::Number(_) | Right::Regex(_)) || (matches!(right, Right::Text(_)) && op.is_equality())
         }
-        Kind::Bool => matches!(right, Right::Bool(_)),
-        Kind::Text => matches!(right, Right::Text(_) | Right::Regex(_)),
-        Kind::Time => matches!(right, Right::Time(_) | Right::Instant(_)),
-        Kind::Nothing(_) => false,
+        ComparableKind::Bool => matches!(right, Right::Bool(_)),
+        ComparableKind::Text => matches!(right, Right::Text(_) | Right::Regex(_)),
+        ComparableKind::Time => matches!(right, Right::Time(_) | Right::Instant(_)),
+        ComparableKind::Nothing(_) => false,
     }
 }
 
-fn can_compare(left: Kind, op: Op, right: Kind) -> bool {
-    use Kind::{Bool, Integer, Labelled, Real, Text, Time};
+fn can_compare(left: ComparableKind, op: Op, right: ComparableKind) -> bool {
+    use ComparableKind::{Bool, Integer, Labelled, Real, Text, Time};
     match (left, right) {
         (Integer | Labelled | Real, Integer | Labelled | Real) | (Text, Text) | (Time, Time) => true,
         (Labelled, Text) | (Text, Labelled) | (Bool, Bool) => op.is_equality(),
@@ -416,7 +423,7 @@ fn time_comparison<'a>(test: &'a Test, paths: &[Path]) -> Option<&'a Compare> {
     let Test::Compare(compare) = test else { return None };
     let head = compare.left.path().map(|path| paths[path].head);
     let is_constant = matches!(compare.right, Right::Number(_) | Right::Instant(_));
-    (is_constant && matches!(head, Some(Head::Ns | Head::Time))).then_some(compare)
+    (is_constant && matches!(head, Some(PathHead::Ns | PathHead::Time))).then_some(compare)
 }
 
 /// First and last ns that can match; the first is behind the last when none can.

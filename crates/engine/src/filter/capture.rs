@@ -1,22 +1,22 @@
 //! Keeps the wanted values while the fields of an event pass by.
 
-use tracemill_codec::plan::{NodeId, Plan, Shown, Visitor};
+use tracemill_codec::plan::{NodeId, Plan, Visitor, VisitorCall};
 use tracemill_model::schema::Encoding;
 
-use super::number::{Number, from_wide};
+use super::number::{EventNumber, from_wide};
 use super::resolve::{Detail, FieldPlace};
 
 /// Values by the index of their path.
 #[derive(Default)]
-pub(super) struct Values {
-    stored: Vec<Option<Stored>>,
+pub(super) struct CapturedValues {
+    stored: Vec<Option<StoredValue>>,
     /// The bytes of all strings.
     text: Vec<u8>,
 }
 
 /// A value as it was read.
-pub(super) enum Stored {
-    Number(Number<'static>),
+pub(super) enum StoredValue {
+    Number(EventNumber<'static>),
     Bool(bool),
     /// First and last byte in the text.
     Text(usize, usize),
@@ -24,7 +24,7 @@ pub(super) enum Stored {
     Other(bool),
 }
 
-impl Values {
+impl CapturedValues {
     /// Forgets all values; makes room for those of `paths`.
     pub(super) fn clear(&mut self, paths: usize) {
         self.stored.clear();
@@ -32,7 +32,7 @@ impl Values {
         self.text.clear();
     }
 
-    pub(super) fn get(&self, path: usize) -> Option<&Stored> {
+    pub(super) fn get(&self, path: usize) -> Option<&StoredValue> {
         self.stored.get(path)?.as_ref()
     }
 
@@ -48,7 +48,7 @@ impl Values {
 
 /// Fields of a plan that are wanted.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct CapturedFields {
     /// For each node: its first entry in `wants`, from 1; 0 when it is not wanted.
     first: Vec<u32>,
     wants: Vec<Want>,
@@ -66,7 +66,7 @@ struct Want {
     next: u32,
 }
 
-impl Wanted {
+impl CapturedFields {
     pub(crate) fn is_empty(&self) -> bool {
         self.wants.is_empty()
     }
@@ -128,17 +128,17 @@ impl Want {
     }
 }
 
-/// Puts wanted fields into [`Values`].
+/// Puts wanted fields into [`CapturedValues`].
 pub(super) struct Capture<'a> {
-    wanted: &'a Wanted,
-    values: &'a mut Values,
+    wanted: &'a CapturedFields,
+    values: &'a mut CapturedValues,
     /// Current index of each counted array.
     indices: &'a mut Vec<u64>,
 }
 
 impl<'a> Capture<'a> {
     /// `indices` is storage that is used again and again.
-    pub(super) fn new(wanted: &'a Wanted, values: &'a mut Values, indices: &'a mut Vec<u64>) -> Self {
+    pub(super) fn new(wanted: &'a CapturedFields, values: &'a mut CapturedValues, indices: &'a mut Vec<u64>) -> Self {
         if indices.len() < wanted.first.len() {
             indices.resize(wanted.first.len(), 0);
         }
@@ -147,7 +147,7 @@ impl<'a> Capture<'a> {
 
     /// Calls `store` for each want of the node that the indices choose.
     #[inline]
-    fn each(&mut self, node: NodeId, store: impl Fn(&Want, &mut Vec<u8>) -> Option<Stored>) {
+    fn each(&mut self, node: NodeId, store: impl Fn(&Want, &mut Vec<u8>) -> Option<StoredValue>) {
         for want in self.wanted.at(node, self.indices) {
             if let Some(stored) = store(want, &mut self.values.text) {
                 self.values.stored[want.path] = Some(stored);
@@ -158,17 +158,19 @@ impl<'a> Capture<'a> {
 
 impl Visitor for Capture<'_> {
     #[inline(always)]
-    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         self.each(node, |want, _| match shown {
-            Shown::Unsigned(value) => Some(Stored::Number(Number::Int(value.into()))),
-            Shown::Signed(value) => Some(Stored::Number(Number::Int(value.into()))),
-            Shown::Wide(value) => Some(Stored::Number(from_wide(value.clone()))),
-            Shown::Boolean(value) => Some(Stored::Bool(value)),
-            Shown::Real(value) => Some(Stored::Number(Number::Real(value))),
-            Shown::Blob(bytes) => Some(Stored::Other(!bytes.is_empty())),
-            Shown::BeginStruct => Some(Stored::Other(!matches!(want.detail, Detail::Struct { is_empty: true }))),
-            Shown::BeginArray(len) => Some(Stored::Other(len > 0)),
-            Shown::BeginVariant(_) => Some(Stored::Other(true)),
+            VisitorCall::Unsigned(value) => Some(StoredValue::Number(EventNumber::Int(value.into()))),
+            VisitorCall::Signed(value) => Some(StoredValue::Number(EventNumber::Int(value.into()))),
+            VisitorCall::Wide(value) => Some(StoredValue::Number(from_wide(value.clone()))),
+            VisitorCall::Boolean(value) => Some(StoredValue::Bool(value)),
+            VisitorCall::Real(value) => Some(StoredValue::Number(EventNumber::Real(value))),
+            VisitorCall::Blob(bytes) => Some(StoredValue::Other(!bytes.is_empty())),
+            VisitorCall::BeginStruct => {
+                Some(StoredValue::Other(!matches!(want.detail, Detail::Struct { is_empty: true })))
+            }
+            VisitorCall::BeginArray(len) => Some(StoredValue::Other(len > 0)),
+            VisitorCall::BeginVariant(_) => Some(StoredValue::Other(true)),
             _ => None,
         });
     }
@@ -183,7 +185,7 @@ impl Visitor for Capture<'_> {
                 }
                 _ => text.extend_from_slice(bytes),
             }
-            Some(Stored::Text(begin, text.len()))
+            Some(StoredValue::Text(begin, text.len()))
         });
     }
 

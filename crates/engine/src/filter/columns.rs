@@ -6,7 +6,7 @@ use tracemill_format::redact::FieldPlace;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 
-use super::resolve::{self, Place};
+use super::resolve::{self, PathPlace};
 use super::syntax::Path;
 use super::{bind, parser};
 use crate::session::Session;
@@ -15,15 +15,15 @@ use crate::session::Session;
 #[derive(Clone, Debug)]
 pub struct ColumnList {
     source: Arc<str>,
-    columns: Columns,
+    columns: PathColumns,
 }
 
 /// Columns that every trace of a session can be asked for. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Columns(Arc<[Column]>);
+pub struct PathColumns(Arc<[PathColumn]>);
 
 #[derive(Clone, Debug)]
-struct Column {
+struct PathColumn {
     /// The path as it was typed.
     text: String,
     path: Path,
@@ -36,8 +36,8 @@ impl ColumnList {
     /// When the text is no list of paths, with the place in it and what was expected there.
     pub fn parse(text: &str) -> Result<ColumnList> {
         let paths = parser::parse_paths(text)?.into_iter();
-        let columns = paths.map(|path| Column { text: path.span.text(text).to_string(), path });
-        Ok(ColumnList { source: text.into(), columns: Columns(columns.collect()) })
+        let columns = paths.map(|path| PathColumn { text: path.span.text(text).to_string(), path });
+        Ok(ColumnList { source: text.into(), columns: PathColumns(columns.collect()) })
     }
 
     /// Looks every path up in every event class of the session. Takes time in the product of both.
@@ -45,14 +45,14 @@ impl ColumnList {
     /// # Errors
     /// When no event class has a path, with the place in the list. A session without any event class accepts
     /// every list.
-    pub fn bind(&self, session: &Session) -> Result<Columns> {
+    pub fn bind(&self, session: &Session) -> Result<PathColumns> {
         let paths: Vec<Path> = self.columns.0.iter().map(|column| column.path.clone()).collect();
         bind::check_paths(&self.source, &paths, session)?;
         Ok(self.columns.clone())
     }
 }
 
-impl Columns {
+impl PathColumns {
     /// The paths as they were typed.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|column| &*column.text)
@@ -75,12 +75,12 @@ impl Columns {
                     error.with_help("fields of contexts and payloads can")
                 };
                 match place {
-                    Place::Absent => {}
-                    Place::Spine(_) => return Err(wrong("no field")),
-                    Place::Field(field) if field.scope < Scope::CommonContext => {
+                    PathPlace::Absent => {}
+                    PathPlace::Spine(_) => return Err(wrong("no field")),
+                    PathPlace::Field(field) if field.scope < Scope::CommonContext => {
                         return Err(wrong("in a header or in the context of packets"));
                     }
-                    Place::Field(field) => {
+                    PathPlace::Field(field) => {
                         let Some(children) = field.children() else { return Err(wrong("an element of an array")) };
                         fields.push(FieldPlace { class, scope: field.scope, children });
                     }
@@ -91,8 +91,8 @@ impl Columns {
     }
 
     /// Where the values are in the events of a class.
-    pub fn places(&self, schema: &Schema, class: EventClassId) -> Vec<Place> {
-        let place = |column: &Column| resolve::resolve(schema, class, &column.path).unwrap_or(Place::Absent);
+    pub fn places(&self, schema: &Schema, class: EventClassId) -> Vec<PathPlace> {
+        let place = |column: &PathColumn| resolve::resolve(schema, class, &column.path).unwrap_or(PathPlace::Absent);
         self.0.iter().map(place).collect()
     }
 }

@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 use tracemill_model::schema::{LabelList, Mapping};
 
-use super::number::Number;
-use super::syntax::{Compare, Op, Operand, Part, Right, Test};
+use super::number::EventNumber;
+use super::syntax::{Compare, Op, Operand, OperandPart, Right, Test};
 
 /// A value of an event or of a row.
 #[derive(Clone, Debug)]
-pub(super) enum Value<'a> {
-    Number(Number<'a>),
-    Labelled(Number<'a>, Labels<'a>),
+pub(super) enum FilterValue<'a> {
+    Number(EventNumber<'a>),
+    Labelled(EventNumber<'a>, ValueLabels<'a>),
     Bool(bool),
     Text(&'a [u8]),
     /// Ns since the origin.
@@ -22,44 +22,44 @@ pub(super) enum Value<'a> {
 
 /// The names of numbers or bits.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Labels<'a> {
+pub(super) enum ValueLabels<'a> {
     Enumeration(&'a LabelList),
     Flags(&'a [Mapping]),
 }
 
 /// A source of the values of paths, or of some of them.
-pub(super) trait Source {
+pub(super) trait PathSource {
     /// The value of a path by its index.
-    fn find(&self, path: usize) -> Found<'_>;
+    fn find(&self, path: usize) -> PathValue<'_>;
 }
 
 /// Knowledge of the value of a path.
-pub(super) enum Found<'a> {
+pub(super) enum PathValue<'a> {
     /// The value was not looked up yet.
     Unknown,
     /// There is no such value.
     Absent,
-    Value(Value<'a>),
+    Value(FilterValue<'a>),
 }
 
 /// Is the condition true? `None` when that depends on what the source does not know.
-pub(super) fn evaluate(test: &Test, source: &impl Source) -> Option<bool> {
+pub(super) fn evaluate(test: &Test, source: &impl PathSource) -> Option<bool> {
     match test {
         Test::Const(value) => Some(*value),
         Test::Not(inner) => evaluate(inner, source).map(|value| !value),
         Test::All(tests) => first_decided(tests, source, false),
         Test::Any(tests) => first_decided(tests, source, true),
         Test::Truth(operand) => match find(operand, source) {
-            Found::Unknown => None,
-            Found::Absent => Some(false),
-            Found::Value(value) => Some(is_true(&value)),
+            PathValue::Unknown => None,
+            PathValue::Absent => Some(false),
+            PathValue::Value(value) => Some(is_true(&value)),
         },
         Test::Compare(compare) => compare_values(compare, source),
     }
 }
 
 /// `decider` when a test gives it, unknown when one might.
-fn first_decided(tests: &[Test], source: &impl Source, decider: bool) -> Option<bool> {
+fn first_decided(tests: &[Test], source: &impl PathSource, decider: bool) -> Option<bool> {
     let mut result = Some(!decider);
     for test in tests {
         match evaluate(test, source) {
@@ -72,7 +72,7 @@ fn first_decided(tests: &[Test], source: &impl Source, decider: bool) -> Option<
 }
 
 /// The condition without the parts that the source decides.
-pub(super) fn reduce(test: &Test, source: &impl Source) -> Test {
+pub(super) fn reduce(test: &Test, source: &impl PathSource) -> Test {
     if let Some(value) = evaluate(test, source) {
         return Test::Const(value);
     }
@@ -101,56 +101,58 @@ pub(super) fn each_path(test: &Test, see: &mut impl FnMut(usize)) {
     });
 }
 
-fn find<'s>(operand: &Operand, source: &'s impl Source) -> Found<'s> {
+fn find<'s>(operand: &Operand, source: &'s impl PathSource) -> PathValue<'s> {
     if let Some(path) = operand.path() {
         return source.find(path);
     }
-    let mut result = Number::Int(-1);
+    let mut result = EventNumber::Int(-1);
     let mut is_known = true;
     for part in &operand.parts {
         let masked = match part {
-            Part::Number(number) => result.mask(number.floor()),
-            Part::Path(path) => match source.find(*path) {
-                Found::Unknown => {
+            OperandPart::Number(number) => result.mask(number.floor()),
+            OperandPart::Path(path) => match source.find(*path) {
+                PathValue::Unknown => {
                     is_known = false;
                     continue;
                 }
-                Found::Value(Value::Number(number) | Value::Labelled(number, _)) => result.mask(&number),
-                Found::Absent | Found::Value(_) => None,
+                PathValue::Value(FilterValue::Number(number) | FilterValue::Labelled(number, _)) => {
+                    result.mask(&number)
+                }
+                PathValue::Absent | PathValue::Value(_) => None,
             },
         };
         match masked {
             Some(masked) => result = masked,
-            None => return Found::Absent,
+            None => return PathValue::Absent,
         }
     }
-    if is_known { Found::Value(Value::Number(result)) } else { Found::Unknown }
+    if is_known { PathValue::Value(FilterValue::Number(result)) } else { PathValue::Unknown }
 }
 
-fn is_true(value: &Value) -> bool {
+fn is_true(value: &FilterValue) -> bool {
     match value {
-        Value::Number(number) | Value::Labelled(number, _) => !number.is_zero(),
-        Value::Bool(value) => *value,
-        Value::Text(text) => !text.is_empty(),
-        Value::Time(ns) => *ns != 0,
-        Value::Other(is_more_than_empty) => *is_more_than_empty,
+        FilterValue::Number(number) | FilterValue::Labelled(number, _) => !number.is_zero(),
+        FilterValue::Bool(value) => *value,
+        FilterValue::Text(text) => !text.is_empty(),
+        FilterValue::Time(ns) => *ns != 0,
+        FilterValue::Other(is_more_than_empty) => *is_more_than_empty,
     }
 }
 
-fn compare_values(compare: &Compare, source: &impl Source) -> Option<bool> {
+fn compare_values(compare: &Compare, source: &impl PathSource) -> Option<bool> {
     let left = find(&compare.left, source);
-    if matches!(left, Found::Absent) {
+    if matches!(left, PathValue::Absent) {
         return Some(false);
     }
     let right = match &compare.right {
         Right::Operand(operand) => match find(operand, source) {
-            Found::Unknown => return None,
-            Found::Absent => return Some(false),
-            Found::Value(value) => Some(value),
+            PathValue::Unknown => return None,
+            PathValue::Absent => return Some(false),
+            PathValue::Value(value) => Some(value),
         },
         _ => None,
     };
-    let Found::Value(left) = left else { return None };
+    let PathValue::Value(left) = left else { return None };
     Some(match right {
         Some(right) => holds_between(&left, compare.op, &right),
         None => holds(&left, compare.op, &compare.right),
@@ -158,29 +160,31 @@ fn compare_values(compare: &Compare, source: &impl Source) -> Option<bool> {
 }
 
 /// A value against a literal. Values of another kind are never equal nor unequal.
-fn holds(left: &Value, op: Op, right: &Right) -> bool {
+fn holds(left: &FilterValue, op: Op, right: &Right) -> bool {
     match (left, right) {
-        (Value::Number(number) | Value::Labelled(number, _), Right::Number(literal)) => {
+        (FilterValue::Number(number) | FilterValue::Labelled(number, _), Right::Number(literal)) => {
             is_so(op, literal.compare(number))
         }
-        (Value::Text(text), Right::Text(literal)) if op.is_equality() => literal.equals(text) == (op == Op::Equal),
-        (Value::Text(text), Right::Text(literal)) => is_so(op, Some((*text).cmp(literal.plain()))),
-        (Value::Text(text), Right::Regex(regex)) => regex.is_match(text),
-        (Value::Labelled(number, labels), Right::Text(literal)) if op.is_equality() => {
+        (FilterValue::Text(text), Right::Text(literal)) if op.is_equality() => {
+            literal.equals(text) == (op == Op::Equal)
+        }
+        (FilterValue::Text(text), Right::Text(literal)) => is_so(op, Some((*text).cmp(literal.plain()))),
+        (FilterValue::Text(text), Right::Regex(regex)) => regex.is_match(text),
+        (FilterValue::Labelled(number, labels), Right::Text(literal)) if op.is_equality() => {
             labels.any(number, |label| literal.equals(label.as_bytes())) == (op == Op::Equal)
         }
-        (Value::Labelled(number, labels), Right::Regex(regex)) => {
+        (FilterValue::Labelled(number, labels), Right::Regex(regex)) => {
             labels.any(number, |label| regex.is_match(label.as_bytes()))
         }
-        (Value::Bool(value), Right::Bool(literal)) => is_so(op, Some(value.cmp(literal))),
-        (Value::Time(ns), Right::Instant(instant)) => is_so(op, Some(ns.cmp(instant))),
+        (FilterValue::Bool(value), Right::Bool(literal)) => is_so(op, Some(value.cmp(literal))),
+        (FilterValue::Time(ns), Right::Instant(instant)) => is_so(op, Some(ns.cmp(instant))),
         _ => false,
     }
 }
 
 /// A value against another one.
-fn holds_between(left: &Value, op: Op, right: &Value) -> bool {
-    use Value::{Bool, Labelled, Number, Text, Time};
+fn holds_between(left: &FilterValue, op: Op, right: &FilterValue) -> bool {
+    use FilterValue::{Bool, Labelled, Number, Text, Time};
     match (left, right) {
         (Number(a) | Labelled(a, _), Number(b) | Labelled(b, _)) => is_so(op, a.compare(b)),
         (Text(a), Text(b)) => is_so(op, Some(a.cmp(b))),
@@ -206,17 +210,19 @@ fn is_so(op: Op, order: Option<Ordering>) -> bool {
     }
 }
 
-impl Labels<'_> {
+impl ValueLabels<'_> {
     /// Is the condition true for one of the labels of the number?
-    fn any(self, number: &Number, is_wanted: impl Fn(&str) -> bool) -> bool {
+    fn any(self, number: &EventNumber, is_wanted: impl Fn(&str) -> bool) -> bool {
         match (self, number) {
-            (Labels::Enumeration(mappings), Number::Int(value)) => mappings.of(*value).any(|label| is_wanted(label)),
-            (Labels::Flags(flags), number) => {
+            (ValueLabels::Enumeration(mappings), EventNumber::Int(value)) => {
+                mappings.of(*value).any(|label| is_wanted(label))
+            }
+            (ValueLabels::Flags(flags), number) => {
                 let is_set = |flag: &Mapping| flag.ranges.iter().any(|&(low, high)| number.has_bit_in(low, high));
                 flags.iter().any(|flag| is_set(flag) && is_wanted(&flag.label))
             }
             // Labels are of at most 127 bits.
-            (Labels::Enumeration(_), _) => false,
+            (ValueLabels::Enumeration(_), _) => false,
         }
     }
 }

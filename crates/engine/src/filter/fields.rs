@@ -2,18 +2,18 @@
 //! an event is visited once for all of its paths. Integers and texts at fixed places are read without a visit.
 
 use tracemill_codec::bits::Wide;
-use tracemill_codec::plan::{Fault, FixedInteger, FixedText, State};
+use tracemill_codec::plan::{DecoderState, Fault, FixedInteger, FixedText};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, FieldPath, Schema};
 use tracemill_semantics::Semantics;
 
-use super::capture::{Stored, Values};
+use super::capture::{CapturedValues, StoredValue};
 use super::keys::Wants;
-use super::number::Number;
+use super::number::EventNumber;
 use super::parser;
-use super::resolve::{self, Detail, FieldPlace, Place};
-use super::syntax::{Head, Path};
+use super::resolve::{self, Detail, FieldPlace, PathPlace};
+use super::syntax::{Path, PathHead};
 use crate::event::Event;
 use crate::session::Session;
 
@@ -23,7 +23,7 @@ pub struct FieldReader {
     classes: Vec<Vec<Option<Box<ClassFields>>>>,
     /// By trace.
     semantics: Vec<Option<Semantics>>,
-    state: State,
+    state: DecoderState,
     indices: Vec<u64>,
 }
 
@@ -32,7 +32,7 @@ pub struct FieldReader {
 struct ClassFields {
     paths: Vec<(Box<str>, Access)>,
     /// Fields that are captured together.
-    places: Vec<(Place, Detail)>,
+    places: Vec<(PathPlace, Detail)>,
     wants: Wants,
 }
 
@@ -42,7 +42,7 @@ pub enum Access {
     /// Nowhere.
     Absent,
     /// To something that is no field.
-    Head(Head),
+    Head(PathHead),
     /// To an integer at a fixed place.
     Fixed(FixedInteger, FieldClassId),
     /// To a text at a fixed place, in UTF-8 or what a trace wrongly says is that.
@@ -56,7 +56,7 @@ pub const THREAD: &str = "(thread)";
 
 /// Values of an event that were read in one go.
 #[derive(Default)]
-pub struct Captured(Values);
+pub struct Captured(CapturedValues);
 
 /// A value of [`Captured`].
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -82,7 +82,7 @@ impl FieldReader {
         FieldReader {
             classes: session.traces.iter().map(|trace| classes(trace.schema.events().len())).collect(),
             semantics: vec![None; session.traces.len()],
-            state: State::default(),
+            state: DecoderState::default(),
             indices: Vec::new(),
         }
     }
@@ -120,7 +120,7 @@ impl FieldReader {
     pub fn tree(&self, event: &Event<'_>, index: usize) -> Result<Option<Value>> {
         let class = &self.classes[event.trace][event.raw.class().0 as usize];
         let place = class.as_ref().and_then(|class| class.places.get(index));
-        let Some((Place::Field(place), _)) = place else { return Ok(None) };
+        let Some((PathPlace::Field(place), _)) = place else { return Ok(None) };
         let schema = event.raw.chunk.packet.plans.schema();
         let values = event.raw.values(place.scope).map_err(|fault| damage(event, fault))?;
         let root = schema.scope_root(place.scope, event.raw.class());
@@ -148,11 +148,11 @@ impl ClassFields {
                 .and_then(|path| FieldPlace::of(schema, class, &path)),
             _ => None,
         };
-        let place = place.map(Place::Field);
+        let place = place.map(PathPlace::Field);
         let access = match place.or_else(|| resolve::resolve(schema, class, &one_path(text)?).ok()) {
-            None | Some(Place::Absent) => Access::Absent,
-            Some(Place::Spine(head)) => Access::Head(head),
-            Some(Place::Field(place)) => self.add_field(event, place),
+            None | Some(PathPlace::Absent) => Access::Absent,
+            Some(PathPlace::Spine(head)) => Access::Head(head),
+            Some(PathPlace::Field(place)) => self.add_field(event, place),
         };
         self.paths.push((text.into(), access));
         access
@@ -161,7 +161,7 @@ impl ClassFields {
     fn add_field(&mut self, event: &Event<'_>, place: FieldPlace) -> Access {
         let (class, index) = (place.class, self.places.len());
         let detail = place.detail(event.raw.chunk.packet.plans.schema());
-        self.places.push((Place::Field(place), detail));
+        self.places.push((PathPlace::Field(place), detail));
         let all = Wants::new(event.raw, self.places.iter().map(|(place, detail)| (place, detail)));
         // Events over a spine may end before their last field.
         let is_whole = event.raw.chunk.packet.spine.is_none();
@@ -201,12 +201,12 @@ impl Captured {
     #[inline]
     pub fn get(&self, index: usize) -> Option<CapturedValue<'_>> {
         Some(match self.0.get(index)? {
-            Stored::Number(Number::Int(value)) => CapturedValue::Integer(*value),
-            Stored::Number(Number::Real(value)) => CapturedValue::Real(*value),
-            Stored::Number(Number::Wide(value)) => CapturedValue::Wide(value),
-            Stored::Bool(value) => CapturedValue::Boolean(*value),
-            Stored::Text(begin, end) => CapturedValue::Text(self.0.text(*begin, *end)),
-            Stored::Other(_) => CapturedValue::Tree,
+            StoredValue::Number(EventNumber::Int(value)) => CapturedValue::Integer(*value),
+            StoredValue::Number(EventNumber::Real(value)) => CapturedValue::Real(*value),
+            StoredValue::Number(EventNumber::Wide(value)) => CapturedValue::Wide(value),
+            StoredValue::Bool(value) => CapturedValue::Boolean(*value),
+            StoredValue::Text(begin, end) => CapturedValue::Text(self.0.text(*begin, *end)),
+            StoredValue::Other(_) => CapturedValue::Tree,
         })
     }
 

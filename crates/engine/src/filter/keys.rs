@@ -5,15 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::{FixedInteger, FixedText, NoVisitor, State};
+use tracemill_codec::plan::{DecoderState, FixedInteger, FixedText, NoVisitor};
 use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
 use tracemill_semantics::Semantics;
 
-use super::capture::{Capture, Stored, Values, Wanted};
-use super::columns::Columns;
-use super::number::Number;
-use super::resolve::{self, Detail, FieldPlace, Place};
-use super::syntax::{Head, Path, Step, StepKind};
+use super::capture::{Capture, CapturedFields, CapturedValues, StoredValue};
+use super::columns::PathColumns;
+use super::number::EventNumber;
+use super::resolve::{self, Detail, FieldPlace, PathPlace};
+use super::syntax::{Path, PathHead, StepKind, SyntaxStep};
 use crate::event::Event;
 use crate::session::Session;
 use tracemill_codec::text::Span;
@@ -22,7 +22,7 @@ use tracemill_codec::text::Span;
 #[derive(Clone, Debug)]
 pub enum KeyBy {
     /// The values of paths, over all traces together.
-    Paths(Columns),
+    Paths(PathColumns),
     /// In each trace on its own: the first of these fields that an event has, otherwise the name of its stream.
     First(&'static [&'static str]),
     /// In each trace on its own: the process that an event is of, otherwise the name of its stream.
@@ -69,8 +69,8 @@ pub struct KeyReader {
     traces: Vec<TraceKeys>,
     /// Numbers of keys that differ in an integer only, by the encoding of the rest.
     spaces: HashMap<Vec<u8>, u64>,
-    values: Values,
-    state: State,
+    values: CapturedValues,
+    state: DecoderState,
     indices: Vec<u64>,
 }
 
@@ -87,9 +87,9 @@ struct TraceKeys {
 /// Keys of one event class.
 struct Program {
     /// Index of the name, and where the value is.
-    parts: Vec<(u8, Place, Detail)>,
+    parts: Vec<(u8, PathPlace, Detail)>,
     wants: Wants,
-    label_places: Vec<(Place, Detail)>,
+    label_places: Vec<(PathPlace, Detail)>,
     labels: Wants,
     quick: Quick,
 }
@@ -108,9 +108,9 @@ enum Quick {
 /// Fields of the scopes of an event that are wanted.
 #[derive(Default)]
 pub(super) struct Wants {
-    packet: Wanted,
-    header: Wanted,
-    body: Wanted,
+    packet: CapturedFields,
+    header: CapturedFields,
+    body: CapturedFields,
     sections: [bool; 3],
 }
 
@@ -147,8 +147,8 @@ impl KeyReader {
             names,
             traces: traces.collect(),
             spaces: HashMap::new(),
-            values: Values::default(),
-            state: State::default(),
+            values: CapturedValues::default(),
+            state: DecoderState::default(),
             indices: Vec::new(),
         }
     }
@@ -200,9 +200,9 @@ impl KeyReader {
         for (at, (name, place, _)) in program.parts.iter().enumerate() {
             out.push(*name);
             match place {
-                Place::Absent => out.push(0),
-                Place::Spine(head) => trace.put_spine(event, *head, out),
-                Place::Field(_) => put_stored(values, at, out),
+                PathPlace::Absent => out.push(0),
+                PathPlace::Spine(head) => trace.put_spine(event, *head, out),
+                PathPlace::Field(_) => put_stored(values, at, out),
             }
         }
     }
@@ -234,7 +234,7 @@ impl KeyReader {
         let program = traces[event.trace].programs[event.raw.class().0 as usize].as_ref()?;
         program.labels.capture(event.raw, program.label_places.len(), values, state, indices);
         let beside = (0..program.parts.len()).map(|at| match values.get(at) {
-            Some(Stored::Text(begin, end)) if begin < end => {
+            Some(StoredValue::Text(begin, end)) if begin < end => {
                 Some(String::from_utf8_lossy(values.text(*begin, *end)).into_owned())
             }
             _ => None,
@@ -243,7 +243,7 @@ impl KeyReader {
         program.wants.capture(event.raw, program.parts.len(), values, state, indices);
         let words = beside.into_iter().zip(&program.parts).enumerate().filter_map(|(at, (beside, (_, _, detail)))| {
             beside.or_else(|| match (detail, values.get(at)) {
-                (Detail::Labels(mappings), Some(Stored::Number(Number::Int(value)))) => {
+                (Detail::Labels(mappings), Some(StoredValue::Number(EventNumber::Int(value)))) => {
                     mappings.of(*value).next().map(|label| label.to_string())
                 }
                 _ => None,
@@ -273,10 +273,10 @@ impl KeyReader {
 
     /// The values of the keys of a class, and what may stand beside them.
     #[expect(clippy::type_complexity, reason = "two lists that belong together")]
-    fn parts(&self, trace: usize, class: EventClassId) -> (Vec<(u8, Place, Detail)>, Vec<(Place, Detail)>) {
+    fn parts(&self, trace: usize, class: EventClassId) -> (Vec<(u8, PathPlace, Detail)>, Vec<(PathPlace, Detail)>) {
         let schema = &self.traces[trace].schema;
-        let trace_part = (self.traces.len() > 1).then_some((0, None, Place::Spine(Head::Trace)));
-        let paths: Vec<(u8, Option<Path>, Place)> = match &self.by {
+        let trace_part = (self.traces.len() > 1).then_some((0, None, PathPlace::Spine(PathHead::Trace)));
+        let paths: Vec<(u8, Option<Path>, PathPlace)> = match &self.by {
             KeyBy::Paths(columns) => {
                 let places = columns.places(schema, class).into_iter();
                 places
@@ -289,26 +289,28 @@ impl KeyReader {
                 let found = fields.iter().enumerate().find_map(|(at, name)| {
                     let path = bare(name);
                     let place = resolve::resolve(schema, class, &path).ok()?;
-                    let is_value = place.kind(schema).is_some_and(|kind| !matches!(kind, resolve::Kind::Nothing(_)));
+                    let is_value =
+                        place.kind(schema).is_some_and(|kind| !matches!(kind, resolve::ComparableKind::Nothing(_)));
                     is_value.then_some((at as u8 + 1, Some(path), place))
                 });
-                let stream = (fields.len() as u8 + 1, None, Place::Spine(Head::StreamName));
+                let stream = (fields.len() as u8 + 1, None, PathPlace::Spine(PathHead::StreamName));
                 trace_part.into_iter().chain([found.unwrap_or(stream)]).collect()
             }
             KeyBy::Process => {
                 let process = Semantics::new(schema).who(class).process;
                 let field = process.and_then(|path| FieldPlace::of(schema, class, &path));
-                let part = field.map_or((2, None, Place::Spine(Head::StreamName)), |of| (1, None, Place::Field(of)));
+                let part = field
+                    .map_or((2, None, PathPlace::Spine(PathHead::StreamName)), |of| (1, None, PathPlace::Field(of)));
                 trace_part.into_iter().chain([part]).collect()
             }
             KeyBy::Fields(fields) => {
-                let place = |path| FieldPlace::of(schema, class, path).map_or(Place::Absent, Place::Field);
+                let place = |path| FieldPlace::of(schema, class, path).map_or(PathPlace::Absent, PathPlace::Field);
                 fields[trace][class.0 as usize].iter().map(|(name, path)| (*name, None, place(path))).collect()
             }
         };
         let (mut parts, mut labels) = (Vec::new(), Vec::new());
         for (name, path, place) in paths {
-            let label = path.and_then(|path| beside(schema, class, &path)).unwrap_or(Place::Absent);
+            let label = path.and_then(|path| beside(schema, class, &path)).unwrap_or(PathPlace::Absent);
             let (detail_of_label, detail) = (label.detail(schema), place.detail(schema));
             labels.push((label, detail_of_label));
             parts.push((name, place, detail));
@@ -323,18 +325,18 @@ impl KeyReader {
         for (at, (name, place, _)) in program.parts.iter().enumerate() {
             space.push(*name);
             match place {
-                Place::Absent => space.push(0),
-                Place::Spine(Head::StreamName) => by_stream = true,
-                Place::Spine(Head::Name | Head::Id) if class.open_ids.is_some() => return Quick::Never,
-                Place::Spine(head @ (Head::Name | Head::Id | Head::Stream | Head::Trace)) => {
+                PathPlace::Absent => space.push(0),
+                PathPlace::Spine(PathHead::StreamName) => by_stream = true,
+                PathPlace::Spine(PathHead::Name | PathHead::Id) if class.open_ids.is_some() => return Quick::Never,
+                PathPlace::Spine(head @ (PathHead::Name | PathHead::Id | PathHead::Stream | PathHead::Trace)) => {
                     trace.put_spine(event, *head, &mut space);
                 }
-                Place::Spine(Head::Cpu) => by_packet = true,
-                Place::Field(field) if matches!(field.scope, Scope::PacketHeader | Scope::PacketContext) => {
+                PathPlace::Spine(PathHead::Cpu) => by_packet = true,
+                PathPlace::Field(field) if matches!(field.scope, Scope::PacketHeader | Scope::PacketContext) => {
                     by_packet = true;
                 }
-                Place::Spine(_) => return Quick::Never,
-                Place::Field(_) => {
+                PathPlace::Spine(_) => return Quick::Never,
+                PathPlace::Field(_) => {
                     let Some(integer) = program.wants.fixed(event.raw, at).filter(|_| fixed.is_none()) else {
                         return Quick::Never;
                     };
@@ -355,23 +357,25 @@ impl KeyReader {
 }
 
 impl TraceKeys {
-    fn put_spine(&self, event: &Event, head: Head, out: &mut Vec<u8>) {
+    fn put_spine(&self, event: &Event, head: PathHead, out: &mut Vec<u8>) {
         let class = self.schema.event(event.raw.class());
         match (head, event.ns) {
-            (Head::Name, _) => match event.name(&mut Vec::new()) {
+            (PathHead::Name, _) => match event.name(&mut Vec::new()) {
                 Some(name) => put_text(name, out),
                 None => out.push(0),
             },
-            (Head::Id, _) => put_integer(event.id().into(), out),
-            (Head::Stream, _) => put_integer(self.schema.stream(class.stream).id.into(), out),
-            (Head::StreamName, _) => put_text(self.streams.get(event.stream).map_or(b"", |name| name.as_bytes()), out),
-            (Head::Trace, _) => put_text(self.name.as_bytes(), out),
-            (Head::Cpu, _) => match event.raw.chunk.packet.cpu {
+            (PathHead::Id, _) => put_integer(event.id().into(), out),
+            (PathHead::Stream, _) => put_integer(self.schema.stream(class.stream).id.into(), out),
+            (PathHead::StreamName, _) => {
+                put_text(self.streams.get(event.stream).map_or(b"", |name| name.as_bytes()), out)
+            }
+            (PathHead::Trace, _) => put_text(self.name.as_bytes(), out),
+            (PathHead::Cpu, _) => match event.raw.chunk.packet.cpu {
                 Some(cpu) => put_integer(cpu.into(), out),
                 None => out.push(0),
             },
-            (Head::Ns | Head::Time, Some(ns)) => put_integer(ns, out),
-            (Head::Cycles, _) => put_integer(event.raw.cycles().into(), out),
+            (PathHead::Ns | PathHead::Time, Some(ns)) => put_integer(ns, out),
+            (PathHead::Cycles, _) => put_integer(event.raw.cycles().into(), out),
             _ => out.push(0),
         }
     }
@@ -392,14 +396,14 @@ fn put_tagged(tag: u8, text: &[u8], out: &mut Vec<u8>) {
     out.extend(text);
 }
 
-fn put_stored(values: &Values, at: usize, out: &mut Vec<u8>) {
+fn put_stored(values: &CapturedValues, at: usize, out: &mut Vec<u8>) {
     match values.get(at) {
-        Some(Stored::Number(Number::Int(value))) => put_integer(*value, out),
-        Some(Stored::Number(Number::Real(value))) => put_tagged(4, value.to_string().as_bytes(), out),
-        Some(Stored::Number(Number::Wide(wide))) => put_tagged(4, wide.to_decimal().as_bytes(), out),
-        Some(Stored::Bool(value)) => out.extend([3, u8::from(*value)]),
-        Some(Stored::Text(begin, end)) => put_text(values.text(*begin, *end), out),
-        Some(Stored::Other(_)) | None => out.push(0),
+        Some(StoredValue::Number(EventNumber::Int(value))) => put_integer(*value, out),
+        Some(StoredValue::Number(EventNumber::Real(value))) => put_tagged(4, value.to_string().as_bytes(), out),
+        Some(StoredValue::Number(EventNumber::Wide(wide))) => put_tagged(4, wide.to_decimal().as_bytes(), out),
+        Some(StoredValue::Bool(value)) => out.extend([3, u8::from(*value)]),
+        Some(StoredValue::Text(begin, end)) => put_text(values.text(*begin, *end), out),
+        Some(StoredValue::Other(_)) | None => out.push(0),
     }
 }
 
@@ -426,26 +430,26 @@ fn decode_value(tag: u8, rest: &[u8]) -> Option<(KeyValue, &[u8])> {
 /// A path of one word.
 fn bare(name: &str) -> Path {
     let span = Span::default();
-    Path { head: Head::Bare, steps: vec![Step { kind: StepKind::Member(name.into()), span }], span }
+    Path { head: PathHead::Bare, steps: vec![SyntaxStep { kind: StepKind::Member(name.into()), span }], span }
 }
 
 /// The text beside the field of a path that says it in words.
-fn beside(schema: &Schema, class: EventClassId, path: &Path) -> Option<Place> {
+fn beside(schema: &Schema, class: EventClassId, path: &Path) -> Option<PathPlace> {
     let (last, before) = path.steps.split_last()?;
     let StepKind::Member(name) = &last.kind else { return None };
     LABELS.iter().find_map(|end| {
         let mut path = Path { steps: before.to_vec(), ..path.clone() };
-        path.steps.push(Step { kind: StepKind::Member(format!("{name}{end}").into()), span: last.span });
+        path.steps.push(SyntaxStep { kind: StepKind::Member(format!("{name}{end}").into()), span: last.span });
         let place = resolve::resolve(schema, class, &path).ok()?;
-        (place.kind(schema) == Some(resolve::Kind::Text)).then_some(place)
+        (place.kind(schema) == Some(resolve::ComparableKind::Text)).then_some(place)
     })
 }
 
 impl Wants {
-    pub(super) fn new<'a>(event: EventRef<'_>, places: impl Iterator<Item = (&'a Place, &'a Detail)>) -> Self {
+    pub(super) fn new<'a>(event: EventRef<'_>, places: impl Iterator<Item = (&'a PathPlace, &'a Detail)>) -> Self {
         let mut wants = Wants::default();
         for (at, (place, detail)) in places.enumerate() {
-            if let Place::Field(place) = place {
+            if let PathPlace::Field(place) = place {
                 wants.add(event, at, place, detail);
             }
         }
@@ -485,8 +489,8 @@ impl Wants {
         &self,
         event: EventRef<'_>,
         paths: usize,
-        values: &mut Values,
-        state: &mut State,
+        values: &mut CapturedValues,
+        state: &mut DecoderState,
         indices: &mut Vec<u64>,
     ) {
         values.clear(paths);

@@ -7,7 +7,7 @@ use super::syntax::Op;
 
 /// A token with its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Token {
+pub(super) struct FilterToken {
     pub kind: TokenKind,
     pub span: Span,
 }
@@ -36,7 +36,7 @@ pub(super) enum TokenKind {
     End,
 }
 
-impl Token {
+impl FilterToken {
     /// The text between the quotes, or the token itself.
     pub(super) fn inner(self) -> Span {
         match self.kind {
@@ -67,12 +67,12 @@ impl<'a> Lexer<'a> {
         Lexer { source, at: 0, after_dot: false }
     }
 
-    pub(super) fn next_token(&mut self) -> Result<Token> {
+    pub(super) fn next_token(&mut self) -> Result<FilterToken> {
         self.at += self.rest().len() - self.rest().trim_start().len();
         let start = self.at;
         let kind = self.kind()?;
         self.after_dot = kind == TokenKind::Dot;
-        Ok(Token { kind, span: Span::new(start, self.at) })
+        Ok(FilterToken { kind, span: Span::new(start, self.at) })
     }
 
     fn rest(&self) -> &'a str {

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::State;
+use tracemill_codec::plan::DecoderState;
 use tracemill_model::schema::{EventClass, EventClassId, Schema, Scope};
 
 use super::bind::{self, Bound};
-use super::capture::{Capture, Stored, Values, Wanted};
-use super::eval::{self, Found, Labels, Source, Value};
+use super::capture::{Capture, CapturedFields, CapturedValues, StoredValue};
+use super::eval::{self, FilterValue, PathSource, PathValue, ValueLabels};
 use super::keys::Wants;
-use super::number::Number;
-use super::resolve::{Detail, Place};
+use super::number::EventNumber;
+use super::resolve::{Detail, PathPlace};
 use super::rows::Lookup;
-use super::syntax::{Head, Test};
+use super::syntax::{PathHead, Test};
 use crate::event::Event;
 
 /// Evaluates a filter in one thread. It prepares each event class when it meets it first.
@@ -24,22 +24,22 @@ pub struct Matcher {
     /// By trace and stream: the values of its last packet.
     packets: Vec<Vec<Option<PacketValues>>>,
     /// By trace and stream class: what is wanted of its packet contexts.
-    packet_wants: Vec<Vec<Option<Wanted>>>,
-    fields: Values,
-    state: State,
+    packet_wants: Vec<Vec<Option<CapturedFields>>>,
+    fields: CapturedValues,
+    state: DecoderState,
     indices: Vec<u64>,
     /// Name of an event whose class stands for many.
     name: Vec<u8>,
 }
 
 /// A packet and the values of its context. It is held so that its address stays its own.
-type PacketValues = (Arc<PacketData>, Values);
+type PacketValues = (Arc<PacketData>, CapturedValues);
 
 /// A filter, prepared for one event class.
 struct Program {
     /// The condition without the parts that the class decides.
     test: Test,
-    places: Vec<Place>,
+    places: Vec<PathPlace>,
     details: Vec<Detail>,
     /// The fields that are read of each event.
     wants: Wants,
@@ -60,8 +60,8 @@ impl Matcher {
             packets: empty(each(|trace| trace.streams.len())),
             packet_wants: empty(each(|trace| trace.packet_places.len())),
             bound,
-            fields: Values::default(),
-            state: State::default(),
+            fields: CapturedValues::default(),
+            state: DecoderState::default(),
             indices: Vec::new(),
             name: Vec::new(),
         }
@@ -136,11 +136,11 @@ impl Matcher {
     }
 }
 
-fn packet_wants(bound: &Bound, trace: usize, packet: &PacketData) -> Wanted {
+fn packet_wants(bound: &Bound, trace: usize, packet: &PacketData) -> CapturedFields {
     let trace = &bound.traces[trace];
     let class = packet.packet.class;
     let plan = packet.plans.packet_context_rows(class);
-    let mut wanted = Wanted::default();
+    let mut wanted = CapturedFields::default();
     for (path, place) in trace.packet_places[class.0 as usize].iter().enumerate() {
         if let Some(place) = place {
             wanted.add(plan, 0, path, place, place.detail(&trace.schema));
@@ -161,12 +161,12 @@ impl Program {
         let (mut wants, mut wants_packet, mut has_early) = (Wants::default(), false, false);
         for path in (0..is_used.len()).filter(|&path| is_used[path]) {
             match &places[path] {
-                Place::Field(place) if place.scope != Scope::PacketContext => {
+                PathPlace::Field(place) if place.scope != Scope::PacketContext => {
                     wants.add(event, path, place, &details[path]);
                 }
                 place => {
                     has_early = true;
-                    wants_packet |= matches!(place, Place::Field(_));
+                    wants_packet |= matches!(place, PathPlace::Field(_));
                 }
             }
         }
@@ -179,11 +179,11 @@ pub(super) struct Scene<'a> {
     class: &'a EventClass,
     stream_id: u64,
     trace: &'a str,
-    places: &'a [Place],
+    places: &'a [PathPlace],
     details: &'a [Detail],
     spine: Option<Spine<'a>>,
-    packet: Option<&'a Values>,
-    fields: Option<&'a Values>,
+    packet: Option<&'a CapturedValues>,
+    fields: Option<&'a CapturedValues>,
     /// Values that are no part of the event.
     beside: Option<&'a dyn Lookup>,
 }
@@ -201,70 +201,72 @@ struct Spine<'a> {
 
 impl<'a> Scene<'a> {
     /// Only the class is known.
-    pub(super) fn of_class(schema: &'a Schema, class: EventClassId, trace: &'a str, places: &'a [Place]) -> Self {
+    pub(super) fn of_class(schema: &'a Schema, class: EventClassId, trace: &'a str, places: &'a [PathPlace]) -> Self {
         let class = schema.event(class);
         let stream_id = schema.stream(class.stream).id;
         Scene { class, stream_id, trace, places, details: &[], spine: None, packet: None, fields: None, beside: None }
     }
 
-    fn spine_value(&self, head: Head) -> Found<'_> {
-        let integer = |value: i128| Found::Value(Value::Number(Number::Int(value)));
-        if self.class.open_ids.is_some() && matches!(head, Head::Name | Head::Id) {
+    fn spine_value(&self, head: PathHead) -> PathValue<'_> {
+        let integer = |value: i128| PathValue::Value(FilterValue::Number(EventNumber::Int(value)));
+        if self.class.open_ids.is_some() && matches!(head, PathHead::Name | PathHead::Id) {
             return match (&self.spine, head) {
-                (None, _) => Found::Unknown,
-                (Some(Spine { own: Some((_, name)), .. }), Head::Name) => Found::Value(Value::Text(name)),
+                (None, _) => PathValue::Unknown,
+                (Some(Spine { own: Some((_, name)), .. }), PathHead::Name) => PathValue::Value(FilterValue::Text(name)),
                 (Some(Spine { own: Some((id, _)), .. }), _) => integer(i128::from(*id)),
-                _ => Found::Absent,
+                _ => PathValue::Absent,
             };
         }
         match head {
-            Head::Name => match &self.class.name {
-                Some(name) => Found::Value(Value::Text(name.as_bytes())),
-                None => Found::Absent,
+            PathHead::Name => match &self.class.name {
+                Some(name) => PathValue::Value(FilterValue::Text(name.as_bytes())),
+                None => PathValue::Absent,
             },
-            Head::Id => integer(i128::from(self.class.id)),
-            Head::Stream => integer(i128::from(self.stream_id)),
-            Head::Trace => Found::Value(Value::Text(self.trace.as_bytes())),
-            Head::Beside { member, .. } => match self.beside {
-                None => Found::Unknown,
-                Some(beside) => beside.value(member.into()).map_or(Found::Absent, Found::from),
+            PathHead::Id => integer(i128::from(self.class.id)),
+            PathHead::Stream => integer(i128::from(self.stream_id)),
+            PathHead::Trace => PathValue::Value(FilterValue::Text(self.trace.as_bytes())),
+            PathHead::Beside { member, .. } => match self.beside {
+                None => PathValue::Unknown,
+                Some(beside) => beside.value(member.into()).map_or(PathValue::Absent, PathValue::from),
             },
             head => {
-                let Some(spine) = &self.spine else { return Found::Unknown };
+                let Some(spine) = &self.spine else { return PathValue::Unknown };
                 match (head, spine.ns) {
-                    (Head::StreamName, _) => Found::Value(Value::Text(spine.stream_name.as_bytes())),
-                    (Head::Ns, Some(ns)) => integer(ns),
-                    (Head::Time, Some(ns)) => Found::Value(Value::Time(ns)),
-                    (Head::Cycles, ns) if ns.is_some() || spine.has_rateless_clock => integer(i128::from(spine.cycles)),
-                    (Head::Cpu, _) => spine.cpu.map_or(Found::Absent, |cpu| integer(i128::from(cpu))),
-                    _ => Found::Absent,
+                    (PathHead::StreamName, _) => PathValue::Value(FilterValue::Text(spine.stream_name.as_bytes())),
+                    (PathHead::Ns, Some(ns)) => integer(ns),
+                    (PathHead::Time, Some(ns)) => PathValue::Value(FilterValue::Time(ns)),
+                    (PathHead::Cycles, ns) if ns.is_some() || spine.has_rateless_clock => {
+                        integer(i128::from(spine.cycles))
+                    }
+                    (PathHead::Cpu, _) => spine.cpu.map_or(PathValue::Absent, |cpu| integer(i128::from(cpu))),
+                    _ => PathValue::Absent,
                 }
             }
         }
     }
 }
 
-impl Source for Scene<'_> {
-    fn find(&self, path: usize) -> Found<'_> {
+impl PathSource for Scene<'_> {
+    fn find(&self, path: usize) -> PathValue<'_> {
         let place = match &self.places[path] {
-            Place::Absent => return Found::Absent,
-            Place::Spine(head) => return self.spine_value(*head),
-            Place::Field(place) => place,
+            PathPlace::Absent => return PathValue::Absent,
+            PathPlace::Spine(head) => return self.spine_value(*head),
+            PathPlace::Field(place) => place,
         };
         let values = if place.scope == Scope::PacketContext { self.packet } else { self.fields };
-        let Some(values) = values else { return Found::Unknown };
-        let Some(stored) = values.get(path) else { return Found::Absent };
-        Found::Value(match (stored, self.details.get(path)) {
-            (Stored::Number(number), Some(Detail::Labels(mappings))) => {
-                Value::Labelled(number.borrowed(), Labels::Enumeration(mappings))
+        let Some(values) = values else { return PathValue::Unknown };
+        let Some(stored) = values.get(path) else { return PathValue::Absent };
+        PathValue::Value(match (stored, self.details.get(path)) {
+            (StoredValue::Number(number), Some(Detail::Labels(mappings))) => {
+                FilterValue::Labelled(number.borrowed(), ValueLabels::Enumeration(mappings))
             }
-            (Stored::Number(number), Some(Detail::Flags(flags))) => {
-                Value::Labelled(number.borrowed(), Labels::Flags(flags))
+            (StoredValue::Number(number), Some(Detail::Flags(flags))) => {
+                FilterValue::Labelled(number.borrowed(), ValueLabels::Flags(flags))
             }
-            (Stored::Number(number), _) => Value::Number(number.borrowed()),
-            (Stored::Bool(value), _) => Value::Bool(*value),
-            (Stored::Text(begin, end), _) => Value::Text(values.text(*begin, *end)),
-            (Stored::Other(is_more_than_empty), _) => Value::Other(*is_more_than_empty),
+            (StoredValue::Number(number), _) => FilterValue::Number(number.borrowed()),
+            (StoredValue::Bool(value), _) => FilterValue::Bool(*value),
+            (StoredValue::Text(begin, end), _) => FilterValue::Text(values.text(*begin, *end)),
+            (StoredValue::Other(is_more_than_empty), _) => FilterValue::Other(*is_more_than_empty),
         })
     }
 }

@@ -60,11 +60,11 @@ use crate::session::Session;
 use bind::Bound;
 use syntax::{Path, Right, Test};
 
-pub use capture::Wanted;
-pub use resolve::{Detail, Place};
-pub use syntax::Head;
+pub use capture::CapturedFields;
+pub use resolve::{Detail, PathPlace};
+pub use syntax::PathHead;
 
-pub use columns::{ColumnList, Columns};
+pub use columns::{ColumnList, PathColumns};
 pub use fields::{Access, Captured, CapturedValue, FieldReader, THREAD, check_path, damage};
 pub use keys::{ClassFields, KeyBy, KeyReader, KeyValue};
 pub use matcher::Matcher;
@@ -109,7 +109,7 @@ impl Expression {
 
     /// Does it compare the time of events?
     pub(crate) fn has_times(&self) -> bool {
-        self.paths.iter().any(|path| matches!(path.head, Head::Time | Head::Ns | Head::Cycles))
+        self.paths.iter().any(|path| matches!(path.head, PathHead::Time | PathHead::Ns | PathHead::Cycles))
     }
 
     /// Looks up every path in every event class of the session. Takes time in the product of both. See

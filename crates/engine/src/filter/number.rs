@@ -9,46 +9,46 @@ use super::syntax::Op;
 
 /// A number of an event.
 #[derive(Clone, Debug)]
-pub(super) enum Number<'a> {
+pub(super) enum EventNumber<'a> {
     Int(i128),
     /// An integer that does not fit 128 bits.
     Wide(Cow<'a, Wide>),
     Real(f64),
 }
 
-impl Number<'_> {
+impl EventNumber<'_> {
     /// The number without a copy of its limbs.
     #[inline]
-    pub(super) fn borrowed(&self) -> Number<'_> {
+    pub(super) fn borrowed(&self) -> EventNumber<'_> {
         match self {
-            Number::Int(value) => Number::Int(*value),
-            Number::Wide(wide) => Number::Wide(Cow::Borrowed(wide)),
-            Number::Real(value) => Number::Real(*value),
+            EventNumber::Int(value) => EventNumber::Int(*value),
+            EventNumber::Wide(wide) => EventNumber::Wide(Cow::Borrowed(wide)),
+            EventNumber::Real(value) => EventNumber::Real(*value),
         }
     }
 
     pub(super) fn is_zero(&self) -> bool {
         match self {
-            Number::Int(value) => *value == 0,
-            Number::Wide(_) => false,
-            Number::Real(value) => *value == 0.0,
+            EventNumber::Int(value) => *value == 0,
+            EventNumber::Wide(_) => false,
+            EventNumber::Real(value) => *value == 0.0,
         }
     }
 
     /// `None` when one of them is no number (NaN).
-    pub(super) fn compare(&self, other: &Number) -> Option<Ordering> {
+    pub(super) fn compare(&self, other: &EventNumber) -> Option<Ordering> {
         match (self, other) {
-            (Number::Real(a), Number::Real(b)) => a.partial_cmp(b),
-            (Number::Real(real), int) => compare_with_real(int, *real).map(Ordering::reverse),
-            (int, Number::Real(real)) => compare_with_real(int, *real),
+            (EventNumber::Real(a), EventNumber::Real(b)) => a.partial_cmp(b),
+            (EventNumber::Real(real), int) => compare_with_real(int, *real).map(Ordering::reverse),
+            (int, EventNumber::Real(real)) => compare_with_real(int, *real),
             (a, b) => Some(compare_integers(a, b)),
         }
     }
 
     /// The bits that both have, `None` when one is no integer. Negative numbers have endless ones on the left.
-    pub(super) fn mask(&self, other: &Number) -> Option<Number<'static>> {
-        if let (Number::Int(a), Number::Int(b)) = (self, other) {
-            return Some(Number::Int(a & b));
+    pub(super) fn mask(&self, other: &EventNumber) -> Option<EventNumber<'static>> {
+        if let (EventNumber::Int(a), EventNumber::Int(b)) = (self, other) {
+            return Some(EventNumber::Int(a & b));
         }
         let (a, b) = (self.to_wide()?, other.to_wide()?);
         let len = a.limbs.len().max(b.limbs.len()) + 1;
@@ -59,31 +59,33 @@ impl Number<'_> {
     /// Is the bit set? Bits beyond 127 are asked of wide numbers only.
     pub(super) fn has_bit_in(&self, low: i128, high: i128) -> bool {
         match self {
-            Number::Int(value) => (low.max(0)..=high.min(127)).any(|bit| value >> bit & 1 == 1),
-            Number::Wide(wide) => wide.has_bit_in(low, high),
-            Number::Real(_) => false,
+            EventNumber::Int(value) => (low.max(0)..=high.min(127)).any(|bit| value >> bit & 1 == 1),
+            EventNumber::Wide(wide) => wide.has_bit_in(low, high),
+            EventNumber::Real(_) => false,
         }
     }
 
     fn to_wide(&self) -> Option<Cow<'_, Wide>> {
         Some(match *self {
-            Number::Int(value) => Cow::Owned(Wide { limbs: vec![value as u64, (value >> 64) as u64], signed: true }),
-            Number::Wide(ref wide) => Cow::Borrowed(wide),
-            Number::Real(_) => return None,
+            EventNumber::Int(value) => {
+                Cow::Owned(Wide { limbs: vec![value as u64, (value >> 64) as u64], signed: true })
+            }
+            EventNumber::Wide(ref wide) => Cow::Borrowed(wide),
+            EventNumber::Real(_) => return None,
         })
     }
 }
 
 /// The number in its smallest form.
-pub(super) fn from_wide(wide: Wide) -> Number<'static> {
+pub(super) fn from_wide(wide: Wide) -> EventNumber<'static> {
     match wide.to_i128() {
-        Some(value) => Number::Int(value),
-        None => Number::Wide(Cow::Owned(wide)),
+        Some(value) => EventNumber::Int(value),
+        None => EventNumber::Wide(Cow::Owned(wide)),
     }
 }
 
-fn compare_integers(a: &Number, b: &Number) -> Ordering {
-    if let (Number::Int(a), Number::Int(b)) = (a, b) {
+fn compare_integers(a: &EventNumber, b: &EventNumber) -> Ordering {
+    if let (EventNumber::Int(a), EventNumber::Int(b)) = (a, b) {
         return a.cmp(b);
     }
     let (Some(a), Some(b)) = (a.to_wide(), b.to_wide()) else { return Ordering::Equal };
@@ -96,7 +98,7 @@ fn compare_integers(a: &Number, b: &Number) -> Ordering {
 
 const TWO_POW_127: f64 = (1u128 << 127) as f64;
 
-fn compare_with_real(int: &Number, real: f64) -> Option<Ordering> {
+fn compare_with_real(int: &EventNumber, real: f64) -> Option<Ordering> {
     if real.is_nan() {
         return None;
     }
@@ -105,7 +107,7 @@ fn compare_with_real(int: &Number, real: f64) -> Option<Ordering> {
     }
     let whole = real.trunc();
     let whole_number = if (-TWO_POW_127..TWO_POW_127).contains(&whole) {
-        Number::Int(whole as i128)
+        EventNumber::Int(whole as i128)
     } else {
         from_wide(wide_of_real(whole))
     };
@@ -131,7 +133,7 @@ fn wide_of_real(real: f64) -> Wide {
 #[derive(Clone, Debug)]
 pub(super) struct NumberLiteral {
     /// The largest integer that is not above it.
-    floor: Number<'static>,
+    floor: EventNumber<'static>,
     has_fraction: bool,
     /// Written with a point or an exponent.
     real: Option<f64>,
@@ -166,7 +168,7 @@ impl NumberLiteral {
         NumberLiteral::decimal(&lower, negative).ok_or_else(bad)
     }
 
-    fn integer(floor: Number<'static>) -> Self {
+    fn integer(floor: EventNumber<'static>) -> Self {
         NumberLiteral { floor, has_fraction: false, real: None }
     }
 
@@ -187,7 +189,7 @@ impl NumberLiteral {
         }
         let (whole, rest) = digits.split_at(point.max(0) as usize);
         let has_fraction = rest.bytes().any(|byte| byte != b'0');
-        let mut floor = big(whole, 10, negative, String::new).unwrap_or(Number::Int(0));
+        let mut floor = big(whole, 10, negative, String::new).unwrap_or(EventNumber::Int(0));
         if negative && has_fraction {
             floor = minus_one(&floor);
         }
@@ -200,13 +202,13 @@ impl NumberLiteral {
     }
 
     /// Its exact value when it is an integer, otherwise the one below.
-    pub(super) fn floor(&self) -> &Number<'static> {
+    pub(super) fn floor(&self) -> &EventNumber<'static> {
         &self.floor
     }
 
     /// How a number stands to it; `None` for NaN.
-    pub(super) fn compare(&self, number: &Number) -> Option<Ordering> {
-        if let (Number::Real(value), Some(real)) = (number, self.real.filter(|real| real.is_finite())) {
+    pub(super) fn compare(&self, number: &EventNumber) -> Option<Ordering> {
+        if let (EventNumber::Real(value), Some(real)) = (number, self.real.filter(|real| real.is_finite())) {
             return value.partial_cmp(&real);
         }
         let order = number.compare(&self.floor)?;
@@ -219,8 +221,8 @@ impl NumberLiteral {
     /// Integers that compare with it as the operator wants: the first and the last, `None` for no bound.
     pub(super) fn bounds(&self, op: Op) -> (Option<i128>, Option<i128>) {
         let floor = match &self.floor {
-            Number::Int(value) => (*value).clamp(i128::MIN + 2, i128::MAX - 2),
-            number if number.compare(&Number::Int(0)) == Some(Ordering::Less) => i128::MIN + 2,
+            EventNumber::Int(value) => (*value).clamp(i128::MIN + 2, i128::MAX - 2),
+            number if number.compare(&EventNumber::Int(0)) == Some(Ordering::Less) => i128::MIN + 2,
             _ => i128::MAX - 2,
         };
         bounds_of(op, floor, self.has_fraction)
@@ -242,9 +244,9 @@ pub(super) fn bounds_of(op: Op, floor: i128, has_fraction: bool) -> (Option<i128
     }
 }
 
-fn minus_one(number: &Number<'static>) -> Number<'static> {
+fn minus_one(number: &EventNumber<'static>) -> EventNumber<'static> {
     match number {
-        Number::Int(value) if *value > i128::MIN => Number::Int(value - 1),
+        EventNumber::Int(value) if *value > i128::MIN => EventNumber::Int(value - 1),
         number => {
             let Some(wide) = number.to_wide() else { return number.clone() };
             let mut limbs: Vec<u64> = (0..=wide.limbs.len()).map(|at| wide.limb(at)).collect();
@@ -258,7 +260,7 @@ fn minus_one(number: &Number<'static>) -> Number<'static> {
 }
 
 /// The integer of some digits. Takes time in the square of their number.
-fn big(digits: &str, base: u32, negative: bool, bad: impl Fn() -> String) -> Result<Number<'static>, String> {
+fn big(digits: &str, base: u32, negative: bool, bad: impl Fn() -> String) -> Result<EventNumber<'static>, String> {
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.chars().all(|c| c.is_digit(base)) {
         return Err(bad());
     }
@@ -279,7 +281,7 @@ mod tests {
         NumberLiteral::parse(text).unwrap()
     }
 
-    fn order(number: Number, text: &str) -> Option<Ordering> {
+    fn order(number: EventNumber, text: &str) -> Option<Ordering> {
         literal(text).compare(&number)
     }
 
@@ -297,7 +299,7 @@ mod tests {
             ("2.50e1", 25),
             ("-170141183460469231731687303715884105728", i128::MIN),
         ] {
-            assert_eq!(order(Number::Int(value), text), Some(Ordering::Equal), "{text}");
+            assert_eq!(order(EventNumber::Int(value), text), Some(Ordering::Equal), "{text}");
         }
     }
 
@@ -322,24 +324,24 @@ mod tests {
             (0, "1e-20", Ordering::Less),
             (0, "-1e-20", Ordering::Greater),
         ] {
-            assert_eq!(order(Number::Int(value), text), Some(want), "{value} {text}");
+            assert_eq!(order(EventNumber::Int(value), text), Some(want), "{value} {text}");
         }
     }
 
     #[test]
     fn floats_compare_exactly() {
-        assert_eq!(order(Number::Real(9007199254740992.0), "9007199254740993"), Some(Ordering::Less));
-        assert_eq!(order(Number::Real(0.1), "0.1"), Some(Ordering::Equal));
-        assert_eq!(order(Number::Real(f64::from(0.1f32)), "0.1"), Some(Ordering::Greater));
-        assert_eq!(order(Number::Real(f64::from(0.1f32)), "0.10000000149011612"), Some(Ordering::Equal));
-        assert_eq!(order(Number::Real(1e23), "1e23"), Some(Ordering::Equal));
-        assert_eq!(order(Number::Real(1.5), "1"), Some(Ordering::Greater));
-        assert_eq!(order(Number::Real(-1.5), "-1"), Some(Ordering::Less));
-        assert_eq!(order(Number::Real(f64::INFINITY), "1e400"), Some(Ordering::Greater));
-        assert_eq!(order(Number::Real(f64::NAN), "1"), None);
-        assert_eq!(order(Number::Real(1e300), &format!("1{}", "0".repeat(300))), Some(Ordering::Greater));
+        assert_eq!(order(EventNumber::Real(9007199254740992.0), "9007199254740993"), Some(Ordering::Less));
+        assert_eq!(order(EventNumber::Real(0.1), "0.1"), Some(Ordering::Equal));
+        assert_eq!(order(EventNumber::Real(f64::from(0.1f32)), "0.1"), Some(Ordering::Greater));
+        assert_eq!(order(EventNumber::Real(f64::from(0.1f32)), "0.10000000149011612"), Some(Ordering::Equal));
+        assert_eq!(order(EventNumber::Real(1e23), "1e23"), Some(Ordering::Equal));
+        assert_eq!(order(EventNumber::Real(1.5), "1"), Some(Ordering::Greater));
+        assert_eq!(order(EventNumber::Real(-1.5), "-1"), Some(Ordering::Less));
+        assert_eq!(order(EventNumber::Real(f64::INFINITY), "1e400"), Some(Ordering::Greater));
+        assert_eq!(order(EventNumber::Real(f64::NAN), "1"), None);
+        assert_eq!(order(EventNumber::Real(1e300), &format!("1{}", "0".repeat(300))), Some(Ordering::Greater));
         assert_eq!(
-            order(Number::Real(-TWO_POW_127 * 4.0), "-680564733841876926926749214863536422912"),
+            order(EventNumber::Real(-TWO_POW_127 * 4.0), "-680564733841876926926749214863536422912"),
             Some(Ordering::Equal)
         );
     }
@@ -355,14 +357,14 @@ mod tests {
         let (a, b) = (power(130, false), power(191, false));
         assert_eq!(a.compare(&b), Some(Ordering::Less));
         assert_eq!(below.compare(&a), Some(Ordering::Less));
-        assert_eq!(below.compare(&Number::Int(i128::MIN)), Some(Ordering::Less));
-        assert_eq!(b.compare(&Number::Int(i128::MAX)), Some(Ordering::Greater));
+        assert_eq!(below.compare(&EventNumber::Int(i128::MIN)), Some(Ordering::Less));
+        assert_eq!(b.compare(&EventNumber::Int(i128::MAX)), Some(Ordering::Greater));
         assert_eq!(order(a.clone(), "1361129467683753853853498429727072845824"), Some(Ordering::Equal));
         assert_eq!(order(b.clone(), "3.138550867693340e57"), Some(Ordering::Greater));
         assert_eq!(below.mask(&a).unwrap().compare(&a), Some(Ordering::Equal));
-        assert_eq!(b.mask(&Number::Int(-1)).unwrap().compare(&b), Some(Ordering::Equal));
-        assert_eq!(a.mask(&Number::Int(255)).unwrap().compare(&Number::Int(0)), Some(Ordering::Equal));
-        assert!(a.mask(&Number::Real(1.0)).is_none());
+        assert_eq!(b.mask(&EventNumber::Int(-1)).unwrap().compare(&b), Some(Ordering::Equal));
+        assert_eq!(a.mask(&EventNumber::Int(255)).unwrap().compare(&EventNumber::Int(0)), Some(Ordering::Equal));
+        assert!(a.mask(&EventNumber::Real(1.0)).is_none());
         assert!(a.has_bit_in(130, 500) && !a.has_bit_in(0, 129));
     }
 }

@@ -4,9 +4,9 @@ use regex::bytes::RegexBuilder;
 use tracemill_codec::text::{Span, nearest};
 use tracemill_model::error::{Error, Result};
 
-use super::lexer::{Lexer, Token, TokenKind};
+use super::lexer::{FilterToken, Lexer, TokenKind};
 use super::number::NumberLiteral;
-use super::syntax::{Compare, Head, Op, Operand, Part, Path, Right, Step, StepKind, Test};
+use super::syntax::{Compare, Op, Operand, OperandPart, Path, PathHead, Right, StepKind, SyntaxStep, Test};
 use super::text::TextLiteral;
 use super::time::Time;
 
@@ -20,7 +20,7 @@ const MAX_REGEX: usize = 4 << 20;
 
 /// Reads a condition, with the paths that it names by index.
 pub(super) fn parse(source: &str) -> Result<(Test, Vec<Path>)> {
-    let mut parser = Parser::new(source)?;
+    let mut parser = FilterParser::new(source)?;
     let item = parser.any(0)?;
     let test = parser.test(item)?;
     match parser.token.kind {
@@ -32,7 +32,7 @@ pub(super) fn parse(source: &str) -> Result<(Test, Vec<Path>)> {
 
 /// Paths with commas between them.
 pub(super) fn parse_paths(source: &str) -> Result<Vec<Path>> {
-    let mut parser = Parser::new(source)?;
+    let mut parser = FilterParser::new(source)?;
     let mut columns = Vec::new();
     loop {
         let is_path = matches!(parser.token.kind, TokenKind::Word | TokenKind::Quoted) && !parser.is_keyword();
@@ -52,15 +52,15 @@ pub(super) fn parse_paths(source: &str) -> Result<Vec<Path>> {
     }
 }
 
-struct Parser<'a> {
+struct FilterParser<'a> {
     source: &'a str,
     lexer: Lexer<'a>,
-    token: Token,
+    token: FilterToken,
     paths: Vec<Path>,
 }
 
 /// Text between operators: a whole condition, or something to compare.
-enum Item {
+enum ParsedItem {
     Test(Test, Span),
     Operand(Operand),
     Literal(Literal, Span),
@@ -73,28 +73,28 @@ enum Literal {
     Text(Span),
 }
 
-impl Item {
+impl ParsedItem {
     fn span(&self) -> Span {
         match self {
-            Item::Test(_, span) | Item::Literal(_, span) => *span,
-            Item::Operand(operand) => operand.span,
+            ParsedItem::Test(_, span) | ParsedItem::Literal(_, span) => *span,
+            ParsedItem::Operand(operand) => operand.span,
         }
     }
 }
 
-impl<'a> Parser<'a> {
+impl<'a> FilterParser<'a> {
     fn new(source: &'a str) -> Result<Self> {
         let mut lexer = Lexer::new(source);
         let token = lexer.next_token()?;
-        Ok(Parser { source, lexer, token, paths: Vec::new() })
+        Ok(FilterParser { source, lexer, token, paths: Vec::new() })
     }
 
-    fn any(&mut self, depth: usize) -> Result<Item> {
-        self.list(depth, TokenKind::Or, "or", Parser::all, Test::Any)
+    fn any(&mut self, depth: usize) -> Result<ParsedItem> {
+        self.list(depth, TokenKind::Or, "or", FilterParser::all, Test::Any)
     }
 
-    fn all(&mut self, depth: usize) -> Result<Item> {
-        self.list(depth, TokenKind::And, "and", Parser::negation, Test::All)
+    fn all(&mut self, depth: usize) -> Result<ParsedItem> {
+        self.list(depth, TokenKind::And, "and", FilterParser::negation, Test::All)
     }
 
     fn list(
@@ -102,9 +102,9 @@ impl<'a> Parser<'a> {
         depth: usize,
         symbol: TokenKind,
         word: &str,
-        item: fn(&mut Self, usize) -> Result<Item>,
+        item: fn(&mut Self, usize) -> Result<ParsedItem>,
         join: fn(Vec<Test>) -> Test,
-    ) -> Result<Item> {
+    ) -> Result<ParsedItem> {
         let first = item(self, depth)?;
         if !self.is(symbol, word) {
             return Ok(first);
@@ -117,10 +117,10 @@ impl<'a> Parser<'a> {
             span = span.to(next.span());
             tests.push(self.test(next)?);
         }
-        Ok(Item::Test(join(tests), span))
+        Ok(ParsedItem::Test(join(tests), span))
     }
 
-    fn negation(&mut self, depth: usize) -> Result<Item> {
+    fn negation(&mut self, depth: usize) -> Result<ParsedItem> {
         let start = self.token.span;
         let mut count = 0;
         while self.is(TokenKind::Not, "not") {
@@ -134,10 +134,10 @@ impl<'a> Parser<'a> {
         let span = start.to(item.span());
         let test = self.test(item)?;
         // Every condition is true or false, so two negations are none.
-        Ok(Item::Test(if count % 2 == 1 { Test::Not(Box::new(test)) } else { test }, span))
+        Ok(ParsedItem::Test(if count % 2 == 1 { Test::Not(Box::new(test)) } else { test }, span))
     }
 
-    fn comparison(&mut self, depth: usize) -> Result<Item> {
+    fn comparison(&mut self, depth: usize) -> Result<ParsedItem> {
         let left = self.masked(depth)?;
         if self.is_word("in") {
             return self.membership(left, depth);
@@ -155,8 +155,8 @@ impl<'a> Parser<'a> {
     }
 
     /// `a in (1, 2)` is `a == 1 or a == 2`.
-    fn membership(&mut self, left: Item, depth: usize) -> Result<Item> {
-        let Item::Operand(operand) = left else {
+    fn membership(&mut self, left: ParsedItem, depth: usize) -> Result<ParsedItem> {
+        let ParsedItem::Operand(operand) = left else {
             return Err(left.span().malformed(self.source, "expected a path before `in`"));
         };
         let place = self.token.span;
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         loop {
             self.advance()?;
             let value = self.masked(depth)?;
-            let item = self.compare(Item::Operand(operand.clone()), Op::Equal, value, place)?;
+            let item = self.compare(ParsedItem::Operand(operand.clone()), Op::Equal, value, place)?;
             tests.push(self.test(item)?);
             match self.token.kind {
                 TokenKind::Comma => {}
@@ -178,11 +178,11 @@ impl<'a> Parser<'a> {
         }
         let span = operand.span.to(self.token.span);
         self.advance()?;
-        Ok(Item::Test(Test::Any(tests), span))
+        Ok(ParsedItem::Test(Test::Any(tests), span))
     }
 
     /// Operands joined by `&`.
-    fn masked(&mut self, depth: usize) -> Result<Item> {
+    fn masked(&mut self, depth: usize) -> Result<ParsedItem> {
         let first = self.primary(depth)?;
         if self.token.kind != TokenKind::Ampersand {
             return Ok(first);
@@ -195,27 +195,29 @@ impl<'a> Parser<'a> {
             span = span.to(next.span());
             parts.append(&mut self.mask_parts(next)?);
         }
-        if !parts.iter().any(|part| matches!(part, Part::Path(_))) {
+        if !parts.iter().any(|part| matches!(part, OperandPart::Path(_))) {
             return Err(span.malformed(self.source, "expected a path on one side of `&`"));
         }
-        Ok(Item::Operand(Operand { parts, span }))
+        Ok(ParsedItem::Operand(Operand { parts, span }))
     }
 
-    fn mask_parts(&self, item: Item) -> Result<Vec<Part>> {
+    fn mask_parts(&self, item: ParsedItem) -> Result<Vec<OperandPart>> {
         match item {
-            Item::Operand(operand) => Ok(operand.parts),
-            Item::Literal(Literal::Number(number), _) if number.is_integer() => Ok(vec![Part::Number(number)]),
+            ParsedItem::Operand(operand) => Ok(operand.parts),
+            ParsedItem::Literal(Literal::Number(number), _) if number.is_integer() => {
+                Ok(vec![OperandPart::Number(number)])
+            }
             item => {
                 let error = item.span().malformed(self.source, "`&` masks integers; expected a path or an integer");
                 Err(match item {
-                    Item::Test(..) => error.with_help("`&&` or `and` joins conditions"),
+                    ParsedItem::Test(..) => error.with_help("`&&` or `and` joins conditions"),
                     _ => error,
                 })
             }
         }
     }
 
-    fn primary(&mut self, depth: usize) -> Result<Item> {
+    fn primary(&mut self, depth: usize) -> Result<ParsedItem> {
         let token = self.token;
         let text = token.span.text(self.source);
         let literal = match token.kind {
@@ -232,9 +234,9 @@ impl<'a> Parser<'a> {
                 let span = token.span.to(self.token.span);
                 self.advance()?;
                 return Ok(match inner {
-                    Item::Test(test, _) => Item::Test(test, span),
-                    Item::Operand(operand) => Item::Operand(Operand { span, ..operand }),
-                    Item::Literal(literal, _) => Item::Literal(literal, span),
+                    ParsedItem::Test(test, _) => ParsedItem::Test(test, span),
+                    ParsedItem::Operand(operand) => ParsedItem::Operand(Operand { span, ..operand }),
+                    ParsedItem::Literal(literal, _) => ParsedItem::Literal(literal, span),
                 });
             }
             TokenKind::Number => {
@@ -246,22 +248,22 @@ impl<'a> Parser<'a> {
             TokenKind::Word | TokenKind::Quoted if !self.is_keyword() => {
                 let path = self.path()?;
                 let (span, index) = (path.span, self.index_of(path));
-                return Ok(Item::Operand(Operand { parts: vec![Part::Path(index)], span }));
+                return Ok(ParsedItem::Operand(Operand { parts: vec![OperandPart::Path(index)], span }));
             }
             _ => return Err(self.expected("a path or a value")),
         };
         self.advance()?;
-        Ok(Item::Literal(literal, token.span))
+        Ok(ParsedItem::Literal(literal, token.span))
     }
 
     fn path(&mut self) -> Result<Path> {
         let first = self.token;
         let word = first.inner().text(self.source);
         self.advance()?;
-        let mut path = Path { head: Head::Bare, steps: Vec::new(), span: first.span };
+        let mut path = Path { head: PathHead::Bare, steps: Vec::new(), span: first.span };
         // Backquotes say that it is the name of a field.
-        match Head::of(word).filter(|_| first.kind != TokenKind::Quoted) {
-            Some(Head::Context) if self.token.kind != TokenKind::Dot => {
+        match PathHead::of(word).filter(|_| first.kind != TokenKind::Quoted) {
+            Some(PathHead::Context) if self.token.kind != TokenKind::Dot => {
                 return Err(self.expected("`.` and a name after `$ctx`"));
             }
             Some(head) => path.head = head,
@@ -269,10 +271,10 @@ impl<'a> Parser<'a> {
                 let error = first.span.malformed(self.source, format!("unknown word `{word}`"));
                 return Err(error.with_help("`$ctx.NAME` looks in the contexts"));
             }
-            None => path.steps.push(Step { kind: StepKind::Member(word.into()), span: first.span }),
+            None => path.steps.push(SyntaxStep { kind: StepKind::Member(word.into()), span: first.span }),
         }
         while let Some(step) = self.step()? {
-            if !matches!(path.head, Head::Scope(_) | Head::Context | Head::Bare) {
+            if !matches!(path.head, PathHead::Scope(_) | PathHead::Context | PathHead::Bare) {
                 let error = step.span.malformed(self.source, format!("`{word}` has no members"));
                 return Err(error.with_help(format!("a field of this name is `payload.{word}` or `$ctx.{word}`")));
             }
@@ -283,7 +285,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `.member` or `[index]`, when one follows.
-    fn step(&mut self) -> Result<Option<Step>> {
+    fn step(&mut self) -> Result<Option<SyntaxStep>> {
         let start = self.token.span;
         match self.token.kind {
             TokenKind::Dot => {
@@ -294,7 +296,7 @@ impl<'a> Parser<'a> {
                     return Err(self.expected("the name of a member after `.`"));
                 }
                 self.advance()?;
-                Ok(Some(Step { kind: StepKind::Member(name.into()), span: token.span }))
+                Ok(Some(SyntaxStep { kind: StepKind::Member(name.into()), span: token.span }))
             }
             TokenKind::OpenBracket => {
                 self.advance()?;
@@ -308,7 +310,7 @@ impl<'a> Parser<'a> {
                 }
                 let span = start.to(self.token.span);
                 self.advance()?;
-                Ok(Some(Step { kind: StepKind::Index(index), span }))
+                Ok(Some(SyntaxStep { kind: StepKind::Index(index), span }))
             }
             _ => Ok(None),
         }
@@ -323,43 +325,43 @@ impl<'a> Parser<'a> {
     }
 
     /// An item as a condition.
-    fn test(&self, item: Item) -> Result<Test> {
+    fn test(&self, item: ParsedItem) -> Result<Test> {
         match item {
-            Item::Test(test, _) => Ok(test),
-            Item::Operand(operand) => Ok(Test::Truth(operand)),
-            Item::Literal(Literal::Bool(value), _) => Ok(Test::Const(value)),
-            Item::Literal(_, span) => {
+            ParsedItem::Test(test, _) => Ok(test),
+            ParsedItem::Operand(operand) => Ok(Test::Truth(operand)),
+            ParsedItem::Literal(Literal::Bool(value), _) => Ok(Test::Const(value)),
+            ParsedItem::Literal(_, span) => {
                 let error = span.malformed(self.source, "a value alone is no condition");
                 Err(error.with_help("compare it with a path: `payload.x == 1`, `name == \"sched_*\"`"))
             }
         }
     }
 
-    fn compare(&mut self, left: Item, op: Op, right: Item, place: Span) -> Result<Item> {
+    fn compare(&mut self, left: ParsedItem, op: Op, right: ParsedItem, place: Span) -> Result<ParsedItem> {
         let span = left.span().to(right.span());
-        let no_condition = |item: &Item| {
+        let no_condition = |item: &ParsedItem| {
             let error = item.span().malformed(self.source, "expected a path or a value to compare, found a condition");
             Err(error.with_help("`and`, `or` and `not` join conditions; they have no value of their own"))
         };
         let (operand, op, right) = match (left, right) {
-            (item @ Item::Test(..), _) | (_, item @ Item::Test(..)) => return no_condition(&item),
-            (Item::Literal(..), Item::Literal(..)) => {
+            (item @ ParsedItem::Test(..), _) | (_, item @ ParsedItem::Test(..)) => return no_condition(&item),
+            (ParsedItem::Literal(..), ParsedItem::Literal(..)) => {
                 return Err(span.malformed(self.source, "both sides are values; expected a path on one of them"));
             }
-            (Item::Operand(left), right) => (left, op, right),
-            (Item::Literal(literal, at), Item::Operand(right)) => {
+            (ParsedItem::Operand(left), right) => (left, op, right),
+            (ParsedItem::Literal(literal, at), ParsedItem::Operand(right)) => {
                 if op == Op::Match {
                     return Err(place.malformed(self.source, "the regular expression stands on the right of `=~`"));
                 }
-                (right, op.flipped(), Item::Literal(literal, at))
+                (right, op.flipped(), ParsedItem::Literal(literal, at))
             }
         };
         let (left, right) = match right {
-            Item::Operand(right) if op != Op::Match => (operand, Right::Operand(right)),
-            Item::Literal(Literal::Text(text), at) => self.compare_text(operand, op, text, at)?,
-            Item::Literal(Literal::Number(number), _) if op != Op::Match => (operand, Right::Number(number)),
-            Item::Literal(Literal::Bool(value), _) if op.is_equality() => (operand, Right::Bool(value)),
-            Item::Literal(Literal::Bool(_), at) => {
+            ParsedItem::Operand(right) if op != Op::Match => (operand, Right::Operand(right)),
+            ParsedItem::Literal(Literal::Text(text), at) => self.compare_text(operand, op, text, at)?,
+            ParsedItem::Literal(Literal::Number(number), _) if op != Op::Match => (operand, Right::Number(number)),
+            ParsedItem::Literal(Literal::Bool(value), _) if op.is_equality() => (operand, Right::Bool(value)),
+            ParsedItem::Literal(Literal::Bool(_), at) => {
                 return Err(at.malformed(self.source, "true and false can only be compared with `==` and `!=`"));
             }
             item => {
@@ -367,21 +369,21 @@ impl<'a> Parser<'a> {
                 return Err(item.span().malformed(self.source, message));
             }
         };
-        Ok(Item::Test(Test::Compare(Box::new(Compare { left, op, right, span })), span))
+        Ok(ParsedItem::Test(Test::Compare(Box::new(Compare { left, op, right, span })), span))
     }
 
     /// A comparison with a string, whose meaning depends on the other side.
     fn compare_text(&mut self, mut left: Operand, op: Op, text: Span, at: Span) -> Result<(Operand, Right)> {
         let head = left.path().map(|path| self.paths[path].head);
-        if head == Some(Head::Time) {
+        if head == Some(PathHead::Time) {
             if op == Op::Match {
                 return Err(at.malformed(self.source, "`time` is no string; compare it with `==`, `<` and so on"));
             }
             return Ok((left, Right::Time(Time::parse_in(self.source, text)?)));
         }
-        if head == Some(Head::Stream) {
-            let index = self.index_of(Path { head: Head::StreamName, steps: Vec::new(), span: left.span });
-            left.parts = vec![Part::Path(index)];
+        if head == Some(PathHead::Stream) {
+            let index = self.index_of(Path { head: PathHead::StreamName, steps: Vec::new(), span: left.span });
+            left.parts = vec![OperandPart::Path(index)];
         }
         if op != Op::Match {
             return Ok((left, Right::Text(TextLiteral::parse(self.source, text)?)));

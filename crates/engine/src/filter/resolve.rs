@@ -9,15 +9,15 @@ use tracemill_model::schema::{
 };
 use tracemill_semantics::cpu_field;
 
-use super::syntax::{Head, Path, Step, StepKind};
+use super::syntax::{Path, PathHead, StepKind, SyntaxStep};
 
 /// Where the value of a path comes from, for the events of one class.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum PathPlace {
     /// Nowhere.
     Absent,
     /// Something that is no field.
-    Spine(Head),
+    Spine(PathHead),
     /// A field.
     Field(FieldPlace),
 }
@@ -61,7 +61,7 @@ impl FieldPlace {
 
 /// Kinds of values, by the values that they can be compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ComparableKind {
     Integer,
     /// An integer with labels or flags.
     Labelled,
@@ -73,17 +73,17 @@ pub(super) enum Kind {
     Nothing(&'static str),
 }
 
-impl Kind {
+impl ComparableKind {
     /// The kind for people.
     pub(super) fn describe(self) -> &'static str {
         match self {
-            Kind::Integer => "an integer",
-            Kind::Labelled => "an integer with labels",
-            Kind::Real => "a floating point number",
-            Kind::Bool => "a boolean",
-            Kind::Text => "a string",
-            Kind::Time => "a time",
-            Kind::Nothing(what) => what,
+            ComparableKind::Integer => "an integer",
+            ComparableKind::Labelled => "an integer with labels",
+            ComparableKind::Real => "a floating point number",
+            ComparableKind::Bool => "a boolean",
+            ComparableKind::Text => "a string",
+            ComparableKind::Time => "a time",
+            ComparableKind::Nothing(what) => what,
         }
     }
 }
@@ -98,27 +98,29 @@ pub(crate) struct Miss {
 }
 
 /// Finds a path in an event class.
-pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Result<Place, Miss> {
+pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Result<PathPlace, Miss> {
     let class = schema.event(event);
     let nothing = || Miss { found: 0, inside: Vec::new() };
-    let spine_if = |there: bool| if there { Ok(Place::Spine(path.head)) } else { Err(nothing()) };
+    let spine_if = |there: bool| if there { Ok(PathPlace::Spine(path.head)) } else { Err(nothing()) };
     let clock = schema.stream(class.stream).default_clock.map(|clock| schema.clock(clock));
     let has_time = clock.is_some_and(|clock| clock.frequency > 0) && !class.is_untimed;
     match path.head {
-        Head::Name => spine_if(class.name.is_some() || class.open_ids.is_some()),
-        Head::Id | Head::Stream | Head::StreamName | Head::Trace | Head::Beside { .. } => spine_if(true),
-        Head::Ns | Head::Time => spine_if(has_time),
-        Head::Cycles => spine_if(schema.has_cycles(event)),
-        Head::Cpu if schema.stream(class.stream).has_cpu => spine_if(true),
-        Head::Cpu => {
-            let place = cpu_field(schema, class.stream).and_then(|path| FieldPlace::of(schema, event, &path));
-            let place = place.filter(|place| kind(schema, place.class) == Kind::Integer);
-            place.map(Place::Field).ok_or_else(nothing)
+        PathHead::Name => spine_if(class.name.is_some() || class.open_ids.is_some()),
+        PathHead::Id | PathHead::Stream | PathHead::StreamName | PathHead::Trace | PathHead::Beside { .. } => {
+            spine_if(true)
         }
-        Head::Scope(scope) => walk(schema, scope, event, &path.steps).map(Place::Field),
-        Head::Context => search(schema, &Head::CONTEXTS, event, &path.steps),
-        Head::Bare => {
-            let [event_context, stream_context, packet_context] = Head::CONTEXTS;
+        PathHead::Ns | PathHead::Time => spine_if(has_time),
+        PathHead::Cycles => spine_if(schema.has_cycles(event)),
+        PathHead::Cpu if schema.stream(class.stream).has_cpu => spine_if(true),
+        PathHead::Cpu => {
+            let place = cpu_field(schema, class.stream).and_then(|path| FieldPlace::of(schema, event, &path));
+            let place = place.filter(|place| kind(schema, place.class) == ComparableKind::Integer);
+            place.map(PathPlace::Field).ok_or_else(nothing)
+        }
+        PathHead::Scope(scope) => walk(schema, scope, event, &path.steps).map(PathPlace::Field),
+        PathHead::Context => search(schema, &PathHead::CONTEXTS, event, &path.steps),
+        PathHead::Bare => {
+            let [event_context, stream_context, packet_context] = PathHead::CONTEXTS;
             let scopes = [Scope::Payload, event_context, stream_context, packet_context];
             search(schema, &scopes, event, &path.steps)
         }
@@ -126,11 +128,11 @@ pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Resu
 }
 
 /// The first of the scopes that has the first step decides.
-fn search(schema: &Schema, scopes: &[Scope], event: EventClassId, steps: &[Step]) -> Result<Place, Miss> {
+fn search(schema: &Schema, scopes: &[Scope], event: EventClassId, steps: &[SyntaxStep]) -> Result<PathPlace, Miss> {
     let mut missed = Miss { found: 0, inside: Vec::new() };
     for &scope in scopes {
         match walk(schema, scope, event, steps) {
-            Ok(place) => return Ok(Place::Field(place)),
+            Ok(place) => return Ok(PathPlace::Field(place)),
             Err(miss) if miss.found > 0 => return Err(miss),
             Err(mut miss) => missed.inside.append(&mut miss.inside),
         }
@@ -138,7 +140,7 @@ fn search(schema: &Schema, scopes: &[Scope], event: EventClassId, steps: &[Step]
     Err(missed)
 }
 
-fn walk(schema: &Schema, scope: Scope, event: EventClassId, steps: &[Step]) -> Result<FieldPlace, Miss> {
+fn walk(schema: &Schema, scope: Scope, event: EventClassId, steps: &[SyntaxStep]) -> Result<FieldPlace, Miss> {
     let root = schema.scope_root(scope, event);
     let mut class = root.ok_or(Miss { found: 0, inside: Vec::new() })?;
     let mut children = Vec::new();
@@ -188,40 +190,40 @@ pub(super) fn option_name(at: usize, option: &VariantOption) -> Arc<str> {
 }
 
 /// The kind of the values of a class.
-pub(super) fn kind(schema: &Schema, class: FieldClassId) -> Kind {
+pub(super) fn kind(schema: &Schema, class: FieldClassId) -> ComparableKind {
     match &schema.field_class(class).kind {
-        FieldKind::Integer(integer) if integer.mappings.is_some() => Kind::Labelled,
-        FieldKind::BitMap(_) => Kind::Labelled,
-        FieldKind::Integer(_) | FieldKind::BitArray(_) => Kind::Integer,
-        FieldKind::Boolean(_) => Kind::Bool,
-        FieldKind::Float(_) => Kind::Real,
-        FieldKind::String(_) | FieldKind::Rendered(_) => Kind::Text,
-        FieldKind::Blob(_) => Kind::Nothing("a blob"),
-        FieldKind::Struct(_) => Kind::Nothing("a structure"),
-        FieldKind::Array(_) => Kind::Nothing("an array"),
-        FieldKind::Optional(_) => Kind::Nothing("an optional field"),
-        FieldKind::Variant(_) => Kind::Nothing("a variant"),
+        FieldKind::Integer(integer) if integer.mappings.is_some() => ComparableKind::Labelled,
+        FieldKind::BitMap(_) => ComparableKind::Labelled,
+        FieldKind::Integer(_) | FieldKind::BitArray(_) => ComparableKind::Integer,
+        FieldKind::Boolean(_) => ComparableKind::Bool,
+        FieldKind::Float(_) => ComparableKind::Real,
+        FieldKind::String(_) | FieldKind::Rendered(_) => ComparableKind::Text,
+        FieldKind::Blob(_) => ComparableKind::Nothing("a blob"),
+        FieldKind::Struct(_) => ComparableKind::Nothing("a structure"),
+        FieldKind::Array(_) => ComparableKind::Nothing("an array"),
+        FieldKind::Optional(_) => ComparableKind::Nothing("an optional field"),
+        FieldKind::Variant(_) => ComparableKind::Nothing("a variant"),
     }
 }
 
-impl Place {
+impl PathPlace {
     /// The kind of the values, `None` when there are none.
-    pub(super) fn kind(&self, schema: &Schema) -> Option<Kind> {
+    pub(super) fn kind(&self, schema: &Schema) -> Option<ComparableKind> {
         match self {
-            Place::Absent => None,
-            Place::Field(place) => Some(kind(schema, place.class)),
-            Place::Spine(Head::Name | Head::Trace | Head::StreamName | Head::Beside { is_text: true, .. }) => {
-                Some(Kind::Text)
-            }
-            Place::Spine(Head::Time) => Some(Kind::Time),
-            Place::Spine(_) => Some(Kind::Integer),
+            PathPlace::Absent => None,
+            PathPlace::Field(place) => Some(kind(schema, place.class)),
+            PathPlace::Spine(
+                PathHead::Name | PathHead::Trace | PathHead::StreamName | PathHead::Beside { is_text: true, .. },
+            ) => Some(ComparableKind::Text),
+            PathPlace::Spine(PathHead::Time) => Some(ComparableKind::Time),
+            PathPlace::Spine(_) => Some(ComparableKind::Integer),
         }
     }
 
     /// Facts about the values that are known before any is read.
     pub(super) fn detail(&self, schema: &Schema) -> Detail {
         match self {
-            Place::Field(place) => place.detail(schema),
+            PathPlace::Field(place) => place.detail(schema),
             _ => Detail::Plain,
         }
     }

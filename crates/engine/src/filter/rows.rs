@@ -7,12 +7,12 @@ use tracemill_model::error::{Error, Result};
 
 use super::Expression;
 use super::bind::{can_be_true, never};
-use super::eval::{self, Found, Source, Value};
+use super::eval::{self, FilterValue, PathSource, PathValue};
 use super::fields::CapturedValue;
-use super::number::Number;
+use super::number::EventNumber;
 use super::parser;
-use super::resolve::Kind;
-use super::syntax::{Compare, Head, Operand, Path, StepKind, Test};
+use super::resolve::ComparableKind;
+use super::syntax::{Compare, Operand, Path, PathHead, StepKind, Test};
 
 /// Values that have numbers: cells of a row, states of a machine.
 pub trait Lookup {
@@ -46,7 +46,7 @@ pub struct RowFilter {
     columns: Vec<usize>,
 }
 
-struct Row<'a> {
+struct LookupRow<'a> {
     columns: &'a [usize],
     row: &'a dyn Lookup,
 }
@@ -60,24 +60,24 @@ impl Beside {
         let paths = parser::parse_paths(text)?;
         let [path] = paths.as_slice() else { return Err(Error::misuse(format!("`{text}` is no path of one field"))) };
         let member = self.head(text, path)?.and_then(|head| match head {
-            Head::Beside { member, .. } => Some(usize::from(member)),
+            PathHead::Beside { member, .. } => Some(usize::from(member)),
             _ => None,
         });
         Ok((path.name(), member))
     }
 
-    fn head(&self, source: &str, path: &Path) -> Result<Option<Head>> {
+    fn head(&self, source: &str, path: &Path) -> Result<Option<PathHead>> {
         let member = |at: usize| match path.steps.get(at).map(|step| &step.kind) {
             Some(StepKind::Member(name)) => Some(&**name),
             _ => None,
         };
-        if path.head != Head::Bare || member(0) != Some(self.word) || path.steps.len() < 2 {
+        if path.head != PathHead::Bare || member(0) != Some(self.word) || path.steps.len() < 2 {
             return Ok(None);
         }
         let names = || self.members.iter().map(|(name, _)| *name);
         let found = member(1).and_then(|name| names().position(|own| own == name)).filter(|_| path.steps.len() == 2);
         if let Some(at) = found {
-            return Ok(Some(Head::Beside { member: at as u8, is_text: self.members[at].1 }));
+            return Ok(Some(PathHead::Beside { member: at as u8, is_text: self.members[at].1 }));
         }
         let error = path.span.malformed(source, format!("there is no `{}`", path.name()));
         let known: Vec<String> = names().map(|name| format!("`{}.{name}`", self.word)).collect();
@@ -110,7 +110,7 @@ impl Expression {
             columns.iter().position(|(own, _)| *own == name).ok_or_else(|| no_column(source, path, &name, columns))
         };
         let places = self.paths.iter().map(column).collect::<Result<Vec<usize>>>()?;
-        let kind = |path: usize| (columns[places[path]].1 == ColumnKind::Numbers).then_some(Kind::Integer);
+        let kind = |path: usize| (columns[places[path]].1 == ColumnKind::Numbers).then_some(ComparableKind::Integer);
         let mut clash = None;
         self.test.each_leaf(&mut |leaf| {
             let (left, compare): (&Operand, Option<&Compare>) = match leaf {
@@ -136,25 +136,25 @@ fn no_column(source: &str, path: &Path, name: &str, columns: &[(&str, ColumnKind
 impl RowFilter {
     /// Is it true for a row? A value that is not known is compared with nothing.
     pub fn matches(&self, row: &dyn Lookup) -> bool {
-        eval::evaluate(&self.test, &Row { columns: &self.columns, row }).unwrap_or(false)
+        eval::evaluate(&self.test, &LookupRow { columns: &self.columns, row }).unwrap_or(false)
     }
 }
 
-impl Source for Row<'_> {
-    fn find(&self, path: usize) -> Found<'_> {
-        self.row.value(self.columns[path]).map_or(Found::Absent, Found::from)
+impl PathSource for LookupRow<'_> {
+    fn find(&self, path: usize) -> PathValue<'_> {
+        self.row.value(self.columns[path]).map_or(PathValue::Absent, PathValue::from)
     }
 }
 
-impl<'a> From<CapturedValue<'a>> for Found<'a> {
-    fn from(value: CapturedValue<'a>) -> Found<'a> {
-        Found::Value(match value {
-            CapturedValue::Integer(value) => Value::Number(Number::Int(value)),
-            CapturedValue::Wide(wide) => Value::Number(Number::Wide(Cow::Borrowed(wide))),
-            CapturedValue::Real(value) => Value::Number(Number::Real(value)),
-            CapturedValue::Boolean(value) => Value::Bool(value),
-            CapturedValue::Text(text) => Value::Text(text),
-            CapturedValue::Tree => Value::Other(true),
+impl<'a> From<CapturedValue<'a>> for PathValue<'a> {
+    fn from(value: CapturedValue<'a>) -> PathValue<'a> {
+        PathValue::Value(match value {
+            CapturedValue::Integer(value) => FilterValue::Number(EventNumber::Int(value)),
+            CapturedValue::Wide(wide) => FilterValue::Number(EventNumber::Wide(Cow::Borrowed(wide))),
+            CapturedValue::Real(value) => FilterValue::Number(EventNumber::Real(value)),
+            CapturedValue::Boolean(value) => FilterValue::Bool(value),
+            CapturedValue::Text(text) => FilterValue::Text(text),
+            CapturedValue::Tree => FilterValue::Other(true),
         })
     }
 }
@@ -221,9 +221,9 @@ mod tests {
         let members: Vec<_> = heads.iter().map(|path| path.head).collect();
         assert_eq!(
             members[..2],
-            [Head::Beside { member: 1, is_text: true }, Head::Beside { member: 0, is_text: false }]
+            [PathHead::Beside { member: 1, is_text: true }, PathHead::Beside { member: 0, is_text: false }]
         );
-        assert!(!members[2..].iter().any(|head| matches!(head, Head::Beside { .. })));
+        assert!(!members[2..].iter().any(|head| matches!(head, PathHead::Beside { .. })));
         assert_eq!(BESIDE.find("state.comm").unwrap(), ("state.comm".into(), Some(1)));
         assert_eq!(BESIDE.find("payload . `fd`").unwrap(), ("payload.fd".into(), None));
         assert!(BESIDE.find("state.x").is_err() && BESIDE.find("a,b").is_err());

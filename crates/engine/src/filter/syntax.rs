@@ -63,12 +63,12 @@ pub(super) enum Right {
 #[derive(Clone, Debug)]
 pub(super) struct Operand {
     /// Never empty; more than one when the operand is masked. At least one is a path.
-    pub parts: Vec<Part>,
+    pub parts: Vec<OperandPart>,
     pub span: Span,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum OperandPart {
     /// Index in the expression's list of paths.
     Path(usize),
     Number(NumberLiteral),
@@ -78,7 +78,7 @@ impl Operand {
     /// The path when the operand is nothing else.
     pub(super) fn path(&self) -> Option<usize> {
         match *self.parts.as_slice() {
-            [Part::Path(path)] => Some(path),
+            [OperandPart::Path(path)] => Some(path),
             _ => None,
         }
     }
@@ -86,8 +86,8 @@ impl Operand {
     /// All paths in it.
     pub(super) fn paths(&self) -> impl Iterator<Item = usize> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Path(path) => Some(*path),
-            Part::Number(_) => None,
+            OperandPart::Path(path) => Some(*path),
+            OperandPart::Number(_) => None,
         })
     }
 }
@@ -124,8 +124,8 @@ impl Op {
 /// A path as it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
-    pub head: Head,
-    pub steps: Vec<Step>,
+    pub head: PathHead,
+    pub steps: Vec<SyntaxStep>,
     pub span: Span,
 }
 
@@ -138,11 +138,11 @@ impl Path {
 
     /// The path as a name: without backquotes and blanks.
     pub(super) fn name(&self) -> String {
-        let spine = Head::SPINE.iter().find(|(_, head)| *head == self.head).map(|(word, _)| *word);
+        let spine = PathHead::SPINE.iter().find(|(_, head)| *head == self.head).map(|(word, _)| *word);
         let mut name = match self.head {
-            Head::StreamName => "stream",
-            Head::Context => "$ctx",
-            Head::Scope(scope) => scope.key(),
+            PathHead::StreamName => "stream",
+            PathHead::Context => "$ctx",
+            PathHead::Scope(scope) => scope.key(),
             _ => spine.unwrap_or_default(),
         }
         .to_string();
@@ -159,7 +159,7 @@ impl Path {
 
 /// Where a path begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Head {
+pub enum PathHead {
     /// Name of the event.
     Name,
     /// Numeric id of the event class.
@@ -193,17 +193,17 @@ pub enum Head {
     },
 }
 
-impl Head {
+impl PathHead {
     /// Words about an event that are no fields.
-    pub(super) const SPINE: [(&'static str, Head); 8] = [
-        ("name", Head::Name),
-        ("id", Head::Id),
-        ("stream", Head::Stream),
-        ("cpu", Head::Cpu),
-        ("trace", Head::Trace),
-        ("ns", Head::Ns),
-        ("cycles", Head::Cycles),
-        ("time", Head::Time),
+    pub(super) const SPINE: [(&'static str, PathHead); 8] = [
+        ("name", PathHead::Name),
+        ("id", PathHead::Id),
+        ("stream", PathHead::Stream),
+        ("cpu", PathHead::Cpu),
+        ("trace", PathHead::Trace),
+        ("ns", PathHead::Ns),
+        ("cycles", PathHead::Cycles),
+        ("time", PathHead::Time),
     ];
 
     /// Scopes that a path may begin with.
@@ -214,17 +214,17 @@ impl Head {
     pub(super) const CONTEXTS: [Scope; 3] = [Scope::SpecificContext, Scope::CommonContext, Scope::PacketContext];
 
     /// The head that a plain word is.
-    pub(super) fn of(word: &str) -> Option<Head> {
-        let spine = Head::SPINE.iter().chain(&[("$ctx", Head::Context)]).find(|(key, _)| *key == word);
+    pub(super) fn of(word: &str) -> Option<PathHead> {
+        let spine = PathHead::SPINE.iter().chain(&[("$ctx", PathHead::Context)]).find(|(key, _)| *key == word);
         spine
             .map(|&(_, head)| head)
-            .or_else(|| Head::SCOPES.iter().find(|scope| scope.key() == word).map(|&scope| Head::Scope(scope)))
+            .or_else(|| PathHead::SCOPES.iter().find(|scope| scope.key() == word).map(|&scope| PathHead::Scope(scope)))
     }
 }
 
 /// A step of a path.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct SyntaxStep {
     pub kind: StepKind,
     pub span: Span,
 }

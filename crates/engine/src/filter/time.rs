@@ -76,7 +76,7 @@ pub fn parse_time(text: &str, context: &TimeContext) -> Result<i128> {
 /// # Errors
 /// When the text is no duration, with the place in it; when it is finer than a ns.
 pub fn parse_duration(text: &str) -> Result<i128> {
-    Reader { source: text, at: 0, end: text.len() }.duration()
+    TimeReader { source: text, at: 0, end: text.len() }.duration()
 }
 
 const FORMS: &str = "times are SECONDS[.FRACTION], Nns, YYYY-MM-DD[ hh:mm[:ss[.FRACTION]]][Z|+hh:mm], hh:mm[:ss], \
@@ -105,7 +105,7 @@ impl Time {
         let text = span.text(source);
         let start = span.start + (text.len() - text.trim_start().len());
         let span = Span::new(start, start + text.trim().len());
-        let mut reader = Reader { source, at: span.start, end: span.end };
+        let mut reader = TimeReader { source, at: span.start, end: span.end };
         let when = reader.when(span)?;
         if reader.at < reader.end {
             return Err(reader.unexpected("the end of the time"));
@@ -173,13 +173,13 @@ fn out_of_range(source: &str, span: Span) -> Error {
     error.with_help("times reach 2^95 ns around the origin, more than a billion years")
 }
 
-struct Reader<'a> {
+struct TimeReader<'a> {
     source: &'a str,
     at: usize,
     end: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TimeReader<'a> {
     fn rest(&self) -> &'a str {
         &self.source[self.at..self.end]
     }

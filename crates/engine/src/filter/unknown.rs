@@ -4,7 +4,7 @@ use regex::bytes::Regex;
 use tracemill_codec::text::meant;
 
 use super::Expression;
-use super::syntax::{Compare, Head, Op, Right, Test};
+use super::syntax::{Compare, Op, PathHead, Right, Test};
 use super::text::TextLiteral;
 use crate::session::Session;
 
@@ -96,9 +96,9 @@ impl Expression {
     fn wanted_name<'a>(&self, compare: &'a Compare) -> Option<(NameKind, SoughtName<'a>)> {
         let path = &self.paths[compare.left.path()?];
         let kind = match path.head {
-            Head::Name => NameKind::EventClass,
-            Head::StreamName => NameKind::Stream,
-            Head::Trace => NameKind::Trace,
+            PathHead::Name => NameKind::EventClass,
+            PathHead::StreamName => NameKind::Stream,
+            PathHead::Trace => NameKind::Trace,
             _ => return None,
         };
         match (&compare.right, compare.op) {

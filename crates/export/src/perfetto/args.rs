@@ -98,7 +98,7 @@ impl Interned {
 }
 
 /// How the fields of a plan are written.
-pub(super) struct Table {
+pub(super) struct ArgumentTable {
     nodes: Vec<NodeArgs>,
 }
 
@@ -107,10 +107,10 @@ struct NodeArgs {
     field: u32,
     /// Its name, as a field.
     name: Box<[u8]>,
-    kind: Kind,
+    kind: ArgumentKind,
 }
 
-enum Kind {
+enum ArgumentKind {
     Plain,
     Labels(IntegerClass, HashMap<i128, Box<[u8]>>),
     Flags(Arc<[Mapping]>),
@@ -119,7 +119,7 @@ enum Kind {
     Tuple,
 }
 
-impl Table {
+impl ArgumentTable {
     /// A table of a plan whose roots are called so.
     pub(super) fn new(schema: &Schema, plan: &Plan, roots: &[Scope], interned: &mut Interned) -> Self {
         let mut nodes = Vec::with_capacity(plan.nodes.len());
@@ -129,7 +129,7 @@ impl Table {
                 add(schema, plan.nodes[*root as usize].class, (DEBUG_ANNOTATIONS, name), interned, &mut nodes);
             }
         }
-        Table { nodes }
+        ArgumentTable { nodes }
     }
 }
 
@@ -143,12 +143,12 @@ fn named(name: &Arc<str>, interned: &mut Interned) -> Box<[u8]> {
 fn add(schema: &Schema, id: FieldClassId, at: (u32, Box<[u8]>), interned: &mut Interned, nodes: &mut Vec<NodeArgs>) {
     let class = schema.field_class(id);
     let kind = match &class.kind {
-        FieldKind::Integer(class) if class.mappings.is_some() => Kind::Labels(class.clone(), HashMap::new()),
-        FieldKind::BitMap(class) => Kind::Flags(class.flags.clone()),
-        FieldKind::String(class) => Kind::Text(class.encoding),
-        FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
-        FieldKind::Variant(_) => Kind::Variant,
-        _ => Kind::Plain,
+        FieldKind::Integer(class) if class.mappings.is_some() => ArgumentKind::Labels(class.clone(), HashMap::new()),
+        FieldKind::BitMap(class) => ArgumentKind::Flags(class.flags.clone()),
+        FieldKind::String(class) => ArgumentKind::Text(class.encoding),
+        FieldKind::Struct(class) if class.is_tuple() => ArgumentKind::Tuple,
+        FieldKind::Variant(_) => ArgumentKind::Variant,
+        _ => ArgumentKind::Plain,
     };
     nodes.push(NodeArgs { field: at.0, name: at.1.clone(), kind });
     match &class.kind {
@@ -176,7 +176,7 @@ fn add(schema: &Schema, id: FieldClassId, at: (u32, Box<[u8]>), interned: &mut I
 /// Writes fields as annotations.
 pub(super) struct Args<'a> {
     pub(super) out: &'a mut Proto,
-    pub(super) table: &'a mut Table,
+    pub(super) table: &'a mut ArgumentTable,
     pub(super) interned: &'a mut Interned,
     pub(super) losses: &'a mut Losses,
 }
@@ -199,7 +199,7 @@ impl Args<'_> {
     #[inline(never)]
     fn labels(&mut self, node: NodeId, value: i128, put: impl Fn(&mut Proto)) {
         let of = &mut self.table.nodes[node as usize];
-        let Kind::Labels(class, known) = &mut of.kind else { return put(self.out) };
+        let ArgumentKind::Labels(class, known) = &mut of.kind else { return put(self.out) };
         if let Some(fields) = known.get(&value) {
             return self.out.put(fields);
         }
@@ -240,8 +240,8 @@ impl Visitor for Args<'_> {
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
         match &self.begin(node).kind {
-            Kind::Labels(..) => self.labels(node, value.into(), |out| out.unsigned(UINT_VALUE, value)),
-            Kind::Flags(flags) => {
+            ArgumentKind::Labels(..) => self.labels(node, value.into(), |out| out.unsigned(UINT_VALUE, value)),
+            ArgumentKind::Flags(flags) => {
                 let flags = flags.clone();
                 self.flags(&flags, |flag| has_flag(flag, value.into()), |out| out.unsigned(UINT_VALUE, value));
             }
@@ -253,7 +253,7 @@ impl Visitor for Args<'_> {
     #[inline]
     fn signed(&mut self, node: NodeId, value: i64) {
         match &self.begin(node).kind {
-            Kind::Labels(..) => self.labels(node, value.into(), |out| out.signed(INT_VALUE, value)),
+            ArgumentKind::Labels(..) => self.labels(node, value.into(), |out| out.signed(INT_VALUE, value)),
             _ => self.out.signed(INT_VALUE, value),
         }
         self.out.end();
@@ -264,8 +264,8 @@ impl Visitor for Args<'_> {
         let text = value.to_decimal();
         let put = |out: &mut Proto| out.bytes(STRING_VALUE, text.as_bytes());
         match &self.begin(node).kind {
-            Kind::Labels(..) => self.labels(node, value.to_i128().unwrap_or(i128::MIN), put),
-            Kind::Flags(flags) => {
+            ArgumentKind::Labels(..) => self.labels(node, value.to_i128().unwrap_or(i128::MIN), put),
+            ArgumentKind::Flags(flags) => {
                 let flags = flags.clone();
                 self.flags(&flags, |flag| has_wide_flag(flag, value), put);
             }
@@ -287,7 +287,7 @@ impl Visitor for Args<'_> {
     }
 
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        let encoding = if let Kind::Text(encoding) = self.begin(node).kind { encoding } else { Encoding::Utf8 };
+        let encoding = if let ArgumentKind::Text(encoding) = self.begin(node).kind { encoding } else { Encoding::Utf8 };
         if encoding.is_utf8(bytes) {
             self.out.bytes(STRING_VALUE, bytes);
         } else {

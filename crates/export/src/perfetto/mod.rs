@@ -14,7 +14,7 @@ mod timeline;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::{Fault, State};
+use tracemill_codec::plan::{DecoderState, Fault};
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::open_calls::End;
@@ -23,9 +23,9 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockId, ClockOrigin, Schema, Scope};
 
-use super::tracks::{ClassRules, Number, Shape, Track, Watch, hash};
+use super::tracks::{ClassRules, EventShape, FieldWatch, Track, WatchedNumber, hash};
 use crate::late_file::FLUSH;
-use args::{Args, Interned, Table};
+use args::{Args, ArgumentTable, Interned};
 use packets::{CLOCK_BOOTTIME, CLOCK_SNAPSHOT};
 use proto::Proto;
 use timeline::{MAX_DEPTH, Timeline};
@@ -48,7 +48,7 @@ const COUNTER: u64 = 4;
 /// Scopes of the plan of an event.
 const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
-struct Writer {
+struct PerfettoWriter {
     timeline: Timeline,
     schemas: Vec<Arc<Schema>>,
     classes: Vec<Vec<Option<Box<ClassOut>>>>,
@@ -56,7 +56,7 @@ struct Writer {
     /// Clocks that have a snapshot, by trace.
     clocks: Vec<(usize, ClockId)>,
     args: Proto,
-    state: State,
+    state: DecoderState,
     latest_ns: u64,
 }
 
@@ -65,24 +65,24 @@ struct ClassOut {
     rules: Arc<ClassRules>,
     category: u64,
     title: Option<u64>,
-    fields: Table,
-    header: Option<Table>,
+    fields: ArgumentTable,
+    header: Option<ArgumentTable>,
 }
 
 fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    Ok(Box::new(Writer {
+    Ok(Box::new(PerfettoWriter {
         timeline: Timeline::new(path, sources),
         schemas: sources.iter().map(|source| source.schema.clone()).collect(),
         classes: sources.iter().map(|source| source.schema.events().iter().map(|_| None).collect()).collect(),
         interned: Interned::default(),
         clocks: Vec::new(),
         args: Proto::default(),
-        state: State::default(),
+        state: DecoderState::default(),
         latest_ns: 0,
     }))
 }
 
-impl Writer {
+impl PerfettoWriter {
     /// Time of an event in ns; that of the event before for one without, and the nearest one that the format can hold.
     fn time(&mut self, stream: usize, event: EventRef<'_>) -> u64 {
         let Some(ns) = event.ns(self.timeline.tracks.streams[stream].clock.as_ref()) else {
@@ -135,12 +135,12 @@ impl Writer {
         let interned = &mut self.interned;
         let header = rules.header.as_ref().map(|_| {
             let plan = plans.header_rows(event.chunk.packet.packet.class);
-            Table::new(schema, plan, &[Scope::EventHeader], interned)
+            ArgumentTable::new(schema, plan, &[Scope::EventHeader], interned)
         });
         Box::new(ClassOut {
             category: interned.category(&rules.category),
             title: if rules.title.is_empty() { None } else { interned.title(rules.title.as_bytes()) },
-            fields: Table::new(schema, plans.event_rows(event.class()), &SCOPES, interned),
+            fields: ArgumentTable::new(schema, plans.event_rows(event.class()), &SCOPES, interned),
             header,
             rules,
         })
@@ -152,7 +152,7 @@ impl Writer {
         let ClassOut { rules, fields: table, header, .. } = class;
         let Timeline { tracks, losses, .. } = &mut self.timeline;
         let inner = Args { out: &mut self.args, table, interned: &mut self.interned, losses };
-        let mut watch = Watch { inner, takes: &rules.takes, seen: &mut tracks.seen };
+        let mut watch = FieldWatch { inner, takes: &rules.takes, seen: &mut tracks.seen };
         if let (Some(header), Some(takes)) = (header, &rules.header) {
             std::mem::swap(watch.inner.table, header);
             watch.takes = takes;
@@ -183,7 +183,7 @@ impl Writer {
         };
         packets.event(ns, &mut self.interned, kind, list[at].uuid, |out| {
             out.unsigned(3, class.category);
-            if shape != (Shape::End { says_title: false }) {
+            if shape != (EventShape::End { says_title: false }) {
                 put_title(out, iid, title);
             }
             if let Some(flow) = flow {
@@ -192,7 +192,7 @@ impl Writer {
             out.put(self.args.written());
         });
         if let Some((name, value)) = tracks.mark_counter() {
-            let (name, value) = (String::from_utf8_lossy(name).into(), Number::Whole(value));
+            let (name, value) = (String::from_utf8_lossy(name).into(), WatchedNumber::Whole(value));
             self.put_counter(at, &name, value, ns);
         }
         if !self.timeline.tracks.seen.counters.is_empty() {
@@ -226,13 +226,13 @@ impl Writer {
         let Timeline { tracks, list, losses, .. } = &mut self.timeline;
         let level = tracks.level(rules);
         let shape = tracks.shape(rules);
-        let is_slice = shape != Shape::Instant;
+        let is_slice = shape != EventShape::Instant;
         let title = if is_slice { hash(0, tracks.title(rules).unwrap_or(rules.title.as_bytes())) } else { 0 };
         let track = &mut list[at];
         track.last_ns = ns.max(track.last_ns);
         match shape {
-            Shape::Instant => INSTANT,
-            Shape::Begin => {
+            EventShape::Instant => INSTANT,
+            EventShape::Begin => {
                 let abandoned = track.open.abandoned_at(level);
                 losses.add(Lost::OpenSlices, abandoned as u64);
                 self.end_slices(at, ns, abandoned);
@@ -242,7 +242,7 @@ impl Writer {
                 self.timeline.losses.add(Lost::DeepSlices(MAX_DEPTH), 1);
                 INSTANT
             }
-            Shape::End { says_title } => {
+            EventShape::End { says_title } => {
                 let (end, abandoned) = track.open.end(level, |open| !says_title || *open == title);
                 losses.add(Lost::OpenSlices, abandoned as u64);
                 losses.add(Lost::LoneSliceEnds, (end == End::Lone).into());
@@ -275,11 +275,11 @@ impl Writer {
     }
 
     /// A counter of a track has a value.
-    fn put_counter(&mut self, track: usize, name: &Arc<str>, value: Number, ns: u64) {
+    fn put_counter(&mut self, track: usize, name: &Arc<str>, value: WatchedNumber, ns: u64) {
         let Some(uuid) = self.timeline.counter(track, name, value) else { return };
         self.timeline.packets.event(ns, &mut self.interned, COUNTER, uuid, |out| match value {
-            Number::Whole(value) => out.signed(30, value),
-            Number::Real(value) => out.double(44, value),
+            WatchedNumber::Whole(value) => out.signed(30, value),
+            WatchedNumber::Real(value) => out.double(44, value),
         });
     }
 
@@ -307,7 +307,7 @@ fn put_title(out: &mut Proto, iid: Option<u64>, title: &[u8]) {
     }
 }
 
-impl TraceWriter for Writer {
+impl TraceWriter for PerfettoWriter {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let ns = self.time(stream, event);
         self.snapshot(stream, event, ns);

@@ -28,13 +28,13 @@ const FIRST_PACKET: u32 = 87;
 pub(super) const CLOCK_BOOTTIME: u64 = 6;
 
 /// The file and the packets that it does not hold yet.
-pub(super) struct Packets {
+pub(super) struct PacketFile {
     file: LateFile,
     pub(super) out: Proto,
     next_uuid: u64,
 }
 
-impl Packets {
+impl PacketFile {
     pub(super) fn new(path: &OutPath) -> Self {
         let mut out = Proto::default();
         out.begin(PACKET);
@@ -45,7 +45,7 @@ impl Packets {
         out.unsigned(TIMESTAMP_CLOCK_ID, CLOCK_BOOTTIME);
         out.end();
         out.end();
-        Packets { file: LateFile::new(path), out, next_uuid: 1 }
+        PacketFile { file: LateFile::new(path), out, next_uuid: 1 }
     }
 
     pub(super) fn flush(&mut self) -> Result<()> {

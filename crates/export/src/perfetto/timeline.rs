@@ -8,8 +8,8 @@ use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::open_calls::OpenCalls;
 use tracemill_format::target::Source;
 
-use super::packets::Packets;
-use crate::tracks::{Number, Track, Tracks};
+use super::packets::PacketFile;
+use crate::tracks::{ExportTracks, Track, WatchedNumber};
 
 /// Tracks; events of further threads stand on their streams.
 const MAX_TRACKS: usize = 1 << 16;
@@ -33,12 +33,12 @@ pub(super) struct Announced {
 
 /// The tracks of events, and those that the file has announced.
 pub(super) struct Timeline {
-    pub(super) packets: Packets,
-    pub(super) tracks: Tracks,
+    pub(super) packets: PacketFile,
+    pub(super) tracks: ExportTracks,
     known: HashMap<Track, usize>,
     pub(super) list: Vec<Announced>,
     /// Counter tracks by track and name, and their last value.
-    counters: HashMap<(usize, Arc<str>), (u64, Option<Number>)>,
+    counters: HashMap<(usize, Arc<str>), (u64, Option<WatchedNumber>)>,
     /// The tracks of late, each at a place of its own where that is free: a hash for each event is a tenth of its cost.
     late: [Option<(Track, usize)>; LATE],
     of_traces: Vec<Option<u64>>,
@@ -71,8 +71,8 @@ fn late_place(track: Track) -> usize {
 impl Timeline {
     pub(super) fn new(path: &OutPath, sources: &[Source]) -> Self {
         Timeline {
-            packets: Packets::new(path),
-            tracks: Tracks::new(sources),
+            packets: PacketFile::new(path),
+            tracks: ExportTracks::new(sources),
             known: HashMap::new(),
             list: Vec::new(),
             counters: HashMap::new(),
@@ -253,7 +253,7 @@ impl Timeline {
 
     /// The track of a counter that belongs to a track, when the counter has another value than before; `None` also when
     /// there are too many.
-    pub(super) fn counter(&mut self, track: usize, name: &Arc<str>, value: Number) -> Option<u64> {
+    pub(super) fn counter(&mut self, track: usize, name: &Arc<str>, value: WatchedNumber) -> Option<u64> {
         let key = (track, name.clone());
         if !self.counters.contains_key(&key) {
             if self.counters.len() >= MAX_TRACKS {

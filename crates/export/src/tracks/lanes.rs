@@ -31,7 +31,7 @@ pub(super) struct LaneGroup {
     pub(super) name: Vec<u8>,
 }
 
-struct Lane {
+struct LaneKey {
     group: LaneGroup,
     depth: u32,
 }
@@ -47,7 +47,7 @@ struct OpenSlice {
 #[derive(Default)]
 pub(super) struct Lanes {
     open: HashMap<SliceKey, OpenSlice>,
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneKey>,
     free: HashMap<LaneGroup, BTreeSet<u32>>,
     /// Slices for which there was no lane.
     pub(super) refused: u64,
@@ -105,7 +105,7 @@ impl Lanes {
         }
         let lane = self.lanes.len() as u32;
         let depth = group.parent.map_or(0, |parent| self.lanes[parent as usize].depth + 1);
-        self.lanes.push(Lane { group: group.clone(), depth });
+        self.lanes.push(LaneKey { group: group.clone(), depth });
         self.free.entry(group.clone()).or_default().insert(lane);
         Some(lane)
     }

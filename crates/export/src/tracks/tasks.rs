@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use tracemill_format::target::Source;
 use tracemill_model::schema::Schema;
-use tracemill_semantics::states::{Happening, Machines, Ns, Observer, Thread, ThreadIndex, Values};
+use tracemill_semantics::states::{ConceptValues, Happening, Machines, Ns, Observer, Thread, ThreadIndex};
 use tracemill_semantics::{Concept, Field, Origin, Recording, Tie};
 
-use super::watch::{FieldValue, Seen};
+use super::watch::{FieldValue, WatchedFields};
 
 /// Concepts that say which threads there are, and what they are called.
 const NAMING: [Concept; 7] =
@@ -53,7 +53,7 @@ impl Tasks {
     }
 
     /// Takes an event of a class with a tie whose fields were seen.
-    pub(super) fn take(&mut self, machine: u32, ns: Ns, cpu: Option<u64>, tie: &Tie, seen: &Seen) {
+    pub(super) fn take(&mut self, machine: u32, ns: Ns, cpu: Option<u64>, tie: &Tie, seen: &WatchedFields) {
         let values = SeenValues { tie, seen };
         let happening = Happening { concept: tie.concept, is_legacy: tie.is_legacy, values: &values };
         self.machines.take(machine, ns, cpu, &happening, &mut NoObserver);
@@ -123,7 +123,7 @@ fn only_process(schema: &Schema) -> Option<(i64, Option<String>)> {
 /// Fields of an event, by its tie.
 struct SeenValues<'a> {
     tie: &'a Tie,
-    seen: &'a Seen,
+    seen: &'a WatchedFields,
 }
 
 impl SeenValues<'_> {
@@ -132,7 +132,7 @@ impl SeenValues<'_> {
     }
 }
 
-impl Values for SeenValues<'_> {
+impl ConceptValues for SeenValues<'_> {
     fn integer(&self, field: Field) -> Option<i128> {
         match (self.value(field), self.tie.origin(field)) {
             (Some(FieldValue::Integer(value)), _) => Some(*value),

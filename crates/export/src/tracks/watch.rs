@@ -1,6 +1,6 @@
 //! The fields that say where an event stands and what it does, seen while other visitors see all fields.
 
-use tracemill_codec::plan::{NodeId, Shown, Visitor};
+use tracemill_codec::plan::{NodeId, Visitor, VisitorCall};
 use tracemill_semantics::Field;
 
 /// The meaning of a field.
@@ -54,14 +54,14 @@ pub(super) enum FieldValue {
 
 /// A number of an event.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Number {
+pub(crate) enum WatchedNumber {
     Whole(i64),
     Real(f64),
 }
 
 /// Fields of an event that place it and name it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct WatchedFields {
     pub(super) thread: Option<i64>,
     /// Process.
     pub(crate) process: Option<i64>,
@@ -82,14 +82,14 @@ pub(crate) struct Seen {
     /// Number of the span that it is in.
     pub(super) parent_span: Option<u64>,
     /// Counters and their values.
-    pub(crate) counters: Vec<(u16, Number)>,
+    pub(crate) counters: Vec<(u16, WatchedNumber)>,
     /// Fields of its concept.
     pub(super) fields: Vec<(Field, FieldValue)>,
     /// A text that may be a mark.
     pub(super) mark: Vec<u8>,
 }
 
-impl Seen {
+impl WatchedFields {
     pub(super) fn clear(&mut self) {
         (self.thread, self.process, self.address, self.next_thread) = (None, None, None, None);
         (self.cpu, self.flow, self.track, self.depth) = (None, None, None, None);
@@ -123,7 +123,7 @@ impl Seen {
             }
             Take::ParentSpan => self.parent_span = Some(bits),
             Take::Counter(at) => {
-                let number = small.map_or(Number::Real(value as f64), Number::Whole);
+                let number = small.map_or(WatchedNumber::Real(value as f64), WatchedNumber::Whole);
                 self.counters.push((at, number));
             }
             Take::Nothing | Take::Name | Take::NextName | Take::Title | Take::Mark => {}
@@ -148,17 +148,17 @@ pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
 }
 
 /// Shows fields to another visitor, and keeps what rules want of them.
-pub(crate) struct Watch<'a, V> {
+pub(crate) struct FieldWatch<'a, V> {
     pub(crate) inner: V,
     pub(crate) takes: &'a [WantedField],
-    pub(crate) seen: &'a mut Seen,
+    pub(crate) seen: &'a mut WatchedFields,
 }
 
-impl<V: Visitor> Visitor for Watch<'_, V> {
+impl<V: Visitor> Visitor for FieldWatch<'_, V> {
     const FOR_PEOPLE: bool = true;
 
     #[inline]
-    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         shown.to(&mut self.inner, node);
     }
 
@@ -182,7 +182,7 @@ impl<V: Visitor> Visitor for Watch<'_, V> {
 
     fn real(&mut self, node: NodeId, value: f64) {
         if let Some(Take::Counter(at)) = self.takes.get(node as usize).map(|wanted| wanted.take) {
-            self.seen.counters.push((at, Number::Real(value)));
+            self.seen.counters.push((at, WatchedNumber::Real(value)));
         }
         self.inner.real(node, value);
     }

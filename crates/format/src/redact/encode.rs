@@ -3,7 +3,7 @@
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::encode::{Encode, Encoder};
-use tracemill_codec::plan::{FixedInteger, Input, NodeId, Plan, Visitor};
+use tracemill_codec::plan::{FixedInteger, NodeId, Plan, PlanInput, Visitor};
 use tracemill_model::schema::{ByteOrder, Encoding, EventClassId, FieldKind, Length, Scope};
 
 use super::fields::child_of;
@@ -28,7 +28,7 @@ enum Written {
 }
 
 /// The forms in which the nodes of a plan are written.
-pub(super) struct Table {
+pub(super) struct FieldForms {
     written: Box<[Written]>,
     pub(super) encodes: Box<[Encode]>,
     pub(super) has_texts: bool,
@@ -36,8 +36,8 @@ pub(super) struct Table {
     copied: Option<Vec<FixedInteger>>,
 }
 
-impl Table {
-    pub(super) fn new(redaction: &Redaction, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Table {
+impl FieldForms {
+    pub(super) fn new(redaction: &Redaction, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> FieldForms {
         let schema = redaction.from.schema();
         let kind = |at: usize| &schema.field_class(plan.nodes[at].class).kind;
         let form = |(at, (scope, steps)): (usize, &(Scope, Vec<_>))| {
@@ -69,19 +69,19 @@ impl Table {
             _ => Encode::Parts,
         });
         let has_texts = written.iter().any(|written| matches!(written, Written::Text { .. }));
-        Table { encodes: encodes.collect(), written, has_texts, copied: None }
+        FieldForms { encodes: encodes.collect(), written, has_texts, copied: None }
     }
 
     /// The table of the fields behind the header of events of a class.
-    pub(super) fn of_event(redaction: &Redaction, class: EventClassId, owner: (u32, u32)) -> Table {
+    pub(super) fn of_event(redaction: &Redaction, class: EventClassId, owner: (u32, u32)) -> FieldForms {
         let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
-        let table = Table::new(redaction, redaction.from.event_rows(class), owner, &scopes);
+        let table = FieldForms::new(redaction, redaction.from.event_rows(class), owner, &scopes);
         let is_hidden = |node| matches!(table.written(node), Written::Field { is_hidden: true });
         // An id and a name that the output has before the fields have no counterpart in the input to be copied from.
         let has_lead = redaction.leads.get(owner.0 as usize) == Some(&true);
         let plan = (!has_lead).then(|| redaction.from.event_flat_rows(class));
         let copied = plan.and_then(|plan| plan.copied(&table.encodes, is_hidden));
-        Table { copied, ..table }
+        FieldForms { copied, ..table }
     }
 
     /// Copies an event of which nothing changes but integers at fixed places; false for others.
@@ -92,7 +92,7 @@ impl Table {
         let body = out.len();
         out.extend_from_slice(bytes);
         for integer in hidden {
-            let value = integer.read(Input::new(bytes, bytes.len() as u64 * 8), 0).unwrap_or_default();
+            let value = integer.read(PlanInput::new(bytes, bytes.len() as u64 * 8), 0).unwrap_or_default();
             integer.write(&mut out[body..], pseudonym(value));
         }
         true
@@ -137,9 +137,9 @@ pub(super) fn put_text_pseudonym(out: &mut Vec<u8>, bytes: &[u8], encoding: Enco
 }
 
 /// Writes fields.
-pub(super) struct Fields<'a> {
+pub(super) struct FieldEncoder<'a> {
     pub(super) encoder: Encoder<'a>,
-    pub(super) table: &'a Table,
+    pub(super) table: &'a FieldForms,
     pub(super) texts: &'a mut Vec<KeptText>,
     /// Bits of the array so far.
     pub(super) bits: u64,
@@ -149,7 +149,7 @@ pub(super) struct Fields<'a> {
     pub(super) is_over: bool,
 }
 
-impl Fields<'_> {
+impl FieldEncoder<'_> {
     fn written(&self, node: NodeId) -> Written {
         if self.is_over { Written::Nothing } else { self.table.written(node) }
     }
@@ -200,7 +200,7 @@ impl Fields<'_> {
     }
 }
 
-impl Visitor for Fields<'_> {
+impl Visitor for FieldEncoder<'_> {
     fn unsigned(&mut self, node: NodeId, value: u64) {
         self.integer(node, value, false);
     }
@@ -268,7 +268,7 @@ impl Visitor for Fields<'_> {
 
 /// Collects the texts that a format synthesizes, as people get them.
 pub(super) struct ForPeople<'a> {
-    pub(super) table: &'a Table,
+    pub(super) table: &'a FieldForms,
     pub(super) texts: Vec<Option<Vec<u8>>>,
 }
 

@@ -19,17 +19,17 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, ChunkSink, EventRef, PacketData};
 use tracemill_codec::encode::{Encoder, LooseBits, Shortfalls};
-use tracemill_codec::plan::{Fault, State};
+use tracemill_codec::plan::{DecoderState, Fault};
 use tracemill_codec::spine::{Spine, SpineSink};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ByteOrder, EventClassId, Scope};
 use tracemill_semantics::names::is_of_who;
 
-use self::encode::{Fields, ForPeople, Table};
+use self::encode::{FieldEncoder, FieldForms, ForPeople};
 use self::fields::Dropped;
 use self::patch::{ALIGN_BYTES, Patches};
-use self::schema::Builder;
+use self::schema::RedactedSchemaBuilder;
 use self::texts::{KeptText, NO_TEXT, put_text};
 
 pub use self::fields::FieldPlace;
@@ -81,7 +81,7 @@ impl Redaction {
         let has_leads = leads.contains(&true);
         let patches = (!has_leads).then(|| Patches::new(from, hidden, &dropped)).flatten();
         if patches.is_none() || !dropped.is_empty() {
-            Builder::new(schema, &mut to, &dropped, patches.is_some()).build(&leads);
+            RedactedSchemaBuilder::new(schema, &mut to, &dropped, patches.is_some()).build(&leads);
         }
         let to = Arc::new(TracePlans::new(Arc::new(to)));
         Ok(Redaction { from: from.clone(), to, hidden: hidden.to_vec(), dropped, leads, patches })
@@ -101,9 +101,9 @@ impl Redaction {
 /// Writes events anew. One for each stream.
 pub struct Redactor {
     redaction: Arc<Redaction>,
-    events: Vec<Option<Arc<Table>>>,
-    headers: Vec<Option<Arc<Table>>>,
-    state: State,
+    events: Vec<Option<Arc<FieldForms>>>,
+    headers: Vec<Option<Arc<FieldForms>>>,
+    state: DecoderState,
     texts: Vec<KeptText>,
     shortfalls: Shortfalls,
     loose: LooseBits,
@@ -113,7 +113,7 @@ pub struct Redactor {
 }
 
 /// The place of a table by the number of its class.
-fn slot_of(tables: &mut Vec<Option<Arc<Table>>>, class: u32) -> &mut Option<Arc<Table>> {
+fn slot_of(tables: &mut Vec<Option<Arc<FieldForms>>>, class: u32) -> &mut Option<Arc<FieldForms>> {
     let at = class as usize;
     if tables.len() <= at {
         tables.resize(at + 1, None);
@@ -140,7 +140,7 @@ impl Redactor {
             redaction,
             events: Vec::new(),
             headers: Vec::new(),
-            state: State::default(),
+            state: DecoderState::default(),
             texts: Vec::new(),
             shortfalls: Shortfalls::default(),
             loose: LooseBits::default(),
@@ -305,8 +305,8 @@ impl Redactor {
     }
 
     /// Finds the lengths and selectors in header and context of a packet that fields of its events refer to.
-    fn read_prefix(&self, data: &mut PacketData, recorded: &State) {
-        let (mut state, mut pos) = (State::new(recorded.clock), 0);
+    fn read_prefix(&self, data: &mut PacketData, recorded: &DecoderState) {
+        let (mut state, mut pos) = (DecoderState::new(recorded.clock), 0);
         let _ = self.redaction.to.read_packet_header(data.input(), &mut pos, &mut state);
         pos = data.context_bits;
         let _ = self.redaction.to.read_packet_context(data.packet.class, data.input(), &mut pos, &mut state);
@@ -325,11 +325,11 @@ impl Redactor {
         let (redaction, owner) = (self.redaction.clone(), (stream.0, class.0));
         let headers = slot_of(&mut self.headers, stream.0);
         let header = headers.get_or_insert_with(|| {
-            Arc::new(Table::new(&redaction, redaction.from.header_rows(stream), owner, &[Scope::EventHeader]))
+            Arc::new(FieldForms::new(&redaction, redaction.from.header_rows(stream), owner, &[Scope::EventHeader]))
         });
         let header = header.clone();
         let events = slot_of(&mut self.events, class.0);
-        let table = events.get_or_insert_with(|| Arc::new(Table::of_event(&redaction, class, owner)));
+        let table = events.get_or_insert_with(|| Arc::new(FieldForms::of_event(&redaction, class, owner)));
         let table = table.clone();
         let start = out.len();
         self.texts.clear();
@@ -350,7 +350,7 @@ impl Redactor {
             self.put_own_id(event, out);
         }
         let (fields, state) = self.fields(out, &table);
-        event.visit_flat(state, &mut Fields { is_cut: event.is_cut(), ..fields })?;
+        event.visit_flat(state, &mut FieldEncoder { is_cut: event.is_cut(), ..fields })?;
         if event.is_cut() {
             spine.cut(body as u32 * 8, out.len() as u32 * 8);
         }
@@ -363,10 +363,14 @@ impl Redactor {
         Ok(body)
     }
 
-    fn fields<'a>(&'a mut self, out: &'a mut Vec<u8>, table: &'a Table) -> (Fields<'a>, &'a mut State) {
+    fn fields<'a>(
+        &'a mut self,
+        out: &'a mut Vec<u8>,
+        table: &'a FieldForms,
+    ) -> (FieldEncoder<'a>, &'a mut DecoderState) {
         let Redactor { texts, shortfalls, loose, state, .. } = self;
         let encoder = Encoder::new(out, &table.encodes, shortfalls, loose);
-        (Fields { encoder, table, texts, bits: 0, is_cut: false, is_over: false }, state)
+        (FieldEncoder { encoder, table, texts, bits: 0, is_cut: false, is_over: false }, state)
     }
 
     /// The id and the name that stand before the fields of an event whose class may stand for many ids.
@@ -408,15 +412,16 @@ impl Redactor {
         let mut bytes = Vec::new();
         if from.schema().packet_header.is_some() {
             let plan = from.packet_header_rows();
-            let table = Table::new(&redaction, plan, (class.0, 0), &[Scope::PacketHeader]);
-            let (mut state, mut pos) = (State::default(), 0);
+            let table = FieldForms::new(&redaction, plan, (class.0, 0), &[Scope::PacketHeader]);
+            let (mut state, mut pos) = (DecoderState::default(), 0);
             // It was read when the packet was opened.
             let _ = plan.run(data.input(), &mut pos, &mut state, &mut self.fields(&mut bytes, &table).0);
             self.put_texts(&mut bytes, 0);
         }
         let context_bits = bytes.len() as u64 * 8;
         if from.schema().stream(class).packet_context.is_some() {
-            let table = Table::new(&redaction, from.packet_context_rows(class), (class.0, 0), &[Scope::PacketContext]);
+            let table =
+                FieldForms::new(&redaction, from.packet_context_rows(class), (class.0, 0), &[Scope::PacketContext]);
             let _ = data.visit_context(&mut self.fields(&mut bytes, &table).0);
             self.put_texts(&mut bytes, 0);
         }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::{Fault, FaultKind, FixedInteger, Input, NodeId, State, Visitor};
+use tracemill_codec::plan::{DecoderState, Fault, FaultKind, FixedInteger, NodeId, PlanInput, Visitor};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::schema::{
     Encoding, EventClassId, FieldClass, FieldClassId, FieldKind, Length, Placement, Scope, StreamClassId, StringLength,
@@ -19,7 +19,7 @@ pub(super) const ALIGN_BYTES: usize = 64;
 
 /// Replacement of a text.
 #[derive(Clone, Copy)]
-enum Text {
+enum TextPatch {
     Hidden(Encoding),
     /// It is left out, with the code unit of so many bytes that ends it.
     Dropped(usize),
@@ -35,7 +35,7 @@ struct Patch {
     /// The first byte behind the last integer that changes, counted like those.
     rest: usize,
     /// Texts that are hidden or left out, by node of the plan; empty when there are none.
-    texts: Box<[Option<Text>]>,
+    texts: Box<[Option<TextPatch>]>,
 }
 
 /// Changes in each event class.
@@ -94,7 +94,8 @@ impl Patches {
                 FieldKind::Struct(_) => {}
                 FieldKind::String(text) if text.length == StringLength::NullTerminated => {
                     let unit_bytes = text.encoding.unit_bytes();
-                    let change = if is_dropped { Text::Dropped(unit_bytes) } else { Text::Hidden(text.encoding) };
+                    let change =
+                        if is_dropped { TextPatch::Dropped(unit_bytes) } else { TextPatch::Hidden(text.encoding) };
                     texts[node as usize] = Some(change);
                 }
                 _ => {
@@ -123,7 +124,7 @@ impl Patches {
 
     /// Hides the integers of an event in its copy, which begins with `body` behind the header.
     #[inline]
-    pub(super) fn apply(&self, event: EventRef<'_>, input: Input<'_>, body_bits: u64, body: &mut [u8]) {
+    pub(super) fn apply(&self, event: EventRef<'_>, input: PlanInput<'_>, body_bits: u64, body: &mut [u8]) {
         for (integer, _) in &self.classes[event.class().0 as usize].hidden {
             if let Some(value) = integer.read(input, body_bits) {
                 integer.write(body, pseudonym(value));
@@ -141,7 +142,7 @@ impl Patches {
         &self,
         event: EventRef<'_>,
         (header, end): (usize, usize),
-        state: &mut State,
+        state: &mut DecoderState,
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         let content = event.chunk.packet.input().bytes;
@@ -161,7 +162,7 @@ impl Patch {
         &self,
         event: EventRef<'_>,
         (header, end): (usize, usize),
-        state: &mut State,
+        state: &mut DecoderState,
         out: &mut Vec<u8>,
     ) -> Result<usize, Fault> {
         let content = event.chunk.packet.input().bytes;
@@ -176,7 +177,7 @@ impl Patch {
                 let (start, end) = (body + kept.start, (body + kept.end).min(end));
                 out.extend_from_slice(content.get(start..end).unwrap_or(&[]));
             }
-            let input = Input::new(content, end as u64 * 8);
+            let input = PlanInput::new(content, end as u64 * 8);
             for (integer, moved) in &self.hidden {
                 if let Some(value) = integer.read(input, body_bits) {
                     moved.write(out.get_mut(place..).unwrap_or(&mut []), pseudonym(value));
@@ -223,7 +224,7 @@ fn is_of_whole_bytes(class: &FieldClass) -> bool {
 
 /// Copies an event up to its last text that changes.
 struct Splicer<'a> {
-    texts: &'a [Option<Text>],
+    texts: &'a [Option<TextPatch>],
     content: &'a [u8],
     /// The first byte that is not copied yet.
     rest: usize,
@@ -248,8 +249,8 @@ impl Visitor for Splicer<'_> {
         self.out.extend_from_slice(between);
         self.rest = at + bytes.len();
         match *text {
-            Text::Hidden(encoding) => put_text_pseudonym(self.out, bytes, encoding),
-            Text::Dropped(unit_bytes) => self.rest = (self.rest + unit_bytes).min(self.end),
+            TextPatch::Hidden(encoding) => put_text_pseudonym(self.out, bytes, encoding),
+            TextPatch::Dropped(unit_bytes) => self.rest = (self.rest + unit_bytes).min(self.end),
         }
     }
 }

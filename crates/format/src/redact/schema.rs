@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    ArrayClass, BitsClass, BlobClass, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass,
-    Length, Member, OpenIds, OptionalClass, PathStep, Place, Placement, RenderedClass, Schema, Scope, StreamClassId,
-    StringClass, StringLength, StructClass, VariantClass, VariantOption,
+    ArrayClass, BitsClass, BlobClass, EventClassId, FieldClass, FieldClassId, FieldKind, FieldOffset, FieldPath,
+    IntegerClass, Length, Member, OpenIds, OptionalClass, PathStep, Placement, RenderedClass, Schema, Scope,
+    StreamClassId, StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
 use super::fields::{Dropped, child_of};
-use super::texts::{Kept, OwnName};
+use super::texts::{OwnName, TrailingText};
 use super::{LEAD, ORDER};
 use crate::remap::{self, owner_of};
 
 /// Makes the classes of the output.
-pub(super) struct Builder<'a> {
+pub(super) struct RedactedSchemaBuilder<'a> {
     from: &'a Schema,
     to: &'a mut Schema,
     dropped: &'a Dropped,
@@ -28,10 +28,10 @@ pub(super) struct Builder<'a> {
     way: Vec<u32>,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> RedactedSchemaBuilder<'a> {
     pub(super) fn new(from: &'a Schema, to: &'a mut Schema, dropped: &'a Dropped, keeps_layout: bool) -> Self {
         let (known, way) = (HashMap::new(), Vec::new());
-        Builder { from, to, dropped, keeps_layout, known, owner: (0, 0), scope: Scope::PacketHeader, way }
+        RedactedSchemaBuilder { from, to, dropped, keeps_layout, known, owner: (0, 0), scope: Scope::PacketHeader, way }
     }
 
     pub(super) fn build(&mut self, leads: &[bool]) {
@@ -70,7 +70,7 @@ impl<'a> Builder<'a> {
             return root;
         }
         let class = self.to.field_class(root).clone();
-        self.to.add_field_class(class.at(Place::At { offset_bytes: LEAD }))
+        self.to.add_field_class(class.at(FieldOffset::At { offset_bytes: LEAD }))
     }
 
     fn root(&mut self, scope: Scope, id: Option<FieldClassId>) -> Option<FieldClassId> {
@@ -131,7 +131,9 @@ impl<'a> Builder<'a> {
                 let media_type = class.media_type.clone();
                 FieldKind::Blob(BlobClass { length: self.length(&class.length), media_type })
             }
-            FieldKind::Rendered(_) => FieldKind::Rendered(RenderedClass { len_bytes: 4, render: Arc::new(Kept) }),
+            FieldKind::Rendered(_) => {
+                FieldKind::Rendered(RenderedClass { len_bytes: 4, render: Arc::new(TrailingText) })
+            }
             FieldKind::Struct(class) => self.structure(class),
             FieldKind::Array(class) => {
                 let element = match bit_of(self.from, class) {

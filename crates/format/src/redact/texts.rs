@@ -16,9 +16,9 @@ pub(super) struct KeptText {
 
 /// Shows a text that stands behind the fields.
 #[derive(Debug)]
-pub(super) struct Kept;
+pub(super) struct TrailingText;
 
-impl Kept {
+impl TrailingText {
     /// The text at an offset, and where what follows it is.
     fn at(event: &[u8], offset: usize) -> Option<(&[u8], usize)> {
         let len = u32::from_le_bytes(*event.get(offset..)?.first_chunk()?) as usize;
@@ -32,21 +32,23 @@ impl Kept {
     }
 }
 
-impl Render for Kept {
+impl Render for TrailingText {
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
-        let text = Kept::offset(own).and_then(|offset| Kept::at(event, offset));
+        let text = TrailingText::offset(own).and_then(|offset| TrailingText::at(event, offset));
         out.extend_from_slice(text.map_or(&[], |(text, _)| text));
         text.is_some()
     }
 
     fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], _scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        Kept::offset(own).and_then(|offset| Kept::at(event, offset)).map(|(text, _)| text)
+        TrailingText::offset(own).and_then(|offset| TrailingText::at(event, offset)).map(|(text, _)| text)
     }
 
     fn render_for_people(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
-        let Some((text, next)) = Kept::offset(own).and_then(|offset| Kept::at(event, offset)) else { return false };
+        let Some((text, next)) = TrailingText::offset(own).and_then(|offset| TrailingText::at(event, offset)) else {
+            return false;
+        };
         let text = match event.get(next) {
-            Some(1) => Kept::at(event, next + 1).map_or(text, |(text, _)| text),
+            Some(1) => TrailingText::at(event, next + 1).map_or(text, |(text, _)| text),
             _ => text,
         };
         out.extend_from_slice(text);
@@ -60,7 +62,7 @@ pub(super) struct OwnName;
 
 impl Render for OwnName {
     fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
-        event.get(4..8).is_some_and(|offset| Kept.render(event, offset, out))
+        event.get(4..8).is_some_and(|offset| TrailingText.render(event, offset, out))
     }
 }
 

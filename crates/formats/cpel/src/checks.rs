@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tracemill_model::error::Error;
 
-use super::definitions::{Definitions, EventDefinition, TrackDefinition};
-use super::printf::Format;
+use super::definitions::{EventDefinition, LogDefinitions, TrackDefinition};
+use super::printf::PrintfFormat;
 
 /// Which texts are strings of the table of a section, by their offset there.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct ByOffset {
 
 /// Where the strings of a section's table are.
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
+pub(super) struct TableLimits {
     pub(super) by_offset: ByOffset,
     /// Octets of the table.
     pub(super) len: usize,
@@ -33,7 +33,7 @@ pub(super) struct Limits {
 
 /// Which value of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum ValuePart {
     Name,
     Track,
     Datum,
@@ -45,8 +45,8 @@ pub(super) struct Told(AtomicU8);
 
 impl ByOffset {
     /// `None` when no text is one.
-    pub(super) fn of(definitions: &Definitions) -> Option<Self> {
-        let is_one = |format: &Option<Format>| format.as_ref().is_some_and(Format::has_string);
+    pub(super) fn of(definitions: &LogDefinitions) -> Option<Self> {
+        let is_one = |format: &Option<PrintfFormat>| format.as_ref().is_some_and(PrintfFormat::has_string);
         let data: Arc<[bool]> = definitions.events.iter().map(|event| is_one(&event.datum)).collect();
         let names: Arc<[bool]> = definitions.events.iter().map(|EventDefinition { name, .. }| is_one(name)).collect();
         let tracks: Arc<[bool]> = definitions.tracks.iter().map(|TrackDefinition { name, .. }| is_one(name)).collect();
@@ -57,13 +57,13 @@ impl ByOffset {
     }
 }
 
-impl Limits {
+impl TableLimits {
     /// Looks at names of events and tracks; most logs have none to look at. `event` gives code and track of an event.
     pub(super) fn look(
         &self,
-        definitions: &Definitions,
+        definitions: &LogDefinitions,
         events: impl Iterator<Item = (u32, u32)>,
-        mut found: impl FnMut(usize, Part, u32),
+        mut found: impl FnMut(usize, ValuePart, u32),
     ) {
         let ByOffset { names, tracks, .. } = &self.by_offset;
         if names.is_none() && tracks.is_none() {
@@ -74,31 +74,38 @@ impl Limits {
         };
         for (event, (code, track)) in events.enumerate() {
             if code as usize >= self.good && is_one(names, definitions.by_code.get(code)) {
-                found(event, Part::Name, code);
+                found(event, ValuePart::Name, code);
             }
             if track as usize >= self.good && is_one(tracks, definitions.by_track.get(track)) {
-                found(event, Part::Track, track);
+                found(event, ValuePart::Track, track);
             }
         }
     }
 
     /// The error about an offset of the section `title`, unless it was reported already, and whether it is a fault.
-    pub(super) fn tell(&self, told: &Told, title: &str, part: Part, offset: u32, code: u32) -> Option<(Error, bool)> {
+    pub(super) fn tell(
+        &self,
+        told: &Told,
+        title: &str,
+        part: ValuePart,
+        offset: u32,
+        code: u32,
+    ) -> Option<(Error, bool)> {
         let is_outside = offset as usize >= self.len;
         let bit = 1 << (part as u8 * 2 + u8::from(is_outside));
         if told.0.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
             return None;
         }
         let what = match part {
-            Part::Name => "the name of an event".to_string(),
-            Part::Track => "the name of a track".to_string(),
-            Part::Datum => format!("a datum of event code {code}"),
+            ValuePart::Name => "the name of an event".to_string(),
+            ValuePart::Track => "the name of a track".to_string(),
+            ValuePart::Datum => format!("a datum of event code {code}"),
         };
         let message = match is_outside {
             true => format!("{title}: {what} is the offset {offset:#x}, outside of the string table; said once"),
             false => format!("{title}: {what}, the string at offset {offset:#x}, has no NUL; said once"),
         };
-        let is_fault = self.is_strict && !is_outside && part != Part::Datum;
+        let is_fault = self.is_strict && !is_outside && part != ValuePart::Datum;
         Some((Error::inconsistent(message), is_fault))
     }
 }

@@ -15,23 +15,23 @@ pub(super) const RECORD_BYTES: u64 = 20;
 
 /// The type of a section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Kind(pub(super) u32);
+pub(super) struct SectionType(pub(super) u32);
 
-impl Kind {
-    pub(super) const STRINGS: Kind = Kind(1);
-    pub(super) const SYMBOLS: Kind = Kind(2);
-    pub(super) const EVENT_DEFINITIONS: Kind = Kind(3);
-    pub(super) const TRACK_DEFINITIONS: Kind = Kind(4);
-    pub(super) const EVENTS: Kind = Kind(5);
+impl SectionType {
+    pub(super) const STRINGS: SectionType = SectionType(1);
+    pub(super) const SYMBOLS: SectionType = SectionType(2);
+    pub(super) const EVENT_DEFINITIONS: SectionType = SectionType(3);
+    pub(super) const TRACK_DEFINITIONS: SectionType = SectionType(4);
+    pub(super) const EVENTS: SectionType = SectionType(5);
 
     /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::STRINGS => "string table",
-            Kind::SYMBOLS => "symbols",
-            Kind::EVENT_DEFINITIONS => "event definitions",
-            Kind::TRACK_DEFINITIONS => "track definitions",
-            Kind::EVENTS => "events",
+            SectionType::STRINGS => "string table",
+            SectionType::SYMBOLS => "symbols",
+            SectionType::EVENT_DEFINITIONS => "event definitions",
+            SectionType::TRACK_DEFINITIONS => "track definitions",
+            SectionType::EVENTS => "events",
             _ => "unknown type",
         }
     }
@@ -39,9 +39,9 @@ impl Kind {
     /// Octets of its fixed header and of each record; `None` for string tables and unknown types.
     pub(super) fn record(self) -> Option<(u64, u64)> {
         match self {
-            Kind::SYMBOLS | Kind::TRACK_DEFINITIONS => Some((68, 8)),
-            Kind::EVENT_DEFINITIONS => Some((68, 12)),
-            Kind::EVENTS => Some((72, RECORD_BYTES)),
+            SectionType::SYMBOLS | SectionType::TRACK_DEFINITIONS => Some((68, 8)),
+            SectionType::EVENT_DEFINITIONS => Some((68, 12)),
+            SectionType::EVENTS => Some((72, RECORD_BYTES)),
             _ => None,
         }
     }
@@ -53,7 +53,7 @@ pub(super) struct Section {
     /// Its number in the file, from 1.
     pub(super) number: u32,
     /// Its type.
-    pub(super) kind: Kind,
+    pub(super) kind: SectionType,
     /// Offset of its data; its header stands in the 8 octets before.
     pub(super) data: u64,
     /// Octets of data as its header says.
@@ -84,7 +84,7 @@ impl Section {
 
 /// The header of a section with records, and how many of them are whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Records {
+pub(super) struct RecordHeader {
     /// Name of its table: the octets before the first NUL, or all 64 (`SPEC.md`, D13).
     pub(super) name: [u8; NAME_BYTES],
     /// Octets of the name.
@@ -97,7 +97,7 @@ pub(super) struct Records {
     pub(super) count: u64,
 }
 
-impl Records {
+impl RecordHeader {
     /// The name of the table.
     pub(super) fn table(&self) -> &[u8] {
         &self.name[..self.name_len]
@@ -120,7 +120,7 @@ pub(super) struct Container {
 }
 
 /// Where a walk over the sections ended.
-struct Walk {
+struct WalkEnd {
     sections: Vec<Section>,
     end: u64,
     fault: Option<Error>,
@@ -177,7 +177,12 @@ impl Container {
     }
 
     /// The fixed header of a section with records; `None`, and a fault, when it is cut.
-    pub(super) fn records(&self, file: &[u8], section: &Section, diagnostics: &mut Diagnostics) -> Option<Records> {
+    pub(super) fn records(
+        &self,
+        file: &[u8],
+        section: &Section,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<RecordHeader> {
         let (header, record) = section.kind.record()?;
         let octets = section.octets(file);
         if section.len < header {
@@ -192,7 +197,7 @@ impl Container {
         let name = *octets.first_chunk::<NAME_BYTES>()?;
         let word = |at: usize| u32_at(octets, at, self.order);
         let declared = u64::from(word(NAME_BYTES)?);
-        let rate = if section.kind == Kind::EVENTS { word(NAME_BYTES + 4)? } else { 0 };
+        let rate = if section.kind == SectionType::EVENTS { word(NAME_BYTES + 4)? } else { 0 };
         let room = (section.len - header) / record;
         let count = declared.min(room);
         // Room in the section as it was declared: what a cut file lacks is no second fault.
@@ -214,13 +219,13 @@ impl Container {
             }
         }
         let name_len = name.iter().position(|&octet| octet == 0).unwrap_or(NAME_BYTES);
-        Some(Records { name, name_len, rate, first: section.data + header, count })
+        Some(RecordHeader { name, name_len, rate, first: section.data + header, count })
     }
 }
 
-fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
+fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> WalkEnd {
     let len = file.len() as u64;
-    let mut walk = Walk { sections: Vec::new(), end: HEADER_BYTES, fault: None };
+    let mut walk = WalkEnd { sections: Vec::new(), end: HEADER_BYTES, fault: None };
     for number in 1..=declared {
         let at = walk.end;
         let word = |behind: usize| u32_at(file, at as usize + behind, order);
@@ -230,8 +235,8 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
             walk.end = len;
             return walk;
         };
-        let (kind, mut declared_len) = (Kind(kind), u64::from(declared_len));
-        if round && kind == Kind::STRINGS {
+        let (kind, mut declared_len) = (SectionType(kind), u64::from(declared_len));
+        if round && kind == SectionType::STRINGS {
             declared_len = declared_len.next_multiple_of(4);
         }
         let data = at + HEADER_BYTES;
@@ -262,8 +267,8 @@ pub(super) fn order_of(header: &[u8]) -> ByteOrder {
 pub(super) fn is_first(start: &[u8], len: u64) -> bool {
     let order = order_of(start);
     let (Some(kind), Some(section)) = (u32_at(start, 8, order), u32_at(start, 12, order)) else { return false };
-    let kind = Kind(kind);
-    (kind == Kind::STRINGS || kind.record().is_some()) && u64::from(section) <= len - 16
+    let kind = SectionType(kind);
+    (kind == SectionType::STRINGS || kind.record().is_some()) && u64::from(section) <= len - 16
 }
 
 /// Is this the beginning of a CPEL file? `file` is all of it.
@@ -277,7 +282,7 @@ pub(super) fn probe(file: &[u8]) -> bool {
     if version == 0 || declared == 0 {
         return version == 1 && file.len() == 8;
     }
-    let Walk { sections, end, fault } = walk(file, order, declared, false);
+    let WalkEnd { sections, end, fault } = walk(file, order, declared, false);
     let is_any = || sections.iter().any(|section| is_believable(section, file));
     match fault {
         None if end == file.len() as u64 => version == 1 || is_any(),
@@ -290,7 +295,7 @@ pub(super) fn probe(file: &[u8]) -> bool {
 fn is_believable(section: &Section, file: &[u8]) -> bool {
     let octets = section.octets(file);
     let text = |octets: &[u8]| octets.iter().all(|&octet| octet >= 0x20 && octet != 0x7f);
-    if section.kind == Kind::STRINGS {
+    if section.kind == SectionType::STRINGS {
         let name = octets.split(|&octet| octet == 0).next().unwrap_or(&[]);
         return !octets.is_empty() && text(&name[..name.len().min(NAME_BYTES)]);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_model::schema::{QUICK_BYTES, Render};
 
 use super::fast_text;
-use super::printf::{Format, Names};
+use super::printf::{PrintfFormat, TextTables};
 use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Ids below this are looked up in a table.
@@ -77,9 +77,9 @@ pub(super) struct EventDefinition {
     /// The code.
     pub(super) code: u32,
     /// Format of its name; `None` for the default.
-    pub(super) name: Option<Format>,
+    pub(super) name: Option<PrintfFormat>,
     /// Format of its datum; `None` for no text.
-    pub(super) datum: Option<Format>,
+    pub(super) datum: Option<PrintfFormat>,
 }
 
 /// The definition of a track.
@@ -88,12 +88,12 @@ pub(super) struct TrackDefinition {
     /// The track.
     pub(super) id: u32,
     /// Format of its name; `None` for the default.
-    pub(super) name: Option<Format>,
+    pub(super) name: Option<PrintfFormat>,
 }
 
 /// All definitions of a file.
 #[derive(Debug)]
-pub(super) struct Definitions {
+pub(super) struct LogDefinitions {
     /// Event definitions, in the order of the file.
     pub(super) events: Vec<EventDefinition>,
     /// Which of them a code means.
@@ -105,14 +105,14 @@ pub(super) struct Definitions {
     /// Names of the first tracks, where they are the same whatever refers to them.
     track_names: Vec<Option<Box<[u8]>>>,
     /// `track_names`, ready to be copied.
-    quick_tracks: fast_text::Names,
+    quick_tracks: fast_text::ShortNames,
     /// The symbols of `%k`.
     pub(super) symbols: Symbols,
-    default_name: Format,
-    default_track: Format,
+    default_name: PrintfFormat,
+    default_track: PrintfFormat,
 }
 
-impl Definitions {
+impl LogDefinitions {
     /// Puts definitions together; the first one of an id counts.
     pub(super) fn new(events: Vec<EventDefinition>, tracks: Vec<TrackDefinition>, symbols: Symbols) -> Self {
         let (by_code, events) = first_of_each(events, |event| event.code);
@@ -122,8 +122,9 @@ impl Definitions {
             definition.name.as_ref()?.constant().map(Into::into)
         };
         let track_names: Vec<Option<Box<[u8]>>> = (0..KEPT_TRACKS).map(name_of).collect();
-        let quick_tracks = fast_text::Names::new(track_names.iter().map(|name| name.as_deref().unwrap_or_default()));
-        Definitions {
+        let quick_tracks =
+            fast_text::ShortNames::new(track_names.iter().map(|name| name.as_deref().unwrap_or_default()));
+        LogDefinitions {
             by_code,
             events,
             track_names,
@@ -131,13 +132,13 @@ impl Definitions {
             by_track,
             tracks,
             symbols,
-            default_name: Format::of_text("E%d"),
-            default_track: Format::of_text("%d"),
+            default_name: PrintfFormat::of_text("E%d"),
+            default_track: PrintfFormat::of_text("%d"),
         }
     }
 
-    fn names<'a>(&'a self, strings: Option<&'a StringTable>) -> Names<'a> {
-        Names { strings, symbols: &self.symbols }
+    fn names<'a>(&'a self, strings: Option<&'a StringTable>) -> TextTables<'a> {
+        TextTables { strings, symbols: &self.symbols }
     }
 
     /// Appends the name of an event code.
@@ -166,19 +167,19 @@ impl Definitions {
         }
     }
 
-    fn name_format(&self, code: u32) -> &Format {
+    fn name_format(&self, code: u32) -> &PrintfFormat {
         let event = self.events.get(self.by_code.get(code) as usize);
         event.and_then(|event| event.name.as_ref()).unwrap_or(&self.default_name)
     }
 
     #[inline]
-    fn track_format(&self, track: u32) -> &Format {
+    fn track_format(&self, track: u32) -> &PrintfFormat {
         let track = self.tracks.get(self.by_track.get(track) as usize);
         track.and_then(|track| track.name.as_ref()).unwrap_or(&self.default_track)
     }
 
     #[inline]
-    fn datum_format(&self, code: u32) -> Option<&Format> {
+    fn datum_format(&self, code: u32) -> Option<&PrintfFormat> {
         self.events.get(self.by_code.get(code) as usize)?.datum.as_ref()
     }
 }
@@ -195,7 +196,7 @@ pub(super) fn words(event: &[u8]) -> Option<[u32; 3]> {
 
 /// Which text of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Text {
+pub(super) enum TextRole {
     /// The name of its code.
     Name,
     /// The name of its track.
@@ -206,8 +207,8 @@ pub(super) enum Text {
 
 /// Makes one of the texts of an event.
 pub(super) struct EventText {
-    pub(super) text: Text,
-    pub(super) definitions: Arc<Definitions>,
+    pub(super) text: TextRole,
+    pub(super) definitions: Arc<LogDefinitions>,
     /// The table of its section.
     pub(super) strings: Option<StringTable>,
 }
@@ -224,9 +225,9 @@ impl Render for EventText {
         let Some([code, track, datum]) = words(event) else { return false };
         let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
         match self.text {
-            Text::Name => definitions.name_format(code).render(code, names, out),
-            Text::Track => definitions.track_format(track).render(track, names, out),
-            Text::Datum => {
+            TextRole::Name => definitions.name_format(code).render(code, names, out),
+            TextRole::Track => definitions.track_format(track).render(track, names, out),
+            TextRole::Datum => {
                 if let Some(format) = definitions.datum_format(code) {
                     format.render(datum, names, out);
                 }
@@ -240,12 +241,12 @@ impl Render for EventText {
         let [code, track, datum] = words(event)?;
         let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
         match self.text {
-            Text::Name => None,
-            Text::Track => match definitions.quick_tracks.copy(track, room) {
+            TextRole::Name => None,
+            TextRole::Track => match definitions.quick_tracks.copy(track, room) {
                 Some(len) => Some(len),
                 None => definitions.track_format(track).quick(track, names, room),
             },
-            Text::Datum => match definitions.datum_format(code) {
+            TextRole::Datum => match definitions.datum_format(code) {
                 Some(format) => format.quick(datum, names, room),
                 None => Some(0),
             },
@@ -257,12 +258,12 @@ impl Render for EventText {
         let [code, track, datum] = words(event)?;
         let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
         Some(match self.text {
-            Text::Name => definitions.name_format(code).text_of(code, names, scratch),
-            Text::Track => match definitions.track_names.get(track as usize) {
+            TextRole::Name => definitions.name_format(code).text_of(code, names, scratch),
+            TextRole::Track => match definitions.track_names.get(track as usize) {
                 Some(Some(name)) => name,
                 _ => definitions.track_format(track).text_of(track, names, scratch),
             },
-            Text::Datum => match definitions.datum_format(code) {
+            TextRole::Datum => match definitions.datum_format(code) {
                 Some(format) => format.text_of(datum, names, scratch),
                 None => &[],
             },

@@ -10,7 +10,7 @@ const MAX_OF_KIND: u64 = 8;
 
 /// How bad something is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Level {
+pub(super) enum Severity {
     /// Something cannot be read: exit status 3.
     Error,
     /// The user should know.
@@ -24,9 +24,9 @@ pub(super) enum Level {
 pub(super) struct Diagnostics {
     path: PathBuf,
     is_strict: bool,
-    reported: Vec<(Level, Error)>,
+    reported: Vec<(Severity, Error)>,
     /// For each kind how many there were, and where the first one was that is not reported.
-    kinds: HashMap<&'static str, (Level, u64, u64)>,
+    kinds: HashMap<&'static str, (Severity, u64, u64)>,
 }
 
 impl Diagnostics {
@@ -37,27 +37,27 @@ impl Diagnostics {
 
     /// An error; `kind` names it in the plural: `sections are cut`.
     pub(super) fn error(&mut self, kind: &'static str, error: Error) {
-        self.add(Level::Error, kind, error);
+        self.add(Severity::Error, kind, error);
     }
 
     /// A warning.
     pub(super) fn warn(&mut self, kind: &'static str, offset: u64, message: impl Into<String>) {
-        self.add(Level::Warning, kind, inconsistent(offset, message));
+        self.add(Severity::Warning, kind, inconsistent(offset, message));
     }
 
     /// A name that no NUL ends: a warning, an error for those who want it strict (`SPEC.md`, D11).
     pub(super) fn unterminated_name(&mut self, offset: u64, message: impl Into<String>) {
-        let level = if self.is_strict { Level::Error } else { Level::Warning };
+        let level = if self.is_strict { Severity::Error } else { Severity::Warning };
         self.add(level, "names are not terminated", inconsistent(offset, message));
     }
 
     /// Something that only `check` reports.
     pub(super) fn remark(&mut self, kind: &'static str, offset: u64, message: impl Into<String>) {
-        self.add(Level::Remark, kind, inconsistent(offset, message));
+        self.add(Severity::Remark, kind, inconsistent(offset, message));
     }
 
     /// Adds something of a kind.
-    pub(super) fn add(&mut self, level: Level, kind: &'static str, error: Error) {
+    pub(super) fn add(&mut self, level: Severity, kind: &'static str, error: Error) {
         let offset = error.place().offset.unwrap_or(0);
         let (_, count, first_more) = self.kinds.entry(kind).or_insert((level, 0, 0));
         *count += 1;
@@ -76,7 +76,7 @@ impl Diagnostics {
             let message = format!("{} more like these: {kind}", count - MAX_OF_KIND);
             self.reported.push((*level, inconsistent(*first, message).in_file(&self.path)));
         }
-        [Level::Error, Level::Warning, Level::Remark].map(|level| {
+        [Severity::Error, Severity::Warning, Severity::Remark].map(|level| {
             let of_level = self.reported.iter().filter(|(of, _)| *of == level);
             of_level.map(|(_, error)| error.clone()).collect()
         })

@@ -11,11 +11,11 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 
-use super::checks::{Limits, Part, Told};
+use super::checks::{TableLimits, Told, ValuePart};
 use super::container::RECORD_BYTES;
-use super::definitions::{Definitions, EVENT_BYTES, NONE, words};
+use super::definitions::{EVENT_BYTES, LogDefinitions, NONE, words};
 use super::log_parts::LogParts;
-use super::order::{Order, Timed};
+use super::order::{RecordOrder, Timed};
 use super::strings::StringTable;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
@@ -42,23 +42,23 @@ pub(super) struct EventSection {
     /// Number of records.
     pub(super) count: u64,
     pub(super) classes: Classes,
-    pub(super) definitions: Arc<Definitions>,
+    pub(super) definitions: Arc<LogDefinitions>,
     /// Where the strings are that events name by their offsets; `None` when they name none.
-    pub(super) limits: Option<Limits>,
+    pub(super) limits: Option<TableLimits>,
     /// Do events hold the octets of their texts (`--octets`), and of which table?
     pub(super) octets: Option<Option<StringTable>>,
     /// Are times those of a counter of 32 bits (`--wrap 32`)?
     pub(super) wraps: bool,
     /// Event sections of the file.
     pub(super) sections: usize,
-    pub(super) times: OnceLock<Times>,
+    pub(super) times: OnceLock<SectionTimes>,
     pub(super) told: Told,
 }
 
 /// The findings of one look at all times of a section.
-pub(super) struct Times {
+pub(super) struct SectionTimes {
     /// The records in the order of time; `None` when they stand so.
-    order: Option<Order>,
+    order: Option<RecordOrder>,
     /// Records from which on 2^32 more is added, when times wrap.
     wraps: Vec<u32>,
     /// First step back by more than 2^63: the record, the times before and at it.
@@ -84,15 +84,15 @@ impl EventSection {
         u64::from(self.word(record, 0)) << 32 | u64::from(self.word(record, 4))
     }
 
-    fn times(&self) -> &Times {
+    fn times(&self) -> &SectionTimes {
         self.times.get_or_init(|| match self.order {
             ByteOrder::Little => self.look::<true>(),
             ByteOrder::Big => self.look::<false>(),
         })
     }
 
-    fn look<const LITTLE: bool>(&self) -> Times {
-        let mut times = Times { order: None, wraps: Vec::new(), far_back: None, goes_back: None };
+    fn look<const LITTLE: bool>(&self) -> SectionTimes {
+        let mut times = SectionTimes { order: None, wraps: Vec::new(), far_back: None, goes_back: None };
         let records = self.records();
         let raw_of = |record: &[u8; RECORD_BYTES as usize]| {
             let octets = *record.first_chunk::<8>().unwrap_or(&[0; 8]);
@@ -128,8 +128,11 @@ impl EventSection {
             (before_raw, before) = (raw, time);
         }
         if !is_sorted {
-            times.order =
-                Some(Order::of(&InFile { section: self, records, times: &times }, records.len() as u32, self.sections));
+            times.order = Some(RecordOrder::of(
+                &InFile { section: self, records, times: &times },
+                records.len() as u32,
+                self.sections,
+            ));
         }
         times
     }
@@ -176,7 +179,7 @@ impl EventSection {
         let (times, records) = (self.times(), self.records());
         let from = (packet * PACKET_EVENTS).min(records.len() as u64) as usize;
         let to = (from + PACKET_EVENTS as usize).min(records.len());
-        let mut columns = Columns {
+        let mut columns = PacketColumns {
             out: Vec::with_capacity((to - from) * EVENT_BYTES),
             cycles: Vec::with_capacity(to - from),
             classes: Vec::with_capacity(to - from),
@@ -202,7 +205,7 @@ impl EventSection {
             }
         }
         if let Some(limits) = &self.limits {
-            let mut tell = |event: usize, part: Part, offset: u32, code: u32| {
+            let mut tell = |event: usize, part: ValuePart, offset: u32, code: u32| {
                 if let Some((error, is_fault)) = limits.tell(&self.told, &self.title, part, offset, code) {
                     let word = [12, 8, 16][part as usize];
                     let error = error.at_offset(self.first + u64::from(record_of(event)) * RECORD_BYTES + word);
@@ -210,7 +213,7 @@ impl EventSection {
                 }
             };
             for (event, code, datum) in columns.bad.iter().flatten() {
-                tell(*event, Part::Datum, *datum, *code);
+                tell(*event, ValuePart::Datum, *datum, *code);
             }
             let events = columns.out.as_chunks::<EVENT_BYTES>().0.iter().filter_map(|event| words(event));
             let events = events.map(|[code, track, _]| (code, track));
@@ -234,7 +237,7 @@ impl EventSection {
     fn read_each<'a, const LITTLE: bool>(
         &'a self,
         records: impl Iterator<Item = &'a [u8; RECORD_BYTES as usize]>,
-        columns: &mut Columns,
+        columns: &mut PacketColumns,
     ) {
         let word = |octets: [u8; 4]| if LITTLE { u32::from_le_bytes(octets) } else { u32::from_be_bytes(octets) };
         let limits = self.limits.as_ref();
@@ -264,7 +267,7 @@ impl EventSection {
 }
 
 /// The columns of a packet that is read.
-struct Columns {
+struct PacketColumns {
     out: Vec<u8>,
     cycles: Vec<u64>,
     classes: Vec<u32>,
@@ -276,7 +279,7 @@ struct Columns {
 struct InFile<'a> {
     section: &'a EventSection,
     records: &'a [[u8; RECORD_BYTES as usize]],
-    times: &'a Times,
+    times: &'a SectionTimes,
 }
 
 impl Timed for InFile<'_> {
@@ -295,7 +298,7 @@ impl Timed for InFile<'_> {
     }
 }
 
-impl Times {
+impl SectionTimes {
     /// The ticks that wraps add to the time of a record.
     fn added(&self, record: u32) -> u64 {
         (self.wraps.partition_point(|&wrap| wrap <= record) as u64) << 32
@@ -308,15 +311,15 @@ impl Times {
 }
 
 /// Opens the packets of all event sections of a file.
-pub(super) struct Reader {
+pub(super) struct CpelReader {
     /// For each stream class its section.
     pub(super) sections: Vec<EventSection>,
     /// The parts of the file beside events.
     pub(super) log_parts: LogParts,
 }
 
-impl PacketReader for Reader {
-    fn parts(&self) -> Result<Vec<tracemill_model::schema::Part>> {
+impl PacketReader for CpelReader {
+    fn parts(&self) -> Result<Vec<tracemill_model::schema::TracePart>> {
         Ok(self.log_parts.parts())
     }
 

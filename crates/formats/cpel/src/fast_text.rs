@@ -23,9 +23,9 @@ pub(super) const NAME: usize = 2 * STEP;
 
 /// Names by small numbers: those that are short and printable ASCII, ready to be copied.
 #[derive(Clone, Debug)]
-pub(super) struct Names(Vec<([u8; NAME], u8)>);
+pub(super) struct ShortNames(Vec<([u8; NAME], u8)>);
 
-impl Names {
+impl ShortNames {
     /// Keeps what can be kept of names in the order of their numbers.
     pub(super) fn new<'a>(names: impl Iterator<Item = &'a [u8]>) -> Self {
         let kept = names.map(|name| {
@@ -34,7 +34,7 @@ impl Names {
             block[..name.len()].copy_from_slice(name);
             (block, name.len() as u8)
         });
-        Names(kept.collect())
+        ShortNames(kept.collect())
     }
 
     /// A name: a block that begins with it, and its length. `None` when it is not kept, or empty.
@@ -219,14 +219,14 @@ impl Literal {
 
 /// A part of a short text: octets of the format, then a value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step<V> {
+pub(super) struct ShortPart<V> {
     pub(super) before: Literal,
     pub(super) value: Option<V>,
 }
 
 /// Puts the parts of a format together.
 #[derive(Debug)]
-pub(super) struct Steps<V>(Vec<Step<V>>);
+pub(super) struct Steps<V>(Vec<ShortPart<V>>);
 
 impl<V> Steps<V> {
     /// No parts.
@@ -236,7 +236,7 @@ impl<V> Steps<V> {
 
     /// Adds octets of the format.
     pub(super) fn push_text(&mut self, text: &[u8]) {
-        self.0.extend(Literal::of(text).map(|before| Step { before, value: None }));
+        self.0.extend(Literal::of(text).map(|before| ShortPart { before, value: None }));
     }
 
     /// Adds a value.
@@ -250,7 +250,7 @@ impl<V> Steps<V> {
     }
 
     /// All parts.
-    pub(super) fn finish(self) -> Box<[Step<V>]> {
+    pub(super) fn finish(self) -> Box<[ShortPart<V>]> {
         self.0.into()
     }
 }

@@ -8,17 +8,17 @@ use tracemill_codec::text::c_number;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
-use super::container::{NAME_BYTES, RECORD_BYTES, Records};
-use super::definitions::{Definitions, EventDefinition, each_twice};
-use super::diagnostics::{Diagnostics, Level};
+use super::container::{NAME_BYTES, RECORD_BYTES, RecordHeader};
+use super::definitions::{EventDefinition, LogDefinitions, each_twice};
+use super::diagnostics::{Diagnostics, Severity};
 use super::elog::header::MAGIC;
 use super::log::Log;
 use super::log_parts::{self, LogParts};
-use super::printf::{Budget, Format};
+use super::printf::{Budget, PrintfFormat};
 use super::settings::Wishes;
 use super::strings::{StringTable, Symbols};
 use super::tables;
-use tracemill_format::{Found, OpenTrace, Storage};
+use tracemill_format::{FoundTrace, OpenTrace, Storage};
 
 /// Octets before the first record.
 const HEADER_BYTES: u64 = 4;
@@ -35,7 +35,12 @@ pub(super) fn is_gist(start: &[u8], len: u64) -> bool {
 }
 
 /// Opens a Gist log. The size need not fit when the user names the format.
-pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Result<OpenTrace> {
+pub(super) fn open(
+    storage: &dyn Storage,
+    found: &FoundTrace,
+    file: Arc<dyn Bytes>,
+    wishes: &Wishes,
+) -> Result<OpenTrace> {
     let mut diagnostics = Diagnostics::new(&found.path, wishes.is_strict);
     let len = file.bytes().len() as u64;
     let Some(header) = file.bytes().first_chunk::<4>() else {
@@ -56,7 +61,7 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
         diagnostics.warn("no events", 0, "the log says that it has no events");
     }
     let (definitions, texts) = match &wishes.pointdefs {
-        None => (Definitions::new(Vec::new(), Vec::new(), Symbols::default()), Vec::new()),
+        None => (LogDefinitions::new(Vec::new(), Vec::new(), Symbols::default()), Vec::new()),
         Some(path) => read_headers(storage, Path::new(path), &mut diagnostics)?,
     };
     let definitions = Arc::new(definitions);
@@ -65,9 +70,13 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
     let frequency = wishes.frequency.unwrap_or(0);
     if frequency == 0 && count > 0 {
         let error = Error::inconsistent("a Gist log does not say its clock rate: events have no times");
-        diagnostics.add(Level::Warning, "rates are unknown", error.at_offset(0).with_help("--ticks-per-us N gives it"));
+        diagnostics.add(
+            Severity::Warning,
+            "rates are unknown",
+            error.at_offset(0).with_help("--ticks-per-us N gives it"),
+        );
     }
-    let records = Records { name: [0; NAME_BYTES], name_len: 0, rate: 0, first: HEADER_BYTES, count };
+    let records = RecordHeader { name: [0; NAME_BYTES], name_len: 0, rate: 0, first: HEADER_BYTES, count };
     let section = log.add(1, "the log".to_string(), &records, frequency, None, &file, wishes);
     let tables = tables::event_definitions(&definitions).into_iter().collect();
     Ok(log.finish(found, file, vec![section], tables, LogParts::Made(log_parts::made(&texts)), diagnostics))
@@ -81,7 +90,7 @@ fn read_headers(
     storage: &dyn Storage,
     path: &Path,
     diagnostics: &mut Diagnostics,
-) -> Result<(Definitions, Vec<DefinitionText>)> {
+) -> Result<(LogDefinitions, Vec<DefinitionText>)> {
     let (mut events, mut texts) = (Vec::new(), Vec::new());
     let mut budget = Budget::new();
     let mut waiting: Vec<(PathBuf, u32)> = vec![(path.to_path_buf(), 0)];
@@ -91,16 +100,16 @@ fn read_headers(
         let file = storage.open(&path)?;
         for line in file.bytes().split(|&octet| octet == b'\n') {
             match parse_line(line) {
-                Some(Line::Event { code, is_relative, name, datum }) => {
+                Some(HeaderLine::Event { code, is_relative, name, datum }) => {
                     let code = if is_relative { base.wrapping_add(code) } else { code };
                     let mut format = |text: &[u8]| {
                         let table = StringTable::of_text(text.to_vec());
-                        Format::at(&table, 0, &mut budget)
+                        PrintfFormat::at(&table, 0, &mut budget)
                     };
                     events.push(EventDefinition { code, name: format(name), datum: format(datum) });
                     texts.push((code, name.to_vec(), datum.to_vec()));
                 }
-                Some(Line::Header { base, path: below }) if read + waiting.len() < MAX_HEADERS => {
+                Some(HeaderLine::Header { base, path: below }) if read + waiting.len() < MAX_HEADERS => {
                     let below = String::from_utf8_lossy(below).into_owned();
                     waiting.push((path.parent().unwrap_or(Path::new("")).join(below), base));
                 }
@@ -113,19 +122,19 @@ fn read_headers(
         let message = format!("event code {} is defined twice in the headers: the first counts", codes[at]);
         diagnostics.warn("event codes are defined twice", 0, message);
     });
-    Ok((Definitions::new(events, Vec::new(), Symbols::default()), texts))
+    Ok((LogDefinitions::new(events, Vec::new(), Symbols::default()), texts))
 }
 
 /// A line of a header, parsed.
 #[derive(PartialEq, Eq, Debug)]
-enum Line<'a> {
+enum HeaderLine<'a> {
     /// `#define SYMBOL 7 /* name: format */`, or `EV_NUM(7)` from a base on.
     Event { code: u32, is_relative: bool, name: &'a [u8], datum: &'a [u8] },
     /// `#define SYMBOL 100 /* pointdefs: path */`.
     Header { base: u32, path: &'a [u8] },
 }
 
-fn parse_line(line: &[u8]) -> Option<Line<'_>> {
+fn parse_line(line: &[u8]) -> Option<HeaderLine<'_>> {
     let rest = line.trim_ascii_start().strip_prefix(b"#")?.trim_ascii_start().strip_prefix(b"define")?;
     let rest = rest.strip_prefix(b" ").or_else(|| rest.strip_prefix(b"\t"))?.trim_ascii_start();
     let symbol = rest.iter().position(u8::is_ascii_whitespace)?;
@@ -137,7 +146,7 @@ fn parse_line(line: &[u8]) -> Option<Line<'_>> {
     let inner = inner.and_then(|rest| rest.strip_prefix(b"(")?.strip_suffix(b")"));
     let code = number(inner.unwrap_or(value).trim_ascii())?;
     if let Some(path) = comment.strip_prefix(b"pointdefs:") {
-        return Some(Line::Header { base: code, path: path.trim_ascii() });
+        return Some(HeaderLine::Header { base: code, path: path.trim_ascii() });
     }
     let (name, datum) = match memchr::memchr(b':', comment) {
         None => (comment, &[][..]),
@@ -147,7 +156,7 @@ fn parse_line(line: &[u8]) -> Option<Line<'_>> {
             (comment[..colon].trim_ascii_end(), &datum[..end])
         }
     };
-    Some(Line::Event { code, is_relative: inner.is_some(), name, datum })
+    Some(HeaderLine::Event { code, is_relative: inner.is_some(), name, datum })
 }
 
 /// A number of C: decimal, hexadecimal or octal.
@@ -172,12 +181,12 @@ mod tests {
 
     #[test]
     fn lines_of_headers() {
-        let event = |code, is_relative, name, datum| Some(Line::Event { code, is_relative, name, datum });
+        let event = |code, is_relative, name, datum| Some(HeaderLine::Event { code, is_relative, name, datum });
         assert_eq!(parse_line(b"#define RX 7 /* rx packet: %d more */"), event(7, false, b"rx packet", b"%d"));
         assert_eq!(parse_line(b"# define\tTX EV_NUM(0x10)  /* tx */\r"), event(16, true, b"tx", b""));
         assert_eq!(
             parse_line(b"#define VNET 1000 /* pointdefs: ../vnet.h */"),
-            Some(Line::Header { base: 1000, path: b"../vnet.h" })
+            Some(HeaderLine::Header { base: 1000, path: b"../vnet.h" })
         );
         for other in
             [&b"#define X 7"[..], b"#define X y /* z */", b"int x; /* a: b */", b"#define", b"", b"#define X /*"]

@@ -10,15 +10,15 @@ use tracemill_model::schema::{
     Length, Member, OpenIds, RenderedClass, Schema, StreamClass, StreamClassId, StructClass, Summary,
 };
 
-use super::checks::{ByOffset, Limits, Told};
-use super::container::{RECORD_BYTES, Records};
-use super::definitions::{Definitions, EventText, NONE, Text};
+use super::checks::{ByOffset, TableLimits, Told};
+use super::container::{RECORD_BYTES, RecordHeader};
+use super::definitions::{EventText, LogDefinitions, NONE, TextRole};
 use super::diagnostics::Diagnostics;
-use super::events::{Classes, EventSection, Reader};
+use super::events::{Classes, CpelReader, EventSection};
 use super::log_parts::LogParts;
 use super::settings::Wishes;
 use super::strings::StringTable;
-use tracemill_format::{DataFile, Found, OpenTrace, Section as Table, Stream};
+use tracemill_format::{DataFile, FoundTrace, OpenTrace, Section as Table, Stream};
 
 /// Event classes of the first section that has any; without them its events name themselves.
 const MAX_CLASSES: usize = 100_000;
@@ -32,7 +32,7 @@ const MAX_LOOK: u64 = 1 << 17;
 
 /// The field classes and names of all sections with the same string table: their texts are the same.
 #[derive(Clone)]
-struct Shared {
+struct TableTexts {
     payload: FieldClassId,
     name: Arc<EventText>,
     /// The names of all definitions, when they were made; `Some(None)` when they are too long to be kept.
@@ -42,7 +42,7 @@ struct Shared {
 /// A log being put together: its schema, and what a class needs.
 pub(super) struct Log {
     pub(super) schema: Schema,
-    definitions: Arc<Definitions>,
+    definitions: Arc<LogDefinitions>,
     clocks: HashMap<u64, ClockId>,
     /// For each stream its section, its class, and whether its times are looked at.
     streams: Vec<(u32, StreamClassId, bool)>,
@@ -50,13 +50,13 @@ pub(super) struct Log {
     names: usize,
     looked: u64,
     /// By the first octet of a string table (none without one) what its sections have in common.
-    shared: HashMap<Option<usize>, Shared>,
+    shared: HashMap<Option<usize>, TableTexts>,
     /// Which texts are strings by their offset; `None` when there are none.
     by_offset: Option<ByOffset>,
 }
 
 impl Log {
-    pub(super) fn new(format: &'static str, definitions: Arc<Definitions>) -> Self {
+    pub(super) fn new(format: &'static str, definitions: Arc<LogDefinitions>) -> Self {
         let mut schema = Schema::new(format);
         schema.version = (1, 0);
         schema.summary = Some(Summary { before: "track_name".into(), has_name: true, after: "datum_text".into() });
@@ -80,7 +80,7 @@ impl Log {
         &mut self,
         number: u32,
         title: String,
-        records: &Records,
+        records: &RecordHeader,
         frequency: u64,
         strings: Option<(&StringTable, Option<usize>)>,
         file: &Arc<dyn Bytes>,
@@ -103,7 +103,12 @@ impl Log {
         };
         let limits = strings.and_then(|(table, cut_from)| {
             let good = cut_from.unwrap_or(table.len());
-            Some(Limits { by_offset: self.by_offset.clone()?, len: table.len(), good, is_strict: wishes.is_strict })
+            Some(TableLimits {
+                by_offset: self.by_offset.clone()?,
+                len: table.len(),
+                good,
+                is_strict: wishes.is_strict,
+            })
         });
         let strings = strings.map(|(table, _)| table.clone());
         // Sections are numbered, so the number is free.
@@ -130,7 +135,7 @@ impl Log {
     }
 
     /// Has the code of each event a definition?
-    fn are_defined(&self, records: &Records, file: &Arc<dyn Bytes>) -> bool {
+    fn are_defined(&self, records: &RecordHeader, file: &Arc<dyn Bytes>) -> bool {
         let (from, to) = (records.first as usize, (records.first + records.count * RECORD_BYTES) as usize);
         let (records, _) = file.bytes().get(from..to).unwrap_or(&[]).as_chunks::<{ RECORD_BYTES as usize }>();
         let order = self.schema.byte_order;
@@ -171,11 +176,11 @@ impl Log {
     }
 
     /// State that the sections of one string table share.
-    fn shared(&mut self, strings: Option<StringTable>, octets: bool) -> Shared {
-        let rendered = |text: Text| -> Arc<EventText> {
+    fn shared(&mut self, strings: Option<StringTable>, octets: bool) -> TableTexts {
+        let rendered = |text: TextRole| -> Arc<EventText> {
             Arc::new(EventText { text, definitions: self.definitions.clone(), strings: strings.clone() })
         };
-        let (name, track, datum) = (rendered(Text::Name), rendered(Text::Track), rendered(Text::Datum));
+        let (name, track, datum) = (rendered(TextRole::Name), rendered(TextRole::Track), rendered(TextRole::Datum));
         let number = |schema: &mut Schema| {
             schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(32)), 8))
         };
@@ -197,7 +202,7 @@ impl Log {
                 members.push((name, schema.add_field_class(FieldClass::new(FieldKind::Blob(blob.clone()), 8))));
             }
         }
-        Shared { payload: structure(schema, &members), name, names: None }
+        TableTexts { payload: structure(schema, &members), name, names: None }
     }
 
     /// The names of all definitions in a section; `None` when they are too long to be kept.
@@ -232,7 +237,7 @@ impl Log {
     /// The trace.
     pub(super) fn finish(
         self,
-        found: &Found,
+        found: &FoundTrace,
         file: Arc<dyn Bytes>,
         mut sections: Vec<EventSection>,
         tables: Vec<Table>,
@@ -251,7 +256,7 @@ impl Log {
                 packets: section.packets(class, look).into(),
             });
         }
-        let mut trace = OpenTrace::of_file(found, self.schema, Arc::new(Reader { sections, log_parts }));
+        let mut trace = OpenTrace::of_file(found, self.schema, Arc::new(CpelReader { sections, log_parts }));
         (trace.streams, trace.sections) = (streams, tables);
         [trace.faults, trace.warnings, trace.remarks] = diagnostics.finish();
         trace

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_model::schema::Part;
+use tracemill_model::schema::TracePart;
 
-use super::container::{Container, HEADER_BYTES, Kind, NAME_BYTES, RECORD_BYTES, Records, Section};
+use super::container::{Container, HEADER_BYTES, NAME_BYTES, RECORD_BYTES, RecordHeader, Section, SectionType};
 
 /// Name of the part with the header of the file.
 pub(super) const HEADER: &str = "header";
@@ -25,9 +25,9 @@ const MAX_BEHIND: usize = 1 << 20;
 /// Where the parts of a log are.
 pub(super) enum LogParts {
     /// In the sections of a file, of which these have events.
-    File { file: Arc<dyn Bytes>, sections: Vec<(Section, Option<Records>)>, is_cut: bool },
+    File { file: Arc<dyn Bytes>, sections: Vec<(Section, Option<RecordHeader>)>, is_cut: bool },
     /// Here.
-    Made(Vec<Part>),
+    Made(Vec<TracePart>),
 }
 
 impl LogParts {
@@ -35,17 +35,17 @@ impl LogParts {
     pub(super) fn new(
         file: &Arc<dyn Bytes>,
         container: &Container,
-        records: impl Iterator<Item = Option<Records>>,
+        records: impl Iterator<Item = Option<RecordHeader>>,
     ) -> Self {
-        let of_events = |(section, records): (&Section, Option<Records>)| {
-            (*section, records.filter(|_| section.kind == Kind::EVENTS))
+        let of_events = |(section, records): (&Section, Option<RecordHeader>)| {
+            (*section, records.filter(|_| section.kind == SectionType::EVENTS))
         };
         let sections = container.sections.iter().zip(records).map(of_events).collect();
         LogParts::File { file: file.clone(), sections, is_cut: container.is_cut }
     }
 
     /// The parts.
-    pub(super) fn parts(&self) -> Vec<Part> {
+    pub(super) fn parts(&self) -> Vec<TracePart> {
         let (file, sections, is_cut) = match self {
             LogParts::Made(parts) => return parts.clone(),
             LogParts::File { file, sections, is_cut } => (file.bytes(), sections, *is_cut),
@@ -74,7 +74,7 @@ impl LogParts {
     }
 }
 
-fn behind(parts: &mut Vec<Part>, number: String, octets: &[u8]) {
+fn behind(parts: &mut Vec<TracePart>, number: String, octets: &[u8]) {
     match octets.len() {
         0 => {}
         len if len > MAX_BEHIND => parts.push(part(format!("{FAR}{number}"), &[])),
@@ -82,12 +82,12 @@ fn behind(parts: &mut Vec<Part>, number: String, octets: &[u8]) {
     }
 }
 
-fn part(name: String, octets: &[u8]) -> Part {
-    Part { name, bytes: octets.into() }
+fn part(name: String, octets: &[u8]) -> TracePart {
+    TracePart { name, bytes: octets.into() }
 }
 
 /// The parts of a log of which only the records are in a file: its definitions (code, name, format of data).
-pub(super) fn made(definitions: &[(u32, Vec<u8>, Vec<u8>)]) -> Vec<Part> {
+pub(super) fn made(definitions: &[(u32, Vec<u8>, Vec<u8>)]) -> Vec<TracePart> {
     let mut strings = b"strings\0".to_vec();
     let mut add = |text: &[u8]| {
         if text.is_empty() {
@@ -108,15 +108,15 @@ pub(super) fn made(definitions: &[(u32, Vec<u8>, Vec<u8>)]) -> Vec<Part> {
     strings.resize(strings.len().next_multiple_of(4), 0);
     let mut name = b"strings".to_vec();
     name.resize(NAME_BYTES, 0);
-    let section = |kind: Kind, octets: &[&[u8]]| {
+    let section = |kind: SectionType, octets: &[&[u8]]| {
         let len: usize = octets.iter().map(|octets| octets.len()).sum();
         [&kind.0.to_be_bytes()[..], &(len as u32).to_be_bytes(), &octets.concat()].concat()
     };
     let count = (definitions.len() as u32).to_be_bytes();
     vec![
         part(HEADER.to_string(), &[1, 0, 0, 0, 0, 0, 0, 0]),
-        part(format!("{SECTION}1"), &section(Kind::STRINGS, &[&strings])),
-        part(format!("{SECTION}2"), &section(Kind::EVENT_DEFINITIONS, &[&name, &count, &records])),
-        part(format!("{EVENTS}3"), &section(Kind::EVENTS, &[&name, &[0; 8]])),
+        part(format!("{SECTION}1"), &section(SectionType::STRINGS, &[&strings])),
+        part(format!("{SECTION}2"), &section(SectionType::EVENT_DEFINITIONS, &[&name, &count, &records])),
+        part(format!("{EVENTS}3"), &section(SectionType::EVENTS, &[&name, &[0; 8]])),
     ]
 }

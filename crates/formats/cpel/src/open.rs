@@ -9,18 +9,18 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::EnvValue;
 
-use super::container::{self, Container, Kind, NAME_BYTES, Records, Section};
-use super::definitions::{Definitions, EventDefinition, TrackDefinition, each_twice};
-use super::diagnostics::{Diagnostics, Level};
+use super::container::{self, Container, NAME_BYTES, RecordHeader, Section, SectionType};
+use super::definitions::{EventDefinition, LogDefinitions, TrackDefinition, each_twice};
+use super::diagnostics::{Diagnostics, Severity};
 use super::elog;
 use super::gist;
 use super::log::Log;
 use super::log_parts::LogParts;
-use super::printf::{Budget, Format};
+use super::printf::{Budget, PrintfFormat};
 use super::settings::Wishes;
 use super::strings::{MAX_TEXT, StringTable, Symbols, long_string};
 use super::tables;
-use tracemill_format::{EntryKind, Found, OpenContext, OpenTrace, Storage};
+use tracemill_format::{EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
 
 /// Is the file a CPEL or a Gist log?
 pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
@@ -40,8 +40,8 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens all files that were found.
-pub(super) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
-    let open_one = |found: &Found| {
+pub(super) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
+    let open_one = |found: &FoundTrace| {
         let (is_forced, is_strict) = (context.named_format.is_some(), context.strict);
         let wishes = Wishes { is_forced, is_strict, ..Wishes::of(context.settings)? };
         let file = context.storage.open(&found.path)?;
@@ -57,11 +57,11 @@ pub(super) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<Ope
     found.iter().map(open_one).collect()
 }
 
-fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Result<OpenTrace> {
+fn open_container(found: &FoundTrace, file: Arc<dyn Bytes>, wishes: &Wishes) -> Result<OpenTrace> {
     let mut diagnostics = Diagnostics::new(&found.path, wishes.is_strict);
     let container = Container::read(file.bytes(), wishes.is_forced, &mut diagnostics)?;
-    let tables = Tables::of(&container, &file, &mut diagnostics);
-    let mut described = vec![tables::Row::default(); container.sections.len()];
+    let tables = StringTables::of(&container, &file, &mut diagnostics);
+    let mut described = vec![tables::SectionRow::default(); container.sections.len()];
     let mut binder = Binder { container: &container, file: &file, tables: &tables, budget: Budget::new() };
     let definitions = Arc::new(binder.definitions(&mut described, &mut diagnostics));
     let mut log = Log::new("cpel", definitions.clone());
@@ -72,7 +72,7 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
     let (mut sections, mut has_events) = (Vec::new(), false);
     for (at, section) in container.sections.iter().enumerate() {
         described[at].title = section.kind.name();
-        if section.kind != Kind::EVENTS {
+        if section.kind != SectionType::EVENTS {
             continue;
         }
         has_events = true;
@@ -94,7 +94,7 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
             let message = format!("{} has a clock rate of 0: its events have no times", section.title());
             let error = Error::inconsistent(message);
             let error = error.at_offset(section.data + NAME_BYTES as u64 + 4);
-            diagnostics.add(Level::Warning, "rates are 0", error.with_help("--ticks-per-us N gives one"));
+            diagnostics.add(Severity::Warning, "rates are 0", error.with_help("--ticks-per-us N gives one"));
         }
         described[at].records = Some(records);
         described[at].frequency = frequency;
@@ -109,7 +109,7 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
 }
 
 /// The string tables of a file.
-pub(super) struct Tables {
+pub(super) struct StringTables {
     /// All of them with their sections, in the order of the file.
     pub(super) all: Vec<(Section, StringTable)>,
     /// For each of them where strings begin that have no NUL; `None` when all have one.
@@ -117,10 +117,10 @@ pub(super) struct Tables {
     by_name: HashMap<Vec<u8>, usize>,
 }
 
-impl Tables {
+impl StringTables {
     fn of(container: &Container, file: &Arc<dyn Bytes>, diagnostics: &mut Diagnostics) -> Self {
-        let mut tables = Tables { all: Vec::new(), cut_from: Vec::new(), by_name: HashMap::new() };
-        let of_kind = container.sections.iter().filter(|section| section.kind == Kind::STRINGS);
+        let mut tables = StringTables { all: Vec::new(), cut_from: Vec::new(), by_name: HashMap::new() };
+        let of_kind = container.sections.iter().filter(|section| section.kind == SectionType::STRINGS);
         for section in of_kind {
             let (from, to) = (section.data as usize, (section.data + section.len) as usize);
             let table = StringTable::new(file.clone(), from, to);
@@ -163,7 +163,7 @@ impl Tables {
     }
 
     /// The table that a section names, and where its strings begin that have no NUL.
-    fn find(&self, records: &Records) -> Option<(&StringTable, Option<usize>)> {
+    fn find(&self, records: &RecordHeader) -> Option<(&StringTable, Option<usize>)> {
         self.by_name.get(records.table()).map(|&at| (&self.all[at].1, self.cut_from[at]))
     }
 }
@@ -172,17 +172,17 @@ impl Tables {
 struct Binder<'a> {
     container: &'a Container,
     file: &'a Arc<dyn Bytes>,
-    tables: &'a Tables,
+    tables: &'a StringTables,
     budget: Budget,
 }
 
 impl Binder<'_> {
-    fn definitions(&mut self, described: &mut [tables::Row], diagnostics: &mut Diagnostics) -> Definitions {
+    fn definitions(&mut self, described: &mut [tables::SectionRow], diagnostics: &mut Diagnostics) -> LogDefinitions {
         let (mut events, mut tracks, mut symbols) = (Vec::new(), Vec::new(), Vec::new());
         // Where each definition stands, for what is told of it.
         let (mut events_at, mut tracks_at) = (Vec::new(), Vec::new());
         for (at, section) in self.container.sections.iter().enumerate() {
-            let kinds = [Kind::SYMBOLS, Kind::EVENT_DEFINITIONS, Kind::TRACK_DEFINITIONS];
+            let kinds = [SectionType::SYMBOLS, SectionType::EVENT_DEFINITIONS, SectionType::TRACK_DEFINITIONS];
             if !kinds.contains(&section.kind) {
                 continue;
             }
@@ -190,8 +190,8 @@ impl Binder<'_> {
             described[at].records = Some(records);
             let table = self.table_of(section, &records, diagnostics);
             match section.kind {
-                Kind::SYMBOLS => self.add_symbols(section, &records, table, &mut symbols, diagnostics),
-                Kind::EVENT_DEFINITIONS => self.each::<3>(&records, |this, at, [code, name, datum]| {
+                SectionType::SYMBOLS => self.add_symbols(section, &records, table, &mut symbols, diagnostics),
+                SectionType::EVENT_DEFINITIONS => self.each::<3>(&records, |this, at, [code, name, datum]| {
                     let name = this.format(section, table, (name, at + 4), true, diagnostics);
                     let datum = this.format(section, table, (datum, at + 8), false, diagnostics);
                     events.push(EventDefinition { code, name, datum });
@@ -215,11 +215,11 @@ impl Binder<'_> {
             let message = format!("track {} is defined twice: the first one counts", ids[at]);
             diagnostics.warn("tracks are defined twice", tracks_at[at], message);
         });
-        Definitions::new(events, tracks, Symbols::new(all, symbols))
+        LogDefinitions::new(events, tracks, Symbols::new(all, symbols))
     }
 
     /// The table that a section of definitions names; the only one of the file when that is not there (`SPEC.md`, D14).
-    fn table_of(&self, section: &Section, records: &Records, diagnostics: &mut Diagnostics) -> Option<usize> {
+    fn table_of(&self, section: &Section, records: &RecordHeader, diagnostics: &mut Diagnostics) -> Option<usize> {
         if let Some(&at) = self.tables.by_name.get(records.table()) {
             return Some(at);
         }
@@ -236,7 +236,7 @@ impl Binder<'_> {
     }
 
     /// Calls `take` for each record of `N` words with its offset in the file.
-    fn each<const N: usize>(&mut self, records: &Records, mut take: impl FnMut(&mut Self, u64, [u32; N])) {
+    fn each<const N: usize>(&mut self, records: &RecordHeader, mut take: impl FnMut(&mut Self, u64, [u32; N])) {
         let file = self.file.clone();
         let (from, len) = (records.first as usize, records.count as usize * N * 4);
         let octets = file.bytes().get(from..from + len).unwrap_or(&[]);
@@ -255,13 +255,13 @@ impl Binder<'_> {
         (offset, at): (u32, u64),
         is_name: bool,
         diagnostics: &mut Diagnostics,
-    ) -> Option<Format> {
+    ) -> Option<PrintfFormat> {
         let index = table?;
         let (of, table) = &self.tables.all[index];
         if offset == 0 {
             return None;
         }
-        let format = Format::at(table, offset, &mut self.budget);
+        let format = PrintfFormat::at(table, offset, &mut self.budget);
         if format.is_none() {
             let message = format!(
                 "{}: a format at offset {offset:#x} of {}, which has {} octets: it counts as missing",
@@ -290,7 +290,7 @@ impl Binder<'_> {
     fn add_symbols(
         &mut self,
         section: &Section,
-        records: &Records,
+        records: &RecordHeader,
         table: Option<usize>,
         symbols: &mut Vec<(u32, u32, u32)>,
         diagnostics: &mut Diagnostics,

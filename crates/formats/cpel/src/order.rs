@@ -27,14 +27,14 @@ pub(super) trait Timed {
 }
 
 /// The order of the records of a section: by time, equal times as they stand in the file.
-pub(super) struct Order {
-    groups: Vec<Group>,
+pub(super) struct RecordOrder {
+    groups: Vec<KeyGroup>,
     /// The groups used last, the last one first. Threads that read packets side by side are in two at most.
     used: Mutex<Vec<(usize, Arc<Vec<u32>>)>>,
 }
 
 #[derive(Debug)]
-struct Group {
+struct KeyGroup {
     keys: Range<u128>,
     /// From its first to its last record.
     records: Range<u32>,
@@ -48,13 +48,13 @@ fn key(time: u64, record: u32) -> u128 {
     u128::from(time) << 32 | u128::from(record)
 }
 
-impl Group {
+impl KeyGroup {
     fn empty(keys: Range<u128>) -> Self {
-        Group { keys, records: Range { start: u32::MAX, end: 0 }, rank: 0, len: 0 }
+        KeyGroup { keys, records: Range { start: u32::MAX, end: 0 }, rank: 0, len: 0 }
     }
 }
 
-impl Order {
+impl RecordOrder {
     /// The order of the first `len` records of one of so many sections.
     pub(super) fn of(timed: &impl Timed, len: u32, sections: usize) -> Self {
         Self::in_groups(timed, len, (RECORDS / USED / sections.max(1)).max(MIN_GROUP))
@@ -66,9 +66,9 @@ impl Order {
             let key = key(time, record);
             keys = keys.start.min(key)..keys.end.max(key + 1);
         });
-        let mut order = Order { groups: Vec::new(), used: Mutex::default() };
+        let mut order = RecordOrder { groups: Vec::new(), used: Mutex::default() };
         if len > 0 {
-            order.cut(timed, Group { keys, records: 0..len, rank: 0, len: len as usize }, most);
+            order.cut(timed, KeyGroup { keys, records: 0..len, rank: 0, len: len as usize }, most);
         }
         let mut rank = 0;
         for group in &mut order.groups {
@@ -79,7 +79,7 @@ impl Order {
     }
 
     /// Adds a group, cut into parts that are small enough.
-    fn cut(&mut self, timed: &impl Timed, group: Group, most: usize) {
+    fn cut(&mut self, timed: &impl Timed, group: KeyGroup, most: usize) {
         if group.len <= most.max(1) {
             self.groups.push(group);
             return;
@@ -87,7 +87,7 @@ impl Order {
         let Range { start, end } = group.keys;
         let width = (end - start).div_ceil(SLICES as u128).max(1);
         let slices = (0..SLICES as u128).map(|at| start + at * width).take_while(|&from| from < end);
-        let mut slices: Vec<Group> = slices.map(|from| Group::empty(from..end.min(from + width))).collect();
+        let mut slices: Vec<KeyGroup> = slices.map(|from| KeyGroup::empty(from..end.min(from + width))).collect();
         timed.each(group.records, |record, time| {
             let Some(place) = key(time, record).checked_sub(start) else { return };
             if let Some(slice) = slices.get_mut(usize::try_from(place / width).unwrap_or(usize::MAX)) {
@@ -96,10 +96,10 @@ impl Order {
             }
         });
         // Keys differ, so a slice of one key has one record, and the parts of parts become small enough.
-        let mut open: Option<Group> = None;
+        let mut open: Option<KeyGroup> = None;
         for slice in slices.into_iter().filter(|slice| slice.len > 0) {
             open = match open {
-                Some(group) if group.len + slice.len <= most => Some(Group {
+                Some(group) if group.len + slice.len <= most => Some(KeyGroup {
                     keys: group.keys.start..slice.keys.end,
                     records: group.records.start.min(slice.records.start)..group.records.end.max(slice.records.end),
                     rank: 0,
@@ -191,7 +191,7 @@ mod tests {
             let mut want: Vec<u32> = (0..times.len() as u32).collect();
             want.sort_by_key(|&record| times[record as usize]);
             for most in [1, 7, 100, 2999, 5000] {
-                let order = Order::in_groups(&times, times.len() as u32, most);
+                let order = RecordOrder::in_groups(&times, times.len() as u32, most);
                 assert!(order.groups.iter().all(|group| group.len <= most));
                 assert_eq!(order.records(&times, 0..times.len() as u64), want);
                 for part in [0..0, 5..9, 90..310, 2990..4000] {

@@ -4,7 +4,7 @@ use tracemill_codec::bits::{mask, sign_extend};
 use tracemill_codec::text::printf::{self, put_signed, put_unsigned};
 use tracemill_model::schema::QUICK_BYTES;
 
-use super::fast_text::{self, FastText, STEP, Step, Steps, block};
+use super::fast_text::{self, FastText, STEP, ShortPart, Steps, block};
 use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Largest width and precision (`SPEC.md`, D27).
@@ -14,7 +14,7 @@ const MAX_COMPILED: usize = 4096;
 
 /// The tables that texts refer to.
 #[derive(Clone, Copy)]
-pub(super) struct Names<'a> {
+pub(super) struct TextTables<'a> {
     /// The table that `%s` looks into.
     pub(super) strings: Option<&'a StringTable>,
     /// The symbols of `%k`.
@@ -23,7 +23,7 @@ pub(super) struct Names<'a> {
 
 /// A format.
 #[derive(Clone, Debug)]
-pub(super) enum Format {
+pub(super) enum PrintfFormat {
     /// Compiled.
     Short(Box<Compiled>),
     /// Too long to be kept: where it stands.
@@ -38,19 +38,19 @@ pub(super) struct Compiled {
     len: usize,
     /// The text of all values, when there are no conversions.
     constant: Box<[u8]>,
-    pieces: Box<[Piece]>,
+    pieces: Box<[PrintfPiece]>,
     /// How short texts are made; `None` when that needs more.
-    steps: Option<Box<[Step<Value>]>>,
+    steps: Option<Box<[ShortPart<PlainValue>]>>,
     /// Its texts are UTF-8 whatever the value.
     is_utf8: bool,
     /// They are printable ASCII when the strings in them are.
     is_plain: bool,
-    shape: Shape,
+    shape: KnownShape,
 }
 
 /// Formats whose texts need not be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Shape {
+enum KnownShape {
     /// No conversions, UTF-8.
     Constant,
     /// `%s`.
@@ -60,18 +60,18 @@ enum Shape {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Piece {
+enum PrintfPiece {
     /// Octets of the format as they are.
     Literal(u32, u32),
     /// A conversion that a short text can have.
-    Value(Value),
+    Value(PlainValue),
     /// A conversion with all that C knows.
-    Full(Spec),
+    Full(SizedSpec),
 }
 
 /// A value without width or precision, but zeros before one in base 16.
 #[derive(Clone, Copy, Debug)]
-enum Value {
+enum PlainValue {
     Signed,
     Unsigned,
     /// In base 16, filled with zeros to so many digits.
@@ -81,7 +81,7 @@ enum Value {
 
 /// A conversion, and how many bits of the value count: 8, 16 or 32.
 #[derive(Clone, Copy, Debug)]
-struct Spec {
+struct SizedSpec {
     of_c: printf::Spec,
     bits: u8,
 }
@@ -95,7 +95,7 @@ impl Budget {
     }
 }
 
-impl Format {
+impl PrintfFormat {
     /// The format at an offset of a table, `None` when the offset is outside of it.
     pub(super) fn at(table: &StringTable, offset: u32, budget: &mut Budget) -> Option<Self> {
         let rest = table.octets().get(offset as usize..).filter(|rest| !rest.is_empty())?;
@@ -103,34 +103,34 @@ impl Format {
         let end = memchr::memchr(0, near).or_else(|| (near.len() == rest.len()).then_some(near.len()));
         let text = end.map(|end| &near[..end]).filter(|text| budget.0 >= cost(text));
         Some(match text {
-            None => Format::Long(table.clone(), offset),
+            None => PrintfFormat::Long(table.clone(), offset),
             Some(text) => {
                 budget.0 -= cost(text);
-                Format::Short(Box::new(Compiled::new(text)))
+                PrintfFormat::Short(Box::new(Compiled::new(text)))
             }
         })
     }
 
     /// A format of ours.
     pub(super) fn of_text(text: &str) -> Self {
-        Format::Short(Box::new(Compiled::new(text.as_bytes())))
+        PrintfFormat::Short(Box::new(Compiled::new(text.as_bytes())))
     }
 
     /// Appends the text of a value, in UTF-8: bad octets become U+FFFD (`SPEC.md`, D12).
     #[inline]
-    pub(super) fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+    pub(super) fn render(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         self.put_octets(value, names, out);
-        if !matches!(self, Format::Short(compiled) if compiled.is_utf8) {
+        if !matches!(self, PrintfFormat::Short(compiled) if compiled.is_utf8) {
             make_utf8(out, begin);
         }
     }
 
     /// Appends the octets of the text of a value as they are.
-    pub(super) fn put_octets(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+    pub(super) fn put_octets(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
         match self {
-            Format::Short(compiled) => compiled.put(value, names, out),
-            Format::Long(table, offset) => {
+            PrintfFormat::Short(compiled) => compiled.put(value, names, out),
+            PrintfFormat::Long(table, offset) => {
                 if let Some(text) = table.string(*offset) {
                     Compiled::new(text).put(value, names, out);
                 }
@@ -141,7 +141,7 @@ impl Format {
     /// The text of all values, when it is one.
     pub(super) fn constant(&self) -> Option<&[u8]> {
         match self {
-            Format::Short(compiled) if compiled.shape == Shape::Constant => Some(&compiled.constant),
+            PrintfFormat::Short(compiled) if compiled.shape == KnownShape::Constant => Some(&compiled.constant),
             _ => None,
         }
     }
@@ -149,24 +149,24 @@ impl Format {
     /// The format itself.
     pub(super) fn text(&self) -> &[u8] {
         match self {
-            Format::Short(compiled) => &compiled.text[..compiled.len],
-            Format::Long(table, offset) => table.string(*offset).unwrap_or(&[]),
+            PrintfFormat::Short(compiled) => &compiled.text[..compiled.len],
+            PrintfFormat::Long(table, offset) => table.string(*offset).unwrap_or(&[]),
         }
     }
 
     /// The text of a value, in `scratch` unless it is at hand.
     #[inline]
-    pub(super) fn text_of<'a>(&'a self, value: u32, names: Names<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-        if let Format::Short(compiled) = self {
+    pub(super) fn text_of<'a>(&'a self, value: u32, names: TextTables<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        if let PrintfFormat::Short(compiled) = self {
             match compiled.shape {
-                Shape::Constant => return &compiled.constant,
-                Shape::String => {
+                KnownShape::Constant => return &compiled.constant,
+                KnownShape::String => {
                     let text = names.strings.and_then(|table| table.string(value));
                     if let Some(text) = text.filter(|text| text.is_ascii()) {
                         return text;
                     }
                 }
-                Shape::Other => {}
+                KnownShape::Other => {}
             }
             let made = block(scratch).and_then(|block| {
                 let short = compiled.short(value, names, block)?;
@@ -183,18 +183,18 @@ impl Format {
 
     /// The text of a value at the beginning of `room`, when that is short and printable ASCII: its length.
     #[inline]
-    pub(super) fn quick(&self, value: u32, names: Names<'_>, room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
-        let Format::Short(compiled) = self else { return None };
+    pub(super) fn quick(&self, value: u32, names: TextTables<'_>, room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
+        let PrintfFormat::Short(compiled) = self else { return None };
         let short = compiled.short(value, names, room)?;
         short.finish_plain(compiled.is_plain)
     }
 
     /// Is a value of it an offset in the string table?
     pub(super) fn has_string(&self) -> bool {
-        let Format::Short(compiled) = self else { return false };
-        let is_string = |piece: &Piece| match piece {
-            Piece::Value(Value::String) => true,
-            Piece::Full(spec) => spec.of_c.letter == b's',
+        let PrintfFormat::Short(compiled) = self else { return false };
+        let is_string = |piece: &PrintfPiece| match piece {
+            PrintfPiece::Value(PlainValue::String) => true,
+            PrintfPiece::Full(spec) => spec.of_c.letter == b's',
             _ => false,
         };
         compiled.pieces.iter().any(is_string)
@@ -205,24 +205,24 @@ impl Format {
 fn cost(text: &[u8]) -> usize {
     let pieces = 2 * memchr::memchr_iter(b'%', text).count() + 1;
     let steps = pieces + text.len().min(QUICK_BYTES) / STEP;
-    text.len() + pieces * size_of::<Piece>() + steps * size_of::<Step<Value>>()
+    text.len() + pieces * size_of::<PrintfPiece>() + steps * size_of::<ShortPart<PlainValue>>()
 }
 
 impl Compiled {
     pub(super) fn new(text: &[u8]) -> Self {
-        let pieces = pieces(text, Piece::Literal, conversion);
-        let is_text = |piece: &Piece| match piece {
-            Piece::Value(Value::String) => true,
-            Piece::Full(spec) => matches!(spec.of_c.letter, b's' | b'c' | b'k'),
+        let pieces = pieces(text, PrintfPiece::Literal, conversion);
+        let is_text = |piece: &PrintfPiece| match piece {
+            PrintfPiece::Value(PlainValue::String) => true,
+            PrintfPiece::Full(spec) => matches!(spec.of_c.letter, b's' | b'c' | b'k'),
             _ => false,
         };
         let is_utf8 = std::str::from_utf8(text).is_ok() && !pieces.iter().any(is_text);
         let is_plain = fast_text::is_plain(text);
         let (shape, constant) = match *pieces.as_slice() {
-            [] => (Shape::Constant, &[][..]),
-            [Piece::Literal(from, to)] if is_utf8 => (Shape::Constant, &text[from as usize..to as usize]),
-            [Piece::Value(Value::String)] => (Shape::String, &[][..]),
-            _ => (Shape::Other, &[][..]),
+            [] => (KnownShape::Constant, &[][..]),
+            [PrintfPiece::Literal(from, to)] if is_utf8 => (KnownShape::Constant, &text[from as usize..to as usize]),
+            [PrintfPiece::Value(PlainValue::String)] => (KnownShape::String, &[][..]),
+            _ => (KnownShape::Other, &[][..]),
         };
         let (constant, steps) = (constant.into(), steps(text, &pieces));
         Compiled {
@@ -239,16 +239,16 @@ impl Compiled {
 
     /// Makes a short text. `None` for what is rare.
     #[inline]
-    fn short<'a>(&self, value: u32, names: Names<'_>, block: &'a mut [u8; QUICK_BYTES]) -> Option<FastText<'a>> {
+    fn short<'a>(&self, value: u32, names: TextTables<'_>, block: &'a mut [u8; QUICK_BYTES]) -> Option<FastText<'a>> {
         let mut short = FastText::new(block);
         for step in self.steps.as_deref()? {
             step.before.put(&mut short);
             match step.value {
                 None => {}
-                Some(Value::Signed) => short.put_signed(i64::from(value as i32)),
-                Some(Value::Unsigned) => short.put_unsigned(value.into()),
-                Some(Value::Hex(width)) => short.put_hex(value, width),
-                Some(Value::String) => match names.strings?.quick().get(value) {
+                Some(PlainValue::Signed) => short.put_signed(i64::from(value as i32)),
+                Some(PlainValue::Unsigned) => short.put_unsigned(value.into()),
+                Some(PlainValue::Hex(width)) => short.put_hex(value, width),
+                Some(PlainValue::String) => match names.strings?.quick().get(value) {
                     Some((block, len)) => short.put_block(block, len),
                     None => {
                         let (len, text) = names.strings?.string_and_more(value)?;
@@ -260,38 +260,38 @@ impl Compiled {
         Some(short)
     }
 
-    fn put(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+    fn put(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         for piece in &self.pieces {
             if out.len() - begin > MAX_TEXT {
                 break;
             }
             match *piece {
-                Piece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
-                Piece::Value(Value::Signed) => put_signed(out, i64::from(value as i32)),
-                Piece::Value(Value::Unsigned) => put_unsigned(out, u64::from(value)),
-                Piece::Value(Value::Hex(width)) => put_hex(out, value.into(), width),
-                Piece::Value(Value::String) => match names.strings.and_then(|table| table.string(value)) {
+                PrintfPiece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
+                PrintfPiece::Value(PlainValue::Signed) => put_signed(out, i64::from(value as i32)),
+                PrintfPiece::Value(PlainValue::Unsigned) => put_unsigned(out, u64::from(value)),
+                PrintfPiece::Value(PlainValue::Hex(width)) => put_hex(out, value.into(), width),
+                PrintfPiece::Value(PlainValue::String) => match names.strings.and_then(|table| table.string(value)) {
                     Some(text) => out.extend_from_slice(text),
                     None => put_bad_string(out, value),
                 },
-                Piece::Full(spec) => spec.put(value, names, out),
+                PrintfPiece::Full(spec) => spec.put(value, names, out),
             }
         }
     }
 }
 
 /// The steps of a format; `None` when it is long, or needs more than those.
-fn steps(text: &[u8], pieces: &[Piece]) -> Option<Box<[Step<Value>]>> {
+fn steps(text: &[u8], pieces: &[PrintfPiece]) -> Option<Box<[ShortPart<PlainValue>]>> {
     if text.len() > QUICK_BYTES {
         return None;
     }
     let mut steps = Steps::new();
     for piece in pieces {
         match *piece {
-            Piece::Literal(from, to) => steps.push_text(text.get(from as usize..to as usize)?),
-            Piece::Value(value) => steps.push(value),
-            Piece::Full(_) => return None,
+            PrintfPiece::Literal(from, to) => steps.push_text(text.get(from as usize..to as usize)?),
+            PrintfPiece::Value(value) => steps.push(value),
+            PrintfPiece::Full(_) => return None,
         }
     }
     Some(steps.finish())
@@ -334,7 +334,7 @@ pub(super) fn make_utf8(out: &mut Vec<u8>, begin: usize) {
 }
 
 /// The conversion behind a `%`, with its length; without one it is a `%` (`%%`, also with flags between).
-fn conversion(text: &[u8]) -> Option<(usize, Option<Piece>)> {
+fn conversion(text: &[u8]) -> Option<(usize, Option<PrintfPiece>)> {
     let (mut of_c, mut at) = printf::Spec::flags(text);
     of_c.width = printf::number(text, &mut at, MAX_WIDTH);
     if text.get(at) == Some(&b'.') {
@@ -353,29 +353,29 @@ fn conversion(text: &[u8]) -> Option<(usize, Option<Piece>)> {
     of_c.letter = *text.get(at)?;
     let is_bare = at == 0;
     at += 1;
-    let spec = Spec { of_c, bits };
+    let spec = SizedSpec { of_c, bits };
     let piece = match of_c.letter {
         b'%' => return Some((at, None)),
-        b'd' | b'i' if is_bare => Piece::Value(Value::Signed),
-        b'u' if is_bare => Piece::Value(Value::Unsigned),
-        b'x' if is_bare => Piece::Value(Value::Hex(1)),
-        b's' if is_bare => Piece::Value(Value::String),
-        b'x' if spec.is_wide_hex() => Piece::Value(Value::Hex(of_c.width as u8)),
-        b'd' | b'i' | b'o' | b'u' | b'x' | b'X' | b'c' | b's' | b'p' | b'k' => Piece::Full(spec),
+        b'd' | b'i' if is_bare => PrintfPiece::Value(PlainValue::Signed),
+        b'u' if is_bare => PrintfPiece::Value(PlainValue::Unsigned),
+        b'x' if is_bare => PrintfPiece::Value(PlainValue::Hex(1)),
+        b's' if is_bare => PrintfPiece::Value(PlainValue::String),
+        b'x' if spec.is_wide_hex() => PrintfPiece::Value(PlainValue::Hex(of_c.width as u8)),
+        b'd' | b'i' | b'o' | b'u' | b'x' | b'X' | b'c' | b's' | b'p' | b'k' => PrintfPiece::Full(spec),
         _ => return None,
     };
     Some((at, Some(piece)))
 }
 
-impl Spec {
+impl SizedSpec {
     /// `%08x` and the like.
     fn is_wide_hex(&self) -> bool {
-        let Spec { of_c, bits } = self;
+        let SizedSpec { of_c, bits } = self;
         let is_plain = !of_c.left && !of_c.alternate && of_c.precision.is_none() && *bits == 32;
         of_c.zero && is_plain && of_c.width <= 8
     }
 
-    fn put(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+    fn put(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
         match self.of_c.letter {
             b's' => match names.strings.and_then(|table| table.string(value)) {
                 Some(text) => self.of_c.put_text(text, out),
@@ -451,8 +451,8 @@ mod tests {
         let table = StringTable::of_text(b"table\0str\xffing\0".to_vec());
         let symbols = Symbols::new(vec![table.clone()], vec![(0x1000, 0, 6), (0x2000, 0, 0)]);
         let mut out = b"kept \xff".to_vec();
-        let format = Format::Short(Box::new(Compiled::new(format)));
-        let names = Names { strings: Some(&table), symbols: &symbols };
+        let format = PrintfFormat::Short(Box::new(Compiled::new(format)));
+        let names = TextTables { strings: Some(&table), symbols: &symbols };
         format.render(value, names, &mut out);
         let slow = out.split_off(6);
         assert_eq!(format.text_of(value, names, &mut b"old".to_vec()), slow);
@@ -553,16 +553,16 @@ mod tests {
         octets.extend_from_slice(b"%d\0short %u\0");
         let table = StringTable::of_text(octets);
         let mut budget = Budget::new();
-        let names = Names { strings: None, symbols: &Symbols::default() };
-        let long = Format::at(&table, 2, &mut budget).unwrap();
-        assert!(matches!(long, Format::Long(..)));
+        let names = TextTables { strings: None, symbols: &Symbols::default() };
+        let long = PrintfFormat::at(&table, 2, &mut budget).unwrap();
+        assert!(matches!(long, PrintfFormat::Long(..)));
         let mut out = Vec::new();
         long.render(7, names, &mut out);
         assert_eq!((out.len(), out.last()), (5001, Some(&b'7')));
-        let short = Format::at(&table, 5005, &mut budget).unwrap();
-        assert!(matches!(short, Format::Short(_)));
+        let short = PrintfFormat::at(&table, 5005, &mut budget).unwrap();
+        assert!(matches!(short, PrintfFormat::Short(_)));
         budget = Budget(3);
-        assert!(matches!(Format::at(&table, 5005, &mut budget), Some(Format::Long(..))));
-        assert!(Format::at(&table, 6000, &mut budget).is_none());
+        assert!(matches!(PrintfFormat::at(&table, 5005, &mut budget), Some(PrintfFormat::Long(..))));
+        assert!(PrintfFormat::at(&table, 6000, &mut budget).is_none());
     }
 }

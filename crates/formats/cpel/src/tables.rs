@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::schema::EnvValue;
 
-use super::container::{Container, Kind, Records, Section};
-use super::definitions::Definitions;
-use super::printf::Format;
+use super::container::{Container, RecordHeader, Section, SectionType};
+use super::definitions::LogDefinitions;
+use super::printf::PrintfFormat;
 use super::strings::StringTable;
 use tracemill_format::Section as Table;
 
@@ -16,9 +16,9 @@ const MAX_ROWS: usize = 10_000;
 
 /// A section, as the table of sections shows it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row {
+pub(super) struct SectionRow {
     pub(super) title: &'static str,
-    pub(super) records: Option<Records>,
+    pub(super) records: Option<RecordHeader>,
     pub(super) frequency: u64,
 }
 
@@ -26,8 +26,8 @@ pub(super) struct Row {
 pub(super) fn all(
     container: &Container,
     file: &Arc<dyn Bytes>,
-    described: &[Row],
-    definitions: &Definitions,
+    described: &[SectionRow],
+    definitions: &LogDefinitions,
     tables: &[(Section, StringTable)],
 ) -> Vec<Table> {
     let mut all = vec![sections(container, file, described)];
@@ -39,14 +39,14 @@ pub(super) fn all(
     all
 }
 
-fn sections(container: &Container, file: &Arc<dyn Bytes>, described: &[Row]) -> Table {
+fn sections(container: &Container, file: &Arc<dyn Bytes>, described: &[SectionRow]) -> Table {
     let rows = container.sections.iter().zip(described).map(|(section, row)| {
         let table = match (section.kind, &row.records) {
-            (Kind::STRINGS, _) => section.octets(file.bytes()).split(|&octet| octet == 0).next().map(text),
+            (SectionType::STRINGS, _) => section.octets(file.bytes()).split(|&octet| octet == 0).next().map(text),
             (_, Some(records)) => Some(text(records.table())),
             _ => None,
         };
-        let rate = row.records.filter(|_| section.kind == Kind::EVENTS).map(|records| number(records.rate));
+        let rate = row.records.filter(|_| section.kind == SectionType::EVENTS).map(|records| number(records.rate));
         vec![
             Some(number(section.number)),
             Some(number(section.kind.0)),
@@ -81,7 +81,7 @@ fn string_tables(tables: &[(Section, StringTable)]) -> Table {
 }
 
 /// The event definitions, when there are some.
-pub(super) fn event_definitions(definitions: &Definitions) -> Option<Table> {
+pub(super) fn event_definitions(definitions: &LogDefinitions) -> Option<Table> {
     let rows = definitions.events.iter().map(|event| {
         vec![Some(number(event.code)), event.name.as_ref().map(format_text), event.datum.as_ref().map(format_text)]
     });
@@ -89,7 +89,7 @@ pub(super) fn event_definitions(definitions: &Definitions) -> Option<Table> {
     (count > 0).then(|| table("event definitions", &["code", "event_format", "datum_format"], count, rows))
 }
 
-fn track_definitions(definitions: &Definitions) -> Option<Table> {
+fn track_definitions(definitions: &LogDefinitions) -> Option<Table> {
     let rows =
         definitions.tracks.iter().map(|track| vec![Some(number(track.id)), track.name.as_ref().map(format_text)]);
     let count = definitions.tracks.len();
@@ -118,7 +118,7 @@ pub(super) fn text(octets: &[u8]) -> EnvValue {
 /// Octets of a text that are shown.
 const MAX_TEXT: usize = 1024;
 
-fn format_text(format: &Format) -> EnvValue {
+fn format_text(format: &PrintfFormat) -> EnvValue {
     text(format.text())
 }
 

@@ -18,7 +18,7 @@ mod rings;
 pub mod tsdl;
 pub mod write;
 
-pub use packets::Reader;
+pub use packets::CtfReader;
 
 use tracemill_format::Format;
 

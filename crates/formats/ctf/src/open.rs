@@ -12,7 +12,7 @@ use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
 
 use super::{ctf2, gaps, lttng_index, names, packet_order, packets, quirks, rings::Rings, tsdl};
-use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage, Stream};
 
 /// Name of the metadata stream.
 const METADATA: &str = "metadata";
@@ -35,9 +35,9 @@ pub(crate) fn probe(storage: &dyn Storage, path: &std::path::Path) -> bool {
 }
 
 /// Opens all folders, and joins those that are parts of one trace.
-pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
-    let folders: Vec<Result<Folder>> = found.iter().map(|found| Folder::open(context, found)).collect();
-    let mut groups: Vec<Result<Vec<Folder>>> = Vec::new();
+pub(crate) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
+    let folders: Vec<Result<TraceFolder>> = found.iter().map(|found| TraceFolder::open(context, found)).collect();
+    let mut groups: Vec<Result<Vec<TraceFolder>>> = Vec::new();
     let mut by_uuid: HashMap<[u8; 16], usize> = HashMap::new();
     for folder in folders {
         let folder = match folder {
@@ -62,8 +62,8 @@ pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<Ope
 }
 
 /// One folder: a whole trace, or a part of one (a rotation chunk, a snapshot).
-struct Folder {
-    found: Found,
+struct TraceFolder {
+    found: FoundTrace,
     metadata: Arc<dyn Bytes>,
     schema: Arc<Schema>,
     plans: Arc<TracePlans>,
@@ -123,8 +123,8 @@ fn scan_all(plans: &TracePlans, files: &mut [Result<BegunFile>], jobs: usize) {
     });
 }
 
-impl Folder {
-    fn open(context: &OpenContext<'_>, found: &Found) -> Result<Self> {
+impl TraceFolder {
+    fn open(context: &OpenContext<'_>, found: &FoundTrace) -> Result<Self> {
         let storage = context.storage;
         let path = found.path.join(METADATA);
         let bytes = storage.open(&path)?;
@@ -133,7 +133,7 @@ impl Folder {
         let schema = Arc::new(read.schema);
         let plans = Arc::new(TracePlans::new(schema.clone()));
         let in_metadata = |errors: Vec<Error>| errors.into_iter().map(|error| error.in_file(&path)).collect();
-        let mut folder = Folder {
+        let mut folder = TraceFolder {
             found: found.clone(),
             metadata: bytes,
             schema,
@@ -265,7 +265,7 @@ impl Folder {
         storage: &dyn Storage,
         name: &str,
         data: &DataFile,
-        first: Option<&packets::Header>,
+        first: Option<&packets::PacketHeader>,
     ) -> Result<Option<PacketList>> {
         let path = self.found.path.join("index").join(format!("{name}.idx"));
         if !matches!(storage.kind(&path), Some(EntryKind::File(_))) {
@@ -350,7 +350,7 @@ const SPREAD: usize = 16;
 const MOST_ODD: usize = 64;
 
 /// Does the first entry of an index describe the first packet of the file?
-fn fits_first(list: &PacketList, first: Option<&packets::Header>) -> std::result::Result<(), String> {
+fn fits_first(list: &PacketList, first: Option<&packets::PacketHeader>) -> std::result::Result<(), String> {
     let (Some(entry), Some(header)) = (list.first(), first) else {
         return Err("the data file does not begin with a packet".into());
     };
@@ -417,9 +417,9 @@ pub(super) fn check_size(schema: &Schema, metadata_bytes: u64) -> Result<()> {
 }
 
 /// Makes one trace of the parts of one.
-fn join(mut folders: Vec<Folder>) -> OpenTrace {
+fn join(mut folders: Vec<TraceFolder>) -> OpenTrace {
     // The part with the most classes describes all of them: metadata only grows while a session lives.
-    let size = |folder: &Folder| folder.schema.streams().len() + folder.schema.events().len();
+    let size = |folder: &TraceFolder| folder.schema.streams().len() + folder.schema.events().len();
     let largest = (0..folders.len()).rev().max_by_key(|&at| size(&folders[at])).unwrap_or(0);
     let (schema, plans) = (folders[largest].schema.clone(), folders[largest].plans.clone());
     let several = folders.len() > 1;
@@ -460,7 +460,7 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
         schema,
         plans,
         has_other_bytes: false,
-        reader: Arc::new(packets::Reader { metadata: Some(folders[largest].metadata.clone()) }),
+        reader: Arc::new(packets::CtfReader { metadata: Some(folders[largest].metadata.clone()) }),
         streams: streams.into_iter().map(|(stream, _)| stream).collect(),
         sections: Vec::new(),
         remarks,
@@ -489,7 +489,7 @@ fn packets_that_go_back(stream: &Stream) -> Option<Error> {
 }
 
 /// The deepest folder that holds all parts.
-fn common_folder(folders: &[Folder]) -> std::path::PathBuf {
+fn common_folder(folders: &[TraceFolder]) -> std::path::PathBuf {
     let mut base = folders[0].found.path.clone();
     while !folders.iter().all(|folder| folder.found.path.starts_with(&base)) {
         if !base.pop() {
@@ -500,7 +500,7 @@ fn common_folder(folders: &[Folder]) -> std::path::PathBuf {
 }
 
 /// The part of the names that all folders share, up to a `/`; the first name when they share none.
-fn name_of(folders: &[Folder], base: &std::path::Path) -> String {
+fn name_of(folders: &[TraceFolder], base: &std::path::Path) -> String {
     let first = &folders[0].found;
     let below = first.path.strip_prefix(base).map(|rest| rest.to_string_lossy().into_owned()).unwrap_or_default();
     let name = first.name.strip_suffix(&below).unwrap_or(&first.name).trim_end_matches('/');

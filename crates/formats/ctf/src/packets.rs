@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::layout;
-use tracemill_codec::plan::{Input, RoleValues, State};
+use tracemill_codec::plan::{DecoderState, PlanInput, RoleValues};
 use tracemill_codec::spine::EventFault;
 use tracemill_codec::text::uuid_text;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
-use tracemill_model::schema::{ByteOrder, FieldKind, Part, Role, Schema, StreamClassId};
+use tracemill_model::schema::{ByteOrder, FieldKind, Role, Schema, StreamClassId, TracePart};
 
 use tracemill_format::{
     EntryKind, Faults, OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles, is_below,
@@ -25,9 +25,9 @@ pub(crate) const METADATA_PART: &str = "metadata";
 pub(crate) const MAGIC: u64 = 0xC1FC_1FC1;
 
 /// A packet header and context, decoded.
-pub(crate) struct Header {
+pub(crate) struct PacketHeader {
     pub class: StreamClassId,
-    pub state: State,
+    pub state: DecoderState,
     pub context_bits: u64,
     pub events_bits: u64,
     /// Total and content size in bits, as they can be used: inside the file, content inside the packet.
@@ -53,12 +53,12 @@ pub(crate) fn read_header(
     offset: u64,
     clock: u64,
     max_bytes: u64,
-) -> std::result::Result<Header, BadHeader> {
+) -> std::result::Result<PacketHeader, BadHeader> {
     let bad = |error: Error, read_bits: u64| BadHeader { error: error.at_offset(offset), total_bits: None, read_bits };
     let rest = bytes.get(offset as usize..).unwrap_or(&[]);
     let rest_bits = rest.len() as u64 * 8;
-    let input = Input::new(rest, rest_bits.min(max_bytes.saturating_mul(8)));
-    let mut state = State::new(clock);
+    let input = PlanInput::new(rest, rest_bits.min(max_bytes.saturating_mul(8)));
+    let mut state = DecoderState::new(clock);
     let mut pos = 0;
     let read = plans.read_packet_header(input, &mut pos, &mut state);
     if let Some(magic) = state.roles.magic.filter(|&magic| magic != MAGIC) {
@@ -89,7 +89,7 @@ pub(crate) fn read_header(
 }
 
 /// The UUID that a packet carries, where it is not that of its trace.
-pub(crate) fn foreign_uuid(schema: &Schema, header: &Header) -> Option<[u8; 16]> {
+pub(crate) fn foreign_uuid(schema: &Schema, header: &PacketHeader) -> Option<[u8; 16]> {
     header.state.roles.uuid.filter(|found| schema.uuid.is_some_and(|want| want != *found))
 }
 
@@ -101,20 +101,24 @@ fn uuid_error(schema: &Schema, found: &[u8; 16], what: &str) -> Error {
 }
 
 /// The warning that all packets of a file carry the UUID of another trace, by the first of them.
-pub(crate) fn uuid_warning(schema: &Schema, path: &Path, first: &Header) -> Option<Error> {
+pub(crate) fn uuid_warning(schema: &Schema, path: &Path, first: &PacketHeader) -> Option<Error> {
     let found = foreign_uuid(schema, first)?;
     Some(uuid_error(schema, &found, "the packets carry").in_file(path).at_offset(0))
 }
 
 /// The error of a packet that carries the UUID of another trace, unless its file does (`of_file`).
-fn uuid_fault(schema: &Schema, header: &Header, of_file: Option<[u8; 16]>, offset: u64) -> Option<Error> {
+fn uuid_fault(schema: &Schema, header: &PacketHeader, of_file: Option<[u8; 16]>, offset: u64) -> Option<Error> {
     let found = foreign_uuid(schema, header).filter(|found| Some(*found) != of_file)?;
     Some(uuid_error(schema, &found, "the packet carries").losing_nothing().at_offset(offset))
 }
 
 /// Total and content size by the rules: one that is missing equals the other (a content that does not end on a byte is
 /// padded to one); without both, the packet is the rest of the stream.
-fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::Result<Header, (String, Option<u64>)> {
+fn sizes(
+    roles: &RoleValues,
+    rest_bits: u64,
+    header_bits: u64,
+) -> std::result::Result<PacketHeader, (String, Option<u64>)> {
     let content_bytes = roles.content_bits.map(|bits| bits.checked_next_multiple_of(8).unwrap_or(u64::MAX));
     let total = roles.total_bits.or(content_bytes).unwrap_or(rest_bits);
     let content = roles.content_bits.unwrap_or(total);
@@ -149,9 +153,9 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
     } else if !total.is_multiple_of(8) {
         fault = Some(Error::malformed(format!("packet size {total} bits is not a whole number of bytes")));
     }
-    Ok(Header {
+    Ok(PacketHeader {
         class: StreamClassId(0),
-        state: State::default(),
+        state: DecoderState::default(),
         context_bits: 0,
         events_bits: 0,
         total_bits: total.min(rest_bits),
@@ -171,7 +175,7 @@ fn header_error(fault: &EventFault, offset: u64) -> Error {
 
 /// Where an entry of an index says another time than the packet itself: what the time is of, and both times. A packet may
 /// have only the low bits of its times.
-pub(crate) fn other_times(entry: &Packet, header: &Header) -> Option<(&'static str, u64, u64)> {
+pub(crate) fn other_times(entry: &Packet, header: &PacketHeader) -> Option<(&'static str, u64, u64)> {
     let roles = &header.state.roles;
     let times = [("begins", entry.begin_cycles, roles.begin_cycles), ("ends", entry.end_cycles, roles.end_cycles)];
     let other = times.into_iter().filter_map(|(what, says, is)| Some((what, says?, is?)));
@@ -182,7 +186,7 @@ pub(crate) fn other_times(entry: &Packet, header: &Header) -> Option<(&'static s
 }
 
 /// A packet as the index keeps it.
-pub(crate) fn packet_of(header: &Header, file: u32, index: u64, offset: u64) -> Packet {
+pub(crate) fn packet_of(header: &PacketHeader, file: u32, index: u64, offset: u64) -> Packet {
     let roles = &header.state.roles;
     Packet {
         file,
@@ -412,7 +416,7 @@ fn makes_sense(plans: &TracePlans, bytes: &[u8], offset: u64, budget: &mut Budge
     if budget.left == 0 {
         return false;
     }
-    let is_own = |header: &Header| uuid_fault(plans.schema(), header, budget.uuid, offset).is_none();
+    let is_own = |header: &PacketHeader| uuid_fault(plans.schema(), header, budget.uuid, offset).is_none();
     let good =
         read_header(plans, bytes, offset, 0, TRY_BYTES).is_ok_and(|header| header.fault.is_none() && is_own(&header));
     if !good {
@@ -461,12 +465,12 @@ pub(crate) fn files_of(trace: &OpenTrace, storage: &dyn Storage) -> Option<Trace
 
 /// Opens CTF packets where they lie.
 #[derive(Default)]
-pub struct Reader {
+pub struct CtfReader {
     /// The metadata stream.
     pub metadata: Option<Arc<dyn Bytes>>,
 }
 
-impl PacketReader for Reader {
+impl PacketReader for CtfReader {
     fn has_stated_times(&self) -> bool {
         true
     }
@@ -525,8 +529,8 @@ impl PacketReader for Reader {
         Ok(opened)
     }
 
-    fn parts(&self) -> Result<Vec<Part>> {
-        let part = |bytes: &Arc<dyn Bytes>| Part { name: METADATA_PART.to_string(), bytes: bytes.bytes().into() };
+    fn parts(&self) -> Result<Vec<TracePart>> {
+        let part = |bytes: &Arc<dyn Bytes>| TracePart { name: METADATA_PART.to_string(), bytes: bytes.bytes().into() };
         Ok(self.metadata.iter().map(part).collect())
     }
 

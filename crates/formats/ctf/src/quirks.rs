@@ -90,13 +90,13 @@ fn begin_at_first_event(plans: &Arc<TracePlans>, stream: &mut Stream) {
     }
 }
 
-struct Times {
+struct PacketTimes {
     first: Option<u64>,
     last: u64,
     left: usize,
 }
 
-impl SpineSink for Times {
+impl SpineSink for PacketTimes {
     fn event(&mut self, _class: EventClassId, cycles: u64, _start_bits: u64, _body_bits: u64) -> bool {
         self.first.get_or_insert(cycles);
         self.last = cycles;
@@ -107,8 +107,8 @@ impl SpineSink for Times {
 
 /// Clock values of the first and the last of at most `max` events of a packet.
 fn event_times(plans: &Arc<TracePlans>, stream: &Stream, at: usize, max: usize) -> Option<(u64, u64)> {
-    let data = packets::Reader::default().open_packet(plans, stream, at, 0).ok()?.data;
-    let mut times = Times { first: None, last: 0, left: max };
+    let data = packets::CtfReader::default().open_packet(plans, stream, at, 0).ok()?.data;
+    let mut times = PacketTimes { first: None, last: 0, left: max };
     let (mut pos, mut state) = (data.first_event(), data.state.clone());
     data.scan(&mut pos, &mut state, &mut times);
     times.first.map(|first| (first, times.last))

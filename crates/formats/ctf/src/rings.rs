@@ -6,18 +6,18 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 use tracemill_format::{EntryKind, Storage};
 use tracemill_model::error::Error;
-use tracemill_ring::{self as ring, Header, Kind};
+use tracemill_ring::{self as ring, Header, SlotContents};
 
 /// The rings of a trace.
 #[derive(Default)]
 pub(super) struct Rings {
-    rings: Vec<Ring>,
+    rings: Vec<EventRing>,
     /// Files that should be rings and are not.
     pub(super) faults: Vec<Error>,
 }
 
 /// A ring of events.
-struct Ring {
+struct EventRing {
     number: u64,
     path: std::path::PathBuf,
     header: Header,
@@ -54,8 +54,8 @@ impl Rings {
                 Ok((header, bytes))
             });
             match read {
-                Ok((header, bytes)) if header.kind == Kind::Events => {
-                    rings.rings.push(Ring { number, path: entry.path, header, bytes, last: None, moved: None });
+                Ok((header, bytes)) if header.kind == SlotContents::Events => {
+                    rings.rings.push(EventRing { number, path: entry.path, header, bytes, last: None, moved: None });
                 }
                 Ok(_) => {}
                 Err(error) => rings.faults.push(error.in_file(&entry.path)),
@@ -90,11 +90,11 @@ impl Rings {
 
     /// The packets that are in rings only.
     pub(super) fn into_files(self) -> impl Iterator<Item = RingFile> {
-        self.rings.into_iter().map(Ring::into_file)
+        self.rings.into_iter().map(EventRing::into_file)
     }
 }
 
-impl Ring {
+impl EventRing {
     fn into_file(self) -> RingFile {
         let slots = ring::slots(&self.header, self.bytes.bytes(), self.moved);
         let (mut bytes, mut last) = (Vec::new(), self.last);

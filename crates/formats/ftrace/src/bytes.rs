@@ -7,7 +7,7 @@ use super::event_format::Machine;
 
 /// A place in bytes; every read is checked.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader<'b> {
+pub(crate) struct ByteReader<'b> {
     bytes: &'b [u8],
     at: usize,
     order: ByteOrder,
@@ -17,15 +17,15 @@ pub(crate) struct Reader<'b> {
     is_in_file: bool,
 }
 
-impl<'b> Reader<'b> {
+impl<'b> ByteReader<'b> {
     /// Reads bytes that lie at `file_offset` of the file.
     pub(crate) fn new(bytes: &'b [u8], order: ByteOrder, file_offset: u64) -> Self {
-        Reader { bytes, at: 0, order, file_offset, is_in_file: true }
+        ByteReader { bytes, at: 0, order, file_offset, is_in_file: true }
     }
 
     /// Reads bytes that were unpacked from what lies at `file_offset` of the file.
     pub(crate) fn of_unpacked(bytes: &'b [u8], order: ByteOrder, file_offset: u64) -> Self {
-        Reader { is_in_file: false, ..Reader::new(bytes, order, file_offset) }
+        ByteReader { is_in_file: false, ..ByteReader::new(bytes, order, file_offset) }
     }
 
     /// The offset in the file of what is read next, or of the packed bytes that hold it.

@@ -2,7 +2,7 @@
 //!
 //! Fields of fixed places are read where they lie: every class of the schema says its offset in the record. A record
 //! with fields that lie elsewhere in it, or go on to its end, is copied behind a table that says for each of those
-//! where it is, in the one form that plans know ([`Place::Located`]):
+//! where it is, in the one form that plans know ([`ContentPlace::Located`]):
 //!
 //! ```text
 //! fixed     [ record, in the page ]
@@ -10,7 +10,7 @@
 //! unknown   [ u32 id ] [ u32 offset, u32 length ] [ record, copied ]
 //! ```
 //!
-//! [`Place::Located`]: tracemill_model::schema::Place
+//! [`ContentPlace::Located`]: tracemill_model::schema::Place
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{
     ArrayClass, ByteOrder, DisplayBase, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
-    IntegerClass, Length, Member, OpenIds, Place, RenderedClass, Schema, StreamClass, StreamClassId, StringClass,
+    FieldOffset, IntegerClass, Length, Member, OpenIds, RenderedClass, Schema, StreamClass, StreamClassId, StringClass,
     StringLength, StructClass,
 };
 
-use super::event_format::{Content, Element, EventFormat, Field, Machine, Place as FieldPlace};
+use super::event_format::{Content, ContentPlace as FieldPlace, EventFormat, Field, FieldElement, Machine};
 use super::format_strings::{FormatStrings, PrintkText};
 
 /// Bytes of the place of a dynamic field.
@@ -242,14 +242,14 @@ impl SharedFields {
     fn member(&mut self, schema: &mut Schema, field: &Field, locators: &mut Vec<u32>, begin: u32) -> Member {
         let is_dynamic = field.place != FieldPlace::Fixed;
         let place = match locators.pop_if(|_| is_dynamic) {
-            Some(offset_bytes) => Place::Located { offset_bytes },
-            None => Place::At { offset_bytes: begin + field.offset },
+            Some(offset_bytes) => FieldOffset::Located { offset_bytes },
+            None => FieldOffset::At { offset_bytes: begin + field.offset },
         };
         let length = |of: u32| match place {
-            Place::Located { .. } => Length::Located,
+            FieldOffset::Located { .. } => Length::Located,
             // A common field without a fixed place is nothing that any kernel has; it is empty.
-            Place::At { .. } if is_dynamic => Length::Static(0),
-            Place::At { .. } => Length::Static(u64::from(field.size / of.max(1))),
+            FieldOffset::At { .. } if is_dynamic => Length::Static(0),
+            FieldOffset::At { .. } => Length::Static(u64::from(field.size / of.max(1))),
         };
         let kind = match field.content {
             Content::Integer(element) => self.integer(element),
@@ -265,7 +265,7 @@ impl SharedFields {
         Member { raw_name: name.clone(), name, class }
     }
 
-    fn integer(&self, element: Element) -> FieldKind {
+    fn integer(&self, element: FieldElement) -> FieldKind {
         FieldKind::Integer(IntegerClass {
             byte_order: self.byte_order,
             signed: element.signed,
@@ -288,7 +288,7 @@ fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
 fn add_unknown(schema: &mut Schema, stream: StreamClassId) -> Option<EventClassId> {
     let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
     let bytes = FieldKind::Array(ArrayClass { element: byte, length: Length::Located });
-    let bytes = schema.add_field_class(FieldClass::new(bytes, 8).at(Place::Located { offset_bytes: 4 }));
+    let bytes = schema.add_field_class(FieldClass::new(bytes, 8).at(FieldOffset::Located { offset_bytes: 4 }));
     let member = Member::new("record", bytes);
     let payload = add_struct(schema, vec![member]);
     schema.add_event(EventClass {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
-use super::bytes::{Reader, text};
+use super::bytes::{ByteReader, text};
 use super::event_format::{EventFormat, Field, Machine};
 use super::format_strings::FormatStrings;
-use super::options::Options;
+use super::options::TraceOptions;
 use super::ring_buffer::{MAX_PAGE_BYTES, PageLayout};
 use super::{v6, v7};
 use tracemill_format::Faults;
@@ -47,7 +47,7 @@ pub(crate) struct Container {
     /// Names of processes.
     pub(crate) comms: Vec<(i64, String)>,
     /// Options.
-    pub(crate) options: Options,
+    pub(crate) options: TraceOptions,
     /// Buffers: the first is the top one.
     pub(crate) buffers: Vec<Buffer>,
     /// How trace data and sections are packed: algorithm and version.
@@ -98,7 +98,7 @@ impl Container {
     /// When the file is none of these, or ends before it says anything.
     pub(crate) fn read(file: &[u8]) -> Result<Container> {
         // Until the byte order is known only bytes are read.
-        let mut reader = Reader::new(file, ByteOrder::Little, 0);
+        let mut reader = ByteReader::new(file, ByteOrder::Little, 0);
         if reader.take(MAGIC.len() as u64, "the magic number")? != MAGIC {
             return Err(Error::malformed("the file does not begin as a trace.dat"));
         }
@@ -124,7 +124,7 @@ impl Container {
             let message = format!("a long of {long_bytes} bytes, neither 4 nor 8");
             return Err(Error::malformed(message).at_offset(reader.offset() - 1));
         }
-        let mut reader = Reader::new(&file[reader.position()..], byte_order, reader.offset());
+        let mut reader = ByteReader::new(&file[reader.position()..], byte_order, reader.offset());
         let page_bytes = reader.u32("the size of a page")?;
         if !is_page_size(page_bytes) {
             let error = Error::malformed(format!("a page of {page_bytes} bytes")).at_offset(reader.offset() - 4);
@@ -162,7 +162,7 @@ impl Container {
     }
 
     /// `header_page`, `header_event`: how pages are laid out.
-    pub(crate) fn read_header_info(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub(crate) fn read_header_info(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
         for name in ["header_page", "header_event"] {
             let offset = reader.offset();
             let found = reader.string(name)?;
@@ -189,13 +189,13 @@ impl Container {
     }
 
     /// The formats of the tracer's own events.
-    pub(crate) fn read_ftrace_formats(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub(crate) fn read_ftrace_formats(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
         let count = reader.u32("the number of ftrace events")?;
         self.read_formats(reader, "ftrace", count)
     }
 
     /// The formats of all other events, system by system.
-    pub(crate) fn read_event_formats(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub(crate) fn read_event_formats(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
         for _ in 0..reader.u32("the number of event systems")? {
             let system = reader.string("the name of an event system")?;
             let count = reader.u32("the number of events of a system")?;
@@ -204,7 +204,7 @@ impl Container {
         Ok(())
     }
 
-    fn read_formats(&mut self, reader: &mut Reader<'_>, system: &str, count: u32) -> Result<()> {
+    fn read_formats(&mut self, reader: &mut ByteReader<'_>, system: &str, count: u32) -> Result<()> {
         for _ in 0..count {
             let len = reader.u64("the size of an event format")?;
             let offset = reader.offset();
@@ -273,21 +273,21 @@ impl Container {
     }
 
     /// Format strings of the kernel's code: lines of an address and a string.
-    pub(crate) fn read_format_strings(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub(crate) fn read_format_strings(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
         let len = reader.u32("the size of the kernel's format strings")?;
         self.format_strings.read(&text(reader.take(len.into(), "the kernel's format strings")?));
         Ok(())
     }
 
     /// Names of addresses of the kernel, which format strings may ask for.
-    pub(crate) fn read_symbols(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub(crate) fn read_symbols(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
         let len = reader.u32("the size of the kernel's symbols")?;
         self.symbols = reader.take(len.into(), "the kernel's symbols")?.to_vec();
         Ok(())
     }
 
     /// Names of processes: lines of a number and a name.
-    pub(crate) fn read_comms(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub(crate) fn read_comms(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
         let len = reader.u64("the size of the list of processes")?;
         let content = text(reader.take(len, "the list of processes")?);
         for line in content.lines() {

@@ -60,23 +60,23 @@ pub struct Field {
     /// Its content.
     pub content: Content,
     /// Where its content is.
-    pub place: Place,
+    pub place: ContentPlace,
 }
 
 /// Content of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// One integer.
-    Integer(Element),
+    Integer(FieldElement),
     /// Characters up to the first zero.
     Text,
     /// Integers one behind the other.
-    Array(Element),
+    Array(FieldElement),
 }
 
 /// An integer, or an element of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Element {
+pub struct FieldElement {
     /// 1, 2, 4 or 8.
     pub bytes: u8,
     /// Two's complement?
@@ -87,7 +87,7 @@ pub struct Element {
 
 /// Where the content of a field is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ContentPlace {
     /// In the field.
     Fixed,
     /// From the field's offset to the end of the record, or so many bytes as the field takes, if it takes any.
@@ -160,7 +160,7 @@ impl EventFormat {
         let Some(id) = id else {
             return Err(Error::malformed(format!("the format of `{name}` has no `ID:`")));
         };
-        let is_dynamic = |field: &&Field| field.place != Place::Fixed;
+        let is_dynamic = |field: &&Field| field.place != ContentPlace::Fixed;
         if common.iter().chain(&fields).filter(is_dynamic).count() > MAX_DYNAMIC_FIELDS {
             return Err(Error::malformed(format!(
                 "`{name}` has more than {MAX_DYNAMIC_FIELDS} fields of variable length"
@@ -182,7 +182,11 @@ impl EventFormat {
     /// Bytes that a record must have so that every field with a place of its own is there.
     pub fn min_bytes(&self) -> u32 {
         let fields = self.common.iter().chain(&self.fields);
-        fields.filter(|field| field.place != Place::Rest).map(|field| field.offset + field.size).max().unwrap_or(0)
+        fields
+            .filter(|field| field.place != ContentPlace::Rest)
+            .map(|field| field.offset + field.size)
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -237,12 +241,12 @@ impl Field {
     /// Where those bytes are; false when the record does not hold all that the field says.
     pub fn range(&self, record: &[u8], machine: Machine) -> (Range<usize>, bool) {
         let (from, len) = match self.place {
-            Place::Fixed => (self.offset as usize, self.size as usize),
-            Place::Rest => {
+            ContentPlace::Fixed => (self.offset as usize, self.size as usize),
+            ContentPlace::Rest => {
                 let len = record.len().saturating_sub(self.offset as usize);
                 (self.offset as usize, if self.size > 0 { len.min(self.size as usize) } else { len })
             }
-            Place::Located { relative } => {
+            ContentPlace::Located { relative } => {
                 let end = (self.offset + self.size) as usize;
                 let Some(own) = record.get(self.offset as usize..end) else { return (0..0, false) };
                 let own = machine.number(own);
@@ -275,15 +279,15 @@ struct Declaration<'a> {
     is_array: bool,
     /// The number in the brackets, when it is one.
     count: Option<u32>,
-    located: Option<Place>,
+    located: Option<ContentPlace>,
 }
 
 impl<'a> Declaration<'a> {
     fn parse(text: &'a str) -> Result<Self> {
         let bad = || Error::malformed(format!("the field `{text}` has no name"));
         let located = match text.split_once(char::is_whitespace) {
-            Some(("__data_loc", rest)) => Some((rest, Place::Located { relative: false })),
-            Some(("__rel_loc", rest)) => Some((rest, Place::Located { relative: true })),
+            Some(("__data_loc", rest)) => Some((rest, ContentPlace::Located { relative: false })),
+            Some(("__rel_loc", rest)) => Some((rest, ContentPlace::Located { relative: true })),
             _ => None,
         };
         let rest = located.map_or(text, |(rest, _)| rest).trim();
@@ -313,7 +317,7 @@ impl<'a> Declaration<'a> {
         let by_type = self.element(machine);
         let is_pointer = by_type.is_some_and(|element| element.is_pointer);
         let signed = signed.unwrap_or_else(|| by_type.is_some_and(|element| element.signed));
-        let element = |bytes: u32| Element { bytes: bytes as u8, signed, is_pointer };
+        let element = |bytes: u32| FieldElement { bytes: bytes as u8, signed, is_pointer };
         // `signed` is about the elements; bytes of unknown types have none.
         let of_type = by_type.map_or(BYTE, |of| element(of.bytes.into()));
         let is_whole = |bytes: u32| matches!(bytes, 1 | 2 | 4 | 8);
@@ -322,23 +326,23 @@ impl<'a> Declaration<'a> {
             let message = format!("the field `{}` says in {size} bytes where it is, expected 4", self.name);
             return Err(Error::malformed(message));
         }
-        let (content, place) = match self.located.or((size == 0).then_some(Place::Rest)) {
+        let (content, place) = match self.located.or((size == 0).then_some(ContentPlace::Rest)) {
             Some(place) if is_text => (Content::Text, place),
             Some(place) => (Content::Array(of_type), place),
-            None if self.is_array && is_text => (Content::Text, Place::Fixed),
+            None if self.is_array && is_text => (Content::Text, ContentPlace::Fixed),
             // Call stacks: the format says the most, the record holds what there was.
             None if self.is_array && self.name == "caller" && by_type.is_some() => {
-                (Content::Array(of_type), Place::Rest)
+                (Content::Array(of_type), ContentPlace::Rest)
             }
             None if self.is_array => {
                 let by_count =
                     self.count.filter(|&count| count > 0 && size.is_multiple_of(count)).map(|count| size / count);
                 let known = by_type.map(|element| u32::from(element.bytes));
                 let bytes = by_count.or(known).filter(|&bytes| is_whole(bytes) && size.is_multiple_of(bytes));
-                (Content::Array(bytes.map_or(BYTE, element)), Place::Fixed)
+                (Content::Array(bytes.map_or(BYTE, element)), ContentPlace::Fixed)
             }
-            None if is_whole(size) => (Content::Integer(element(size)), Place::Fixed),
-            None => (Content::Array(BYTE), Place::Fixed),
+            None if is_whole(size) => (Content::Integer(element(size)), ContentPlace::Fixed),
+            None => (Content::Array(BYTE), ContentPlace::Fixed),
         };
         let name = self.name.to_string();
         Ok(Field { name, type_name: self.type_name, offset, size, content, place })
@@ -357,13 +361,13 @@ impl<'a> Declaration<'a> {
     }
 
     /// The element that the type's name stands for; `None` for types that only the kernel knows.
-    fn element(&self, machine: Machine) -> Option<Element> {
+    fn element(&self, machine: Machine) -> Option<FieldElement> {
         let words: Vec<&str> = self.base().collect();
         if words.iter().any(|word| word.ends_with('*')) {
-            return Some(Element { bytes: machine.long_bytes, signed: false, is_pointer: true });
+            return Some(FieldElement { bytes: machine.long_bytes, signed: false, is_pointer: true });
         }
         let (bytes, signed) = type_of_words(&words, machine)?;
-        Some(Element { bytes: bytes as u8, signed, is_pointer: false })
+        Some(FieldElement { bytes: bytes as u8, signed, is_pointer: false })
     }
 }
 
@@ -386,7 +390,7 @@ pub(crate) fn type_of_words(words: &[&str], machine: Machine) -> Option<(u32, bo
 }
 
 /// A byte of something without parts.
-const BYTE: Element = Element { bytes: 1, signed: false, is_pointer: false };
+const BYTE: FieldElement = FieldElement { bytes: 1, signed: false, is_pointer: false };
 
 /// Size and sign of the types that the kernel has names for.
 fn named(name: &str, long: u32) -> Option<(u32, bool)> {
@@ -422,11 +426,11 @@ mod tests {
     }
 
     fn integer(bytes: u8, signed: bool) -> Content {
-        Content::Integer(Element { bytes, signed, is_pointer: false })
+        Content::Integer(FieldElement { bytes, signed, is_pointer: false })
     }
 
     fn array(bytes: u8, signed: bool) -> Content {
-        Content::Array(Element { bytes, signed, is_pointer: false })
+        Content::Array(FieldElement { bytes, signed, is_pointer: false })
     }
 
     #[test]
@@ -454,34 +458,34 @@ mod tests {
     #[test]
     fn declarations() {
         let cases = [
-            ("const char * filename; offset:8; size:8; signed:0;", "filename", "const char *", Place::Fixed),
-            ("char *name; offset:8; size:8; signed:0;", "name", "char *", Place::Fixed),
+            ("const char * filename; offset:8; size:8; signed:0;", "filename", "const char *", ContentPlace::Fixed),
+            ("char *name; offset:8; size:8; signed:0;", "name", "char *", ContentPlace::Fixed),
             (
                 "__data_loc char[] name; offset:8; size:4; signed:1;",
                 "name",
                 "__data_loc char[]",
-                Place::Located { relative: false },
+                ContentPlace::Located { relative: false },
             ),
             (
                 "__rel_loc char[] name; offset:8; size:4; signed:1;",
                 "name",
                 "__rel_loc char[]",
-                Place::Located { relative: true },
+                ContentPlace::Located { relative: true },
             ),
-            ("unsigned long args[6]; offset:16; size:48; signed:0;", "args", "unsigned long[6]", Place::Fixed),
-            ("char buf[]; offset:16; size:0; signed:0;", "buf", "char[]", Place::Rest),
-            ("char func[30+1]; offset:8; size:31; signed:0;", "func", "char[30+1]", Place::Fixed),
+            ("unsigned long args[6]; offset:16; size:48; signed:0;", "args", "unsigned long[6]", ContentPlace::Fixed),
+            ("char buf[]; offset:16; size:0; signed:0;", "buf", "char[]", ContentPlace::Rest),
+            ("char func[30+1]; offset:8; size:31; signed:0;", "func", "char[30+1]", ContentPlace::Fixed),
             (
                 "__u8 a[sizeof(struct in6_addr)]; offset:8; size:16; signed:0;",
                 "a",
                 "__u8[sizeof(struct in6_addr)]",
-                Place::Fixed,
+                ContentPlace::Fixed,
             ),
             (
                 "const char __attribute__((btf_type_tag(\"user\"))) * s; offset:8; size:8; signed:0;",
                 "s",
                 "const char __attribute__((btf_type_tag(\"user\"))) *",
-                Place::Fixed,
+                ContentPlace::Fixed,
             ),
         ];
         for (text, name, type_name, place) in cases {
@@ -504,7 +508,7 @@ mod tests {
     #[test]
     fn contents() {
         let content = |text: &str, machine| field(text, machine).content;
-        let pointer = Element { bytes: 8, signed: false, is_pointer: true };
+        let pointer = FieldElement { bytes: 8, signed: false, is_pointer: true };
         assert_eq!(content("const char * f; offset:8; size:8; signed:0;", M64), Content::Integer(pointer));
         assert_eq!(content("unsigned long args[6]; offset:16; size:48; signed:0;", M64), array(8, false));
         assert_eq!(content("unsigned long args[]; offset:16; size:0; signed:0;", M32), array(4, false));

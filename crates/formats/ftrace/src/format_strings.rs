@@ -12,7 +12,7 @@ use tracemill_codec::bits::u32_at;
 use tracemill_codec::text::printf;
 use tracemill_model::schema::{ByteOrder, Render};
 
-use super::event_format::{Content, Element, EventFormat, Field, Machine, Place};
+use super::event_format::{Content, ContentPlace, EventFormat, Field, FieldElement, Machine};
 use super::print_format::PrintFormat;
 
 /// Arguments of one string; C's own limit for portable code is 127.
@@ -112,7 +112,7 @@ impl FormatStrings {
 
 /// Form of an argument in a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+enum ArgumentForm {
     /// A number of so many bytes.
     Number(u8, bool),
     /// A text with its zero.
@@ -124,7 +124,7 @@ enum Form {
 /// The arguments of a format string.
 #[derive(Debug)]
 struct Arguments {
-    forms: Vec<Form>,
+    forms: Vec<ArgumentForm>,
     /// Prints a record of 8 bytes for each argument, with the texts behind them.
     print: PrintFormat,
 }
@@ -138,10 +138,12 @@ impl Arguments {
             let name = format!("argument_{at}");
             print_format += &format!(", REC->{name}");
             let (size, content, place) = match *form {
-                Form::Number(_, signed) => {
-                    (8, Content::Integer(Element { bytes: 8, signed, is_pointer: false }), Place::Fixed)
+                ArgumentForm::Number(_, signed) => {
+                    (8, Content::Integer(FieldElement { bytes: 8, signed, is_pointer: false }), ContentPlace::Fixed)
                 }
-                Form::Text | Form::Pointed => (4, Content::Text, Place::Located { relative: false }),
+                ArgumentForm::Text | ArgumentForm::Pointed => {
+                    (4, Content::Text, ContentPlace::Located { relative: false })
+                }
             };
             fields.push(Field { name, type_name: String::new(), offset: at * 8, size, content, place });
         }
@@ -158,17 +160,17 @@ impl Arguments {
         for (form, slot) in self.forms.iter().zip((0..).step_by(8)) {
             let pointer = usize::from(machine.long_bytes);
             match *form {
-                Form::Number(bytes, signed) => {
+                ArgumentForm::Number(bytes, signed) => {
                     let value = number(arguments, &mut at, bytes.into(), machine);
                     let unused = 64 - 8 * u32::from(bytes.clamp(1, 8));
                     let value = if signed { (value << unused) as i64 >> unused } else { value as i64 };
                     put_number(&mut record[slot..slot + 8], value as u64, machine);
                 }
-                Form::Pointed if !arguments.get(at).is_some_and(|byte| matches!(byte, b' '..=b'~')) => {
+                ArgumentForm::Pointed if !arguments.get(at).is_some_and(|byte| matches!(byte, b' '..=b'~')) => {
                     let value = number(arguments, &mut at, pointer, machine);
                     put_text(&mut record, slot, format!("{value:#x}").as_bytes(), machine);
                 }
-                Form::Text | Form::Pointed => {
+                ArgumentForm::Text | ArgumentForm::Pointed => {
                     let rest = arguments.get(at..).unwrap_or(&[]);
                     let len = memchr::memchr(0, rest).unwrap_or(rest.len());
                     put_text(&mut record, slot, &rest[..len], machine);
@@ -204,7 +206,7 @@ fn put_text(record: &mut Vec<u8>, slot: usize, text: &[u8], machine: Machine) {
 }
 
 /// The string with conversions for what the arguments become, and their forms; `None` when it has one that is unknown.
-fn forms(text: &str, machine: Machine) -> Option<(String, Vec<Form>)> {
+fn forms(text: &str, machine: Machine) -> Option<(String, Vec<ArgumentForm>)> {
     let (mut line, mut forms) = (String::new(), Vec::new());
     let mut rest = text;
     while let Some(at) = rest.find('%') {
@@ -221,7 +223,7 @@ fn forms(text: &str, machine: Machine) -> Option<(String, Vec<Form>)> {
         // Width and precision.
         while let Some(letter) = next(end).filter(|letter| letter.is_ascii_digit() || matches!(letter, b'.' | b'*')) {
             if letter == b'*' {
-                forms.push(Form::Number(4, true));
+                forms.push(ArgumentForm::Number(4, true));
             }
             end += 1;
         }
@@ -240,24 +242,24 @@ fn forms(text: &str, machine: Machine) -> Option<(String, Vec<Form>)> {
         end += 1;
         line += &rest[..end];
         let form = match letter {
-            b'd' | b'i' => Form::Number(bytes, true),
-            b'u' | b'x' | b'X' | b'o' => Form::Number(bytes, false),
-            b'c' => Form::Number(1, false),
-            b's' => Form::Text,
+            b'd' | b'i' => ArgumentForm::Number(bytes, true),
+            b'u' | b'x' | b'X' | b'o' => ArgumentForm::Number(bytes, false),
+            b'c' => ArgumentForm::Number(1, false),
+            b's' => ArgumentForm::Text,
             b'p' => {
                 let words =
                     rest[end..].find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len() - end);
                 match rest.as_bytes().get(end) {
                     // These are stored as they are.
                     Some(b's' | b'S' | b'f' | b'F' | b'B' | b'x' | b'K' | b'e') | None => {
-                        Form::Number(machine.long_bytes, false)
+                        ArgumentForm::Number(machine.long_bytes, false)
                     }
-                    Some(_) if words == 0 => Form::Number(machine.long_bytes, false),
+                    Some(_) if words == 0 => ArgumentForm::Number(machine.long_bytes, false),
                     Some(_) => {
                         line.pop();
                         line.push('s');
                         end += words;
-                        Form::Pointed
+                        ArgumentForm::Pointed
                     }
                 }
             }
@@ -296,7 +298,7 @@ impl PrintkText {
     ) -> Option<PrintkText> {
         let number = |name: &str| {
             let is_number =
-                |field: &&Field| field.place == Place::Fixed && matches!(field.content, Content::Integer(_));
+                |field: &&Field| field.place == ContentPlace::Fixed && matches!(field.content, Content::Integer(_));
             format.field(name).filter(is_number).cloned()
         };
         let (address, arguments) = match format.name.as_str() {

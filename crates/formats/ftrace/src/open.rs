@@ -11,9 +11,9 @@ use super::classes::{Classes, FormatOddities, SharedFields, add_stream};
 use super::compression::Algorithm;
 use super::container::{Buffer, Container, MAGIC};
 use super::event_format::EventFormat;
-use super::packets::{self, Reader, StreamInfo};
+use super::packets::{self, FtraceReader, StreamInfo};
 use super::ring_buffer::PageLayout;
-use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Section, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, FoundTrace, OpenContext, OpenTrace, Section, Storage, Stream};
 
 /// Clocks that do not count ns; all others of the kernel do.
 const NO_NS: [&str; 3] = ["counter", "x86-tsc", "ppc-tb"];
@@ -31,11 +31,11 @@ pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens all files.
-pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+pub(crate) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
     found.iter().map(|found| open_file(context.storage, found).map_err(|error| error.in_file(&found.path))).collect()
 }
 
-fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
+fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let bytes = storage.open(&found.path)?;
     let mut container = Container::read(bytes.bytes())?;
     let file = DataFile { is_indexed: true, ..DataFile::alone(found, bytes) };
@@ -50,7 +50,7 @@ fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
     let oddities = FormatOddities::new(unusable, ambiguous);
     let listed = buffers.first().map_or(0, |top| top.cpus.len() as u64);
     let cpus = container.options.cpus.map_or(listed, u64::from);
-    let reader = Reader { streams: infos, classes, oddities, cpus: Some(cpus).filter(|cpus| *cpus > 0) };
+    let reader = FtraceReader { streams: infos, classes, oddities, cpus: Some(cpus).filter(|cpus| *cpus > 0) };
     let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
     trace.own_name = found.name.clone();
     trace.streams = streams;

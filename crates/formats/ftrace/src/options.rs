@@ -4,7 +4,7 @@ use tracemill_codec::text::c_number;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
-use super::bytes::{Reader, text};
+use super::bytes::{ByteReader, text};
 
 /// Numbers of the options.
 pub(crate) mod id {
@@ -39,7 +39,7 @@ const MAX_KEPT: usize = 1000;
 
 /// Options of a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct TraceOptions {
     /// The clock: `mono`, `local`, ...
     pub(crate) clock: Option<String>,
     /// Added to times, in ns.
@@ -74,13 +74,13 @@ impl TscToNs {
     }
 }
 
-impl Options {
+impl TraceOptions {
     /// Takes an option that says nothing about places in the file. False when it is none that we know.
     ///
     /// # Errors
     /// When its content makes no sense.
     pub(crate) fn take(&mut self, option: u16, content: &[u8], order: ByteOrder, offset: u64) -> Result<bool> {
-        let mut reader = Reader::new(content, order, offset);
+        let mut reader = ByteReader::new(content, order, offset);
         match option {
             id::DATE => {
                 // Microseconds, as C writes numbers; they may be said once only.
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn times() {
-        let mut options = Options::default();
+        let mut options = TraceOptions::default();
         assert!(options.take(id::DATE, b"0x10\0", ByteOrder::Little, 0).unwrap());
         assert!(options.take(id::OFFSET, b"-7\0", ByteOrder::Little, 0).unwrap());
         assert_eq!((options.offset_ns, options.is_date), (15_993, true));

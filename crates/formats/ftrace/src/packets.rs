@@ -10,7 +10,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::StreamClassId;
 
-use super::bytes::Reader as ByteReader;
+use super::bytes::ByteReader;
 use super::classes::{Classes, FormatOddities, copy_unknown};
 use super::compression::{Algorithm, MAX_CHUNK_BYTES};
 use super::container::CpuData;
@@ -28,7 +28,7 @@ pub type Faults = tracemill_format::Faults<16>;
 pub const MORE_FAULTS: &str = "faults like these in the packet";
 
 /// Opens the packets of a file.
-pub(crate) struct Reader {
+pub(crate) struct FtraceReader {
     /// Streams by their names.
     pub(crate) streams: HashMap<String, StreamInfo>,
     /// Stream classes.
@@ -48,7 +48,7 @@ pub struct StreamInfo {
     /// How its times become ns.
     pub(crate) tsc: Option<TscToNs>,
     /// How its data is packed, and the piece of each packet.
-    pub(crate) packed: Option<(Algorithm, Vec<Piece>)>,
+    pub(crate) packed: Option<(Algorithm, Vec<CompressedPart>)>,
 }
 
 impl StreamInfo {
@@ -60,7 +60,7 @@ impl StreamInfo {
 
 /// A part of trace data that was packed in one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct CompressedPart {
     /// Bytes of the whole, unpacked.
     len: u32,
     /// First byte of the packet in those.
@@ -109,7 +109,7 @@ pub(crate) fn packed(
     order: tracemill_model::schema::ByteOrder,
     class: StreamClassId,
     faults: &mut Vec<Error>,
-) -> (Vec<Packet>, Vec<Piece>) {
+) -> (Vec<Packet>, Vec<CompressedPart>) {
     let (mut packets, mut pieces) = (Vec::new(), Vec::new());
     let part = (PART_BYTES / layout.page_bytes).max(1) * layout.page_bytes;
     // trace-cmd does not count the number of pieces into the size.
@@ -126,7 +126,7 @@ pub(crate) fn packed(
             } else if there >= u64::from(packed) {
                 for from in (0..len as usize).step_by(part) {
                     packets.push(packet_of(class, offset, 8 + u64::from(packed), packets.len()));
-                    pieces.push(Piece { len, from: from as u32 });
+                    pieces.push(CompressedPart { len, from: from as u32 });
                 }
             }
             reader.take(packed.into(), "a packed piece")?;
@@ -156,7 +156,7 @@ impl StreamInfo {
     }
 }
 
-impl PacketReader for Reader {
+impl PacketReader for FtraceReader {
     fn cpu_count(&self) -> Option<u64> {
         self.cpus
     }
@@ -175,17 +175,17 @@ impl PacketReader for Reader {
         let (bytes, base, len, places) = match &info.packed {
             None => {
                 let len = slice(file.bytes(), at, packet.total_bits / 8).len();
-                (file.clone(), at as usize, len, Places::InFile(at))
+                (file.clone(), at as usize, len, PacketPlaces::InFile(at))
             }
             Some((algorithm, pieces)) => {
-                let piece = pieces.get(index).copied().unwrap_or(Piece { len: 0, from: 0 });
+                let piece = pieces.get(index).copied().unwrap_or(CompressedPart { len: 0, from: 0 });
                 let packed = slice(file.bytes(), at, packet.total_bits / 8).get(8..).unwrap_or(&[]);
                 let whole = algorithm.unpack(packed, piece.len.into(), MAX_CHUNK_BYTES).map_err(|e| e.at_offset(at))?;
                 let part = (PART_BYTES / info.layout.page_bytes).max(1) * info.layout.page_bytes;
                 let from = piece.from as usize;
                 let part = whole.get(from..whole.len().min(from + part)).unwrap_or(&[]).to_vec();
                 let len = part.len();
-                (Arc::new(part) as Arc<dyn Bytes>, 0, len, Places::Packed(at))
+                (Arc::new(part) as Arc<dyn Bytes>, 0, len, PacketPlaces::Packed(at))
             }
         };
         let before = index.checked_sub(1).and_then(|before| stream.packets.at(before).end_cycles);
@@ -219,18 +219,18 @@ impl PacketReader for Reader {
 }
 
 /// Where the bytes of a packet are in the file.
-pub enum Places {
+pub enum PacketPlaces {
     /// As they are, from this offset on.
     InFile(u64),
     /// Packed, in what lies at this offset.
     Packed(u64),
 }
 
-impl Places {
+impl PacketPlaces {
     fn place(&self, error: Error, at: usize) -> Error {
         match self {
-            Places::InFile(offset) => error.at_offset(offset + at as u64),
-            Places::Packed(offset) => {
+            PacketPlaces::InFile(offset) => error.at_offset(offset + at as u64),
+            PacketPlaces::Packed(offset) => {
                 let message = format!("{}, at byte {at} of the unpacked data", error.message());
                 Error::new(error.kind(), message).at_offset(*offset)
             }
@@ -256,7 +256,7 @@ struct Scan {
 pub fn each_record(
     content: &[u8],
     info: &StreamInfo,
-    places: &Places,
+    places: &PacketPlaces,
     before: Option<u64>,
     faults: &mut Faults,
     mut each: impl FnMut(usize, u64, &[u8], &mut Faults),
@@ -309,7 +309,7 @@ fn scan(
     info: &StreamInfo,
     classes: &Classes,
     oddities: &FormatOddities,
-    places: &Places,
+    places: &PacketPlaces,
     before: Option<u64>,
 ) -> Scan {
     let machine = info.layout.machine;
@@ -362,14 +362,14 @@ fn scan(
 
 /// A record that ends before the fields of its format.
 #[cold]
-pub fn too_short(len: usize, min: usize, name: &str, places: &Places, at: usize) -> Error {
+pub fn too_short(len: usize, min: usize, name: &str, places: &PacketPlaces, at: usize) -> Error {
     let message = format!("a record of {len} bytes, and the format of `{name}` needs {min}");
     places.place(Error::malformed(message), at).with_help("the event is skipped")
 }
 
 /// A field that says that it is where the record is not.
 #[cold]
-pub fn elsewhere(field: &str, event: &str, places: &Places, at: usize) -> Error {
+pub fn elsewhere(field: &str, event: &str, places: &PacketPlaces, at: usize) -> Error {
     let message = format!("`{field}` is said to be where the record is not");
     let error = places.place(Error::malformed(message), at).in_event(event);
     error.with_help("only what is there of it is shown")
@@ -377,12 +377,18 @@ pub fn elsewhere(field: &str, event: &str, places: &Places, at: usize) -> Error 
 
 /// Events of a number without a description.
 #[cold]
-pub fn no_format(id: u16, count: u64, places: &Places, at: usize) -> Error {
+pub fn no_format(id: u16, count: u64, places: &PacketPlaces, at: usize) -> Error {
     places.place(Error::malformed(format!("no format describes the event {id}, of which there are {count}")), at)
 }
 
 /// The fault of the header of a page, or of its end.
-pub fn page_fault(page: &Page<'_>, layout: &PageLayout, bytes: &[u8], base: usize, places: &Places) -> Option<Error> {
+pub fn page_fault(
+    page: &Page<'_>,
+    layout: &PageLayout,
+    bytes: &[u8],
+    base: usize,
+    places: &PacketPlaces,
+) -> Option<Error> {
     if let Some(used) = page.bad_commit {
         let room = layout.page_bytes - layout.data_offset;
         let error = Error::malformed(format!("a page says that it holds {used} bytes, and has room for {room}"));

@@ -12,7 +12,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockOrigin, FieldKind, Scope};
 
 use super::builder::{FileBuilder, bytes, format, pack};
-use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Storage};
+use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
 
 /// One file in memory.
 struct OneFile(Arc<Vec<u8>>);
@@ -32,7 +32,7 @@ impl Storage for OneFile {
 }
 
 fn try_open(bytes: Vec<u8>) -> Result<OpenTrace> {
-    let found = Found { path: "t.dat".into(), name: "t".into(), below: String::new() };
+    let found = FoundTrace { path: "t.dat".into(), name: "t".into(), below: String::new() };
     (super::FORMAT.open)(&OpenContext::new(&OneFile(Arc::new(bytes))), &[found]).remove(0)
 }
 

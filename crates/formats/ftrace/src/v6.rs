@@ -2,7 +2,7 @@
 
 use tracemill_model::error::{Error, Result};
 
-use super::bytes::Reader;
+use super::bytes::ByteReader;
 use super::container::{Buffer, Container, CpuData, MAX_CPUS};
 use super::options::id;
 
@@ -10,13 +10,13 @@ use super::options::id;
 const WORD_BYTES: u64 = 10;
 
 /// Reads everything behind the size of a page. What cannot be read ends it: nothing says where the rest is.
-pub(crate) fn read(container: &mut Container, reader: &mut Reader<'_>, file: &[u8]) {
+pub(crate) fn read(container: &mut Container, reader: &mut ByteReader<'_>, file: &[u8]) {
     if let Err(error) = read_all(container, reader, file) {
         container.fault(error.with_help("nothing behind it can be found"));
     }
 }
 
-fn read_all(container: &mut Container, reader: &mut Reader<'_>, file: &[u8]) -> Result<()> {
+fn read_all(container: &mut Container, reader: &mut ByteReader<'_>, file: &[u8]) -> Result<()> {
     container.read_header_info(reader)?;
     container.read_ftrace_formats(reader)?;
     container.read_event_formats(reader)?;
@@ -38,7 +38,7 @@ fn read_all(container: &mut Container, reader: &mut Reader<'_>, file: &[u8]) -> 
     let mut left = MAX_CPUS.saturating_sub(cpus);
     for instance in instances {
         let buffer = Buffer { name: instance.name, page_bytes, ..Buffer::default() };
-        let mut reader = Reader::new(file, container.byte_order, 0);
+        let mut reader = ByteReader::new(file, container.byte_order, 0);
         let cpus = instance.cpus.unwrap_or(cpus);
         let Some(after) = left.checked_sub(cpus.max(1)) else {
             let message = format!("more than {MAX_CPUS} CPUs in all instances");
@@ -65,7 +65,7 @@ struct Instance {
     cpus: Option<u32>,
 }
 
-fn read_options(container: &mut Container, reader: &mut Reader<'_>) -> Result<Vec<Instance>> {
+fn read_options(container: &mut Container, reader: &mut ByteReader<'_>) -> Result<Vec<Instance>> {
     let mut instances: Vec<Instance> = Vec::new();
     loop {
         let option = reader.u16("the number of an option")?;
@@ -78,7 +78,7 @@ fn read_options(container: &mut Container, reader: &mut Reader<'_>) -> Result<Ve
         let order = container.byte_order;
         let result = match option {
             id::BUFFER => {
-                let mut reader = Reader::new(content, order, offset);
+                let mut reader = ByteReader::new(content, order, offset);
                 reader.u64("the place of an instance").and_then(|at| {
                     let name = reader.string("the name of an instance")?;
                     instances.push(Instance { name, offset: at, cpus: None });
@@ -87,7 +87,7 @@ fn read_options(container: &mut Container, reader: &mut Reader<'_>) -> Result<Ve
             }
             // Behind an instance it is about that.
             id::CPUCOUNT if !instances.is_empty() => {
-                let count = Reader::new(content, order, offset).u32("the number of CPUs");
+                let count = ByteReader::new(content, order, offset).u32("the number of CPUs");
                 count.map(|count| instances.last_mut().into_iter().for_each(|last| last.cpus = Some(count)))
             }
             _ => container.options.take(option, content, order, offset).map(drop),
@@ -99,7 +99,7 @@ fn read_options(container: &mut Container, reader: &mut Reader<'_>) -> Result<Ve
 }
 
 /// Reads where the data of a buffer is, behind the word that says what it is.
-fn read_buffer(mut buffer: Buffer, word: &[u8], cpus: u32, reader: &mut Reader<'_>) -> Result<Buffer> {
+fn read_buffer(mut buffer: Buffer, word: &[u8], cpus: u32, reader: &mut ByteReader<'_>) -> Result<Buffer> {
     if word.starts_with(b"latency") {
         let rest = reader.rest().len() as u64;
         buffer.is_text = true;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use tracemill_model::error::{Error, Result};
 
-use super::bytes::Reader;
+use super::bytes::ByteReader;
 use super::compression::{Algorithm, MAX_SECTION_BYTES};
 use super::container::{Buffer, Container, CpuData, MAX_CPUS, is_page_size};
 use super::options::{clock_of, id};
@@ -19,7 +19,7 @@ const MAX_LISTS: usize = 10_000;
 ///
 /// # Errors
 /// When the file ends before it says where its first section is.
-pub(crate) fn read(container: &mut Container, reader: &mut Reader<'_>, file: &[u8]) -> Result<()> {
+pub(crate) fn read(container: &mut Container, reader: &mut ByteReader<'_>, file: &[u8]) -> Result<()> {
     let name = reader.string("the name of the compression")?;
     let version = reader.string("the version of the compression")?;
     let algorithm = match Algorithm::of(&name) {
@@ -34,7 +34,7 @@ pub(crate) fn read(container: &mut Container, reader: &mut Reader<'_>, file: &[u
     }
     let first = reader.u64("the place of the first options")?;
     let sections = Sections { file, algorithm, order: container.byte_order };
-    let mut places = Places::default();
+    let mut places = SectionPlaces::default();
     read_lists(container, &sections, first, &mut places);
     // Fields are read with what the header says of the kernel.
     let steps: [(u16, Take); 6] = [
@@ -69,11 +69,11 @@ pub(crate) fn read(container: &mut Container, reader: &mut Reader<'_>, file: &[u
     Ok(())
 }
 
-type Take = fn(&mut Container, &mut Reader<'_>) -> Result<()>;
+type Take = fn(&mut Container, &mut ByteReader<'_>) -> Result<()>;
 
 /// Where the options say that sections are.
 #[derive(Default)]
-struct Places {
+struct SectionPlaces {
     sections: Vec<(u16, u64)>,
     buffers: Vec<(Buffer, u64)>,
 }
@@ -85,7 +85,7 @@ struct Sections<'f> {
     order: tracemill_model::schema::ByteOrder,
 }
 
-struct Header {
+struct SectionHeader {
     id: u16,
     is_packed: bool,
     len: u64,
@@ -94,33 +94,33 @@ struct Header {
 }
 
 /// A section, unpacked.
-struct Section<'f> {
+struct UnpackedSection<'f> {
     bytes: Cow<'f, [u8]>,
     order: tracemill_model::schema::ByteOrder,
     offset: u64,
 }
 
-impl Section<'_> {
-    fn reader(&self) -> Reader<'_> {
+impl UnpackedSection<'_> {
+    fn reader(&self) -> ByteReader<'_> {
         match &self.bytes {
-            Cow::Borrowed(bytes) => Reader::new(bytes, self.order, self.offset),
-            Cow::Owned(bytes) => Reader::of_unpacked(bytes, self.order, self.offset),
+            Cow::Borrowed(bytes) => ByteReader::new(bytes, self.order, self.offset),
+            Cow::Owned(bytes) => ByteReader::of_unpacked(bytes, self.order, self.offset),
         }
     }
 }
 
 impl<'f> Sections<'f> {
-    fn header(&self, offset: u64) -> Result<(Header, Reader<'f>)> {
-        let mut reader = Reader::new(self.file, self.order, 0);
+    fn header(&self, offset: u64) -> Result<(SectionHeader, ByteReader<'f>)> {
+        let mut reader = ByteReader::new(self.file, self.order, 0);
         reader.take(offset, "what lies before a section")?;
         let id = reader.u16("the number of a section")?;
         let flags = reader.u16("the flags of a section")?;
         reader.u32("the description of a section")?;
         let len = reader.u64("the size of a section")?;
-        Ok((Header { id, is_packed: flags & PACKED != 0, len, content: reader.offset() }, reader))
+        Ok((SectionHeader { id, is_packed: flags & PACKED != 0, len, content: reader.offset() }, reader))
     }
 
-    fn open(&self, offset: u64, expected: u16) -> Result<Section<'f>> {
+    fn open(&self, offset: u64, expected: u16) -> Result<UnpackedSection<'f>> {
         let (header, mut reader) = self.header(offset)?;
         if header.id != expected {
             let message = format!("section {} where options say that section {expected} is", header.id);
@@ -128,24 +128,24 @@ impl<'f> Sections<'f> {
         }
         let content = reader.take(header.len, "the content of a section")?;
         if !header.is_packed {
-            return Ok(Section { bytes: Cow::Borrowed(content), order: self.order, offset: header.content });
+            return Ok(UnpackedSection { bytes: Cow::Borrowed(content), order: self.order, offset: header.content });
         }
         let Some(algorithm) = self.algorithm else {
             let message = format!("section {} is packed, and the file does not say how", header.id);
             return Err(Error::malformed(message).at_offset(offset));
         };
-        let mut reader = Reader::new(content, self.order, header.content);
+        let mut reader = ByteReader::new(content, self.order, header.content);
         let packed = reader.u32("the packed size of a section")?;
         let len = reader.u32("the size of a section")?;
         let packed = reader.take(packed.into(), "a packed section")?;
         let bytes =
             algorithm.unpack(packed, len.into(), MAX_SECTION_BYTES).map_err(|error| error.at_offset(header.content))?;
-        Ok(Section { bytes: Cow::Owned(bytes), order: self.order, offset: header.content })
+        Ok(UnpackedSection { bytes: Cow::Owned(bytes), order: self.order, offset: header.content })
     }
 }
 
 /// Reads the lists of options, each of which says where the next one is.
-fn read_lists(container: &mut Container, sections: &Sections<'_>, first: u64, places: &mut Places) {
+fn read_lists(container: &mut Container, sections: &Sections<'_>, first: u64, places: &mut SectionPlaces) {
     let (mut next, mut seen) = (first, HashSet::new());
     while next != 0 {
         if !seen.insert(next) || seen.len() > MAX_LISTS {
@@ -162,13 +162,13 @@ fn read_lists(container: &mut Container, sections: &Sections<'_>, first: u64, pl
 }
 
 /// Reads one list; where the next one is, or 0.
-fn read_list(container: &mut Container, reader: &mut Reader<'_>, places: &mut Places) -> Result<u64> {
+fn read_list(container: &mut Container, reader: &mut ByteReader<'_>, places: &mut SectionPlaces) -> Result<u64> {
     loop {
         let option = reader.u16("the number of an option")?;
         let len = reader.u32("the size of an option")?;
         let offset = reader.offset();
         let content = reader.take(len.into(), "an option")?;
-        let mut inside = Reader::new(content, container.byte_order, offset);
+        let mut inside = ByteReader::new(content, container.byte_order, offset);
         let result = match option {
             id::DONE => return inside.u64("the place of the next options"),
             id::BUFFER => read_buffer(&mut inside).map(|buffer| places.buffers.push(buffer)),
@@ -185,7 +185,7 @@ fn read_list(container: &mut Container, reader: &mut Reader<'_>, places: &mut Pl
 }
 
 /// A buffer, and where its section is.
-fn read_buffer(reader: &mut Reader<'_>) -> Result<(Buffer, u64)> {
+fn read_buffer(reader: &mut ByteReader<'_>) -> Result<(Buffer, u64)> {
     let (mut buffer, at) = read_text_buffer(reader)?;
     buffer.is_text = false;
     let offset = reader.offset();
@@ -206,7 +206,7 @@ fn read_buffer(reader: &mut Reader<'_>) -> Result<(Buffer, u64)> {
     Ok((buffer, at))
 }
 
-fn read_text_buffer(reader: &mut Reader<'_>) -> Result<(Buffer, u64)> {
+fn read_text_buffer(reader: &mut ByteReader<'_>) -> Result<(Buffer, u64)> {
     let at = reader.u64("the place of a buffer")?;
     let name = reader.string("the name of a buffer")?;
     let clock = clock_of(&reader.string("the clock of a buffer")?);

@@ -12,7 +12,7 @@ use tracemill_model::schema::{ClockClass, ClockId, EventClass, EventClassId, Sch
 
 use super::clock::origin;
 use super::line::{PACKET_CONTEXT, STREAM_SCOPES, TimeKind};
-use super::shape::Shape;
+use super::shape::ValueShape;
 use super::survey::{ContextInfo, Survey};
 use tracemill_format::Stream;
 
@@ -31,7 +31,7 @@ pub(super) struct StreamKind {
     pub(super) time: TimeKind,
     /// Offset that is subtracted from ns to get clock values.
     pub(super) base_ns: i128,
-    pub(super) shapes: [Option<Shape>; STREAM_SCOPES],
+    pub(super) shapes: [Option<ValueShape>; STREAM_SCOPES],
     pub(super) class: StreamClassId,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct StreamKind {
 #[derive(Debug)]
 pub(super) struct EventKind {
     pub(super) stream: usize,
-    pub(super) shapes: [Option<Shape>; 2],
+    pub(super) shapes: [Option<ValueShape>; 2],
     pub(super) class: EventClassId,
     name: Option<String>,
     id: Option<u64>,
@@ -70,7 +70,7 @@ impl Kinds {
         let mut kinds = Kinds::default();
         kinds.join_streams(survey, path);
         kinds.join_events(survey);
-        let finish = |shape: &mut Option<Shape>| shape.iter_mut().for_each(Shape::finish);
+        let finish = |shape: &mut Option<ValueShape>| shape.iter_mut().for_each(ValueShape::finish);
         kinds.streams.iter_mut().flat_map(|of| &mut of.shapes).for_each(finish);
         kinds.events.iter_mut().flat_map(|of| &mut of.shapes).for_each(finish);
         let trace = |(at, name): (usize, &Option<String>)| TraceKind {
@@ -165,7 +165,7 @@ impl Kinds {
         let is_own = |group: usize| survey.groups[group].trace == trace;
         let first_ns = survey.ns[trace].map_or(0, |(low, _)| low);
         let mut clocks: HashMap<(usize, TimeKind), ClockId> = HashMap::new();
-        let class_of = |shapes: &[Option<Shape>], at: usize, schema: &mut Schema| {
+        let class_of = |shapes: &[Option<ValueShape>], at: usize, schema: &mut Schema| {
             shapes.get(at).and_then(Option::as_ref).map(|shape| shape.class(schema))
         };
         for stream in self.streams.iter_mut().filter(|of| is_own(of.group)) {
@@ -307,7 +307,10 @@ fn streams_of(contexts: &[usize], of: &[ContextInfo]) -> Vec<usize> {
     contexts.iter().map(stream).collect()
 }
 
-fn join_all<const N: usize>(a: &[Option<Shape>; N], b: &[Option<Shape>; N]) -> Option<[Option<Shape>; N]> {
+fn join_all<const N: usize>(
+    a: &[Option<ValueShape>; N],
+    b: &[Option<ValueShape>; N],
+) -> Option<[Option<ValueShape>; N]> {
     let mut joined = [const { None }; N];
     for (joined, (a, b)) in joined.iter_mut().zip(a.iter().zip(b)) {
         *joined = match (a, b) {

@@ -21,9 +21,9 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, Result};
 
 use classes::Kinds;
-use reader::Reader;
+use reader::JsonlReader;
 use survey::Survey;
-use tracemill_format::{DataFile, EntryKind, Format, Found, OpenContext, OpenTrace, Storage};
+use tracemill_format::{DataFile, EntryKind, Format, FoundTrace, OpenContext, OpenTrace, Storage};
 
 /// Canonical lines.
 pub static FORMAT: Format = Format::new(&["jsonl"], "canonical event lines (`print --format jsonl`)", probe, open)
@@ -38,7 +38,7 @@ fn probe(storage: &dyn Storage, path: &Path) -> bool {
         && storage.read_start(path, PROBE_BYTES).is_ok_and(|start| line::is_start(&start))
 }
 
-fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
     let mut traces = Vec::new();
     for found in found {
         match context.storage.open(&found.path) {
@@ -49,7 +49,7 @@ fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
     traces
 }
 
-fn open_file(found: &Found, file: Arc<dyn Bytes>) -> Vec<Result<OpenTrace>> {
+fn open_file(found: &FoundTrace, file: Arc<dyn Bytes>) -> Vec<Result<OpenTrace>> {
     let len = file.bytes().len();
     file.will_read(0, len);
     let mut survey = Survey::of(file.bytes(), &found.path);
@@ -64,7 +64,7 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>) -> Vec<Result<OpenTrace>> {
         let error = faults.into_iter().next().unwrap_or_else(|| Error::malformed("the file has no line of an event"));
         return vec![Err(error.in_file(&found.path))];
     }
-    let reader = Arc::new(Reader { file, path: found.path.clone(), survey, kinds, waiting: Mutex::default() });
+    let reader = Arc::new(JsonlReader { file, path: found.path.clone(), survey, kinds, waiting: Mutex::default() });
     let open_one = |trace: classes::TraceKind| {
         let mut opened = OpenTrace::of_file(found, trace.schema, reader.clone());
         opened.name = trace.name.unwrap_or(opened.name);

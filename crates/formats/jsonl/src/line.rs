@@ -1,7 +1,7 @@
 //! One line: an event as `print --format jsonl` writes it.
 
 use super::shape::i128_of;
-use super::tape::{Fault, Kind, Parser, Token, mix, mix_bytes};
+use super::tape::{Fault, LineParser, TapeToken, TokenKind, mix, mix_bytes};
 
 /// Keys of the objects of a line, in the order of the model's scopes; the packet context is the second.
 pub(super) const SCOPES: [&[u8]; 5] = [b"header", b"packet_context", b"stream_context", b"event_context", b"payload"];
@@ -29,11 +29,11 @@ pub(super) enum TimeKind {
 
 /// An event, not looked into.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line {
-    pub(super) trace: Option<Token>,
+pub(super) struct EventLine {
+    pub(super) trace: Option<TapeToken>,
     pub(super) ns: Option<i128>,
     pub(super) cycles: Option<u64>,
-    pub(super) name: Option<Token>,
+    pub(super) name: Option<TapeToken>,
     pub(super) id: Option<u64>,
     pub(super) stream: Option<u64>,
     pub(super) cpu: Option<u32>,
@@ -48,7 +48,7 @@ pub(super) struct Line {
     /// Like `context_mark`, whether it has a time or not.
     pub(super) any_time_mark: u64,
     /// The first key that the format does not know.
-    pub(super) unknown: Option<Token>,
+    pub(super) unknown: Option<TapeToken>,
 }
 
 /// The marks of the members of a line that its own marks are made of.
@@ -62,15 +62,15 @@ struct Marks {
     name: u64,
 }
 
-impl Line {
+impl EventLine {
     /// Reads a line; the tokens of its scopes are left in `tokens`.
-    pub(super) fn read(line: &[u8], tokens: &mut Vec<Token>) -> Result<Line, Fault> {
+    pub(super) fn read(line: &[u8], tokens: &mut Vec<TapeToken>) -> Result<EventLine, Fault> {
         if let Err(error) = std::str::from_utf8(line) {
             return Err(Fault { at: error.valid_up_to(), reason: "this is no UTF-8" });
         }
         tokens.clear();
-        let mut parser = Parser::new(line, tokens);
-        let (mut own, mut marks) = (Line::default(), Marks::default());
+        let mut parser = LineParser::new(line, tokens);
+        let (mut own, mut marks) = (EventLine::default(), Marks::default());
         let (mut has_ns, mut is_behind_one) = (false, false);
         parser.expect(b'{', "a line is an object and begins with `{`")?;
         while parser.next_item(is_behind_one, b'}')? {
@@ -91,7 +91,7 @@ impl Line {
                 own.set(key, token, line, &mut marks).map_err(bad)?;
                 continue;
             };
-            if token.kind != Kind::Object {
+            if token.kind != TokenKind::Object {
                 return Err(bad("the fields of an event are an object"));
             }
             own.scopes[scope] = Some(first);
@@ -111,7 +111,7 @@ impl Line {
     }
 
     /// Takes in a member that is no scope.
-    fn set(&mut self, key: Token, value: Token, line: &[u8], marks: &mut Marks) -> Result<(), &'static str> {
+    fn set(&mut self, key: TapeToken, value: TapeToken, line: &[u8], marks: &mut Marks) -> Result<(), &'static str> {
         const IDS: &str = "`id` and `stream` are integers from 0 to 2^64 - 1";
         match key.bytes(line) {
             b"ns" => self.ns = number(value, line, "`ns` is an integer of at most 127 bits, or null")?,
@@ -122,7 +122,7 @@ impl Line {
             b"stream" => self.stream = number(value, line, IDS)?,
             b"cpu" => self.cpu = number(value, line, "`cpu` is an integer from 0 to 2^32 - 1")?,
             name @ (b"name" | b"trace") => {
-                if !matches!(value.kind, Kind::Text | Kind::Escaped | Kind::Special) {
+                if !matches!(value.kind, TokenKind::Text | TokenKind::Escaped | TokenKind::Special) {
                     return Err("`name` and `trace` are strings");
                 }
                 let of = if name == b"name" {
@@ -134,7 +134,7 @@ impl Line {
             }
             name if SILENT.contains(&name) => {}
             _ => {
-                self.unknown.get_or_insert(Token { kind: Kind::Key, ..key });
+                self.unknown.get_or_insert(TapeToken { kind: TokenKind::Key, ..key });
             }
         }
         Ok(())
@@ -163,10 +163,10 @@ impl Line {
 }
 
 /// The number that a member has, when it is not null.
-fn number<T: TryFrom<i128>>(value: Token, line: &[u8], reason: &'static str) -> Result<Option<T>, &'static str> {
+fn number<T: TryFrom<i128>>(value: TapeToken, line: &[u8], reason: &'static str) -> Result<Option<T>, &'static str> {
     match value.kind {
-        Kind::Null => Ok(None),
-        Kind::Int => i128_of(value.bytes(line)).and_then(|number| number.try_into().ok()).map(Some).ok_or(reason),
+        TokenKind::Null => Ok(None),
+        TokenKind::Int => i128_of(value.bytes(line)).and_then(|number| number.try_into().ok()).map(Some).ok_or(reason),
         _ => Err(reason),
     }
 }
@@ -179,7 +179,7 @@ pub(super) fn is_start(start: &[u8]) -> bool {
 
 fn is_start_of_line(line: &[u8]) -> Result<bool, Fault> {
     let mut tokens = Vec::new();
-    let mut parser = Parser::new(line, &mut tokens);
+    let mut parser = LineParser::new(line, &mut tokens);
     let mut is_behind_one = false;
     parser.expect(b'{', "")?;
     while parser.next_item(is_behind_one, b'}')? {
@@ -189,7 +189,9 @@ fn is_start_of_line(line: &[u8]) -> Result<bool, Fault> {
         parser.expect(b':', "")?;
         parser.value(0)?;
         match key.bytes(line) {
-            b"ns" => return Ok(parser.tokens.last().is_some_and(|of| matches!(of.kind, Kind::Int | Kind::Null))),
+            b"ns" => {
+                return Ok(parser.tokens.last().is_some_and(|of| matches!(of.kind, TokenKind::Int | TokenKind::Null)));
+            }
             b"trace" | b"cycles" | b"name" | b"id" | b"stream" | b"cpu" => {}
             _ => break,
         }

@@ -12,27 +12,27 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 
 use super::classes::Kinds;
-use super::line::{Line, STREAM_SCOPES, TimeKind, lines};
-use super::shape::{Refused, Walk};
+use super::line::{EventLine, STREAM_SCOPES, TimeKind, lines};
+use super::shape::{Refused, TokenWalk};
 use super::survey::{SLICE_BYTES, Survey};
-use super::tape::Token;
+use super::tape::TapeToken;
 use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Slices whose packets wait for their streams.
 const MAX_WAITING: usize = 4;
 
 /// Opens the packets of all traces of a file.
-pub(super) struct Reader {
+pub(super) struct JsonlReader {
     pub(super) file: Arc<dyn Bytes>,
     pub(super) path: PathBuf,
     pub(super) survey: Survey,
     pub(super) kinds: Kinds,
     /// Slices that were read, the oldest first, with the packets that were not requested yet.
-    pub(super) waiting: Mutex<Vec<Slice>>,
+    pub(super) waiting: Mutex<Vec<SlicePackets>>,
 }
 
 /// The packets of a slice that were not requested yet, by their contexts.
-pub(super) struct Slice {
+pub(super) struct SlicePackets {
     number: u64,
     packets: HashMap<usize, Encoded>,
 }
@@ -46,7 +46,7 @@ struct Encoded {
     last: u64,
 }
 
-impl PacketReader for Reader {
+impl PacketReader for JsonlReader {
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
         let packet = &stream.packets.at(index);
         let of = self.survey.packets.get(packet.index as usize);
@@ -61,7 +61,7 @@ impl PacketReader for Reader {
     }
 }
 
-impl Reader {
+impl JsonlReader {
     fn take(&self, slice: u64, context: usize) -> Option<Encoded> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let known = waiting.iter_mut().find(|known| known.number == slice);
@@ -72,7 +72,7 @@ impl Reader {
         waiting.retain(|known| known.number != slice);
         let mut packets = self.read(slice);
         let encoded = packets.remove(&context);
-        waiting.push(Slice { number: slice, packets });
+        waiting.push(SlicePackets { number: slice, packets });
         waiting.retain(|known| !known.packets.is_empty());
         if waiting.len() > MAX_WAITING {
             waiting.remove(0);
@@ -89,7 +89,7 @@ impl Reader {
             if self.survey.has_refused(slice, at) {
                 continue;
             }
-            if let Ok(own) = Line::read(line, &mut tokens) {
+            if let Ok(own) = EventLine::read(line, &mut tokens) {
                 let _ = self.add(&own, line, &tokens, slice, &mut packets);
             }
         }
@@ -99,9 +99,9 @@ impl Reader {
     /// Appends a line to its packet. Nothing is appended when it is none of the lines that the first pass took in.
     fn add(
         &self,
-        own: &Line,
+        own: &EventLine,
         line: &[u8],
-        tokens: &[Token],
+        tokens: &[TapeToken],
         slice: u64,
         packets: &mut HashMap<usize, Encoded>,
     ) -> Option<()> {
@@ -114,7 +114,7 @@ impl Reader {
                 Some(scope) => &event.shapes[scope],
             };
             match (shape, own.scopes[scope]) {
-                (Some(shape), Some(at)) => shape.encode(&mut Walk { line, tokens, at }, out),
+                (Some(shape), Some(at)) => shape.encode(&mut TokenWalk { line, tokens, at }, out),
                 (None, None) => Ok(()),
                 _ => Err(Refused::Other),
             }

@@ -10,7 +10,7 @@ use tracemill_model::schema::{
     Mapping, Member, RenderedClass, Schema, StringClass, StructClass,
 };
 
-use super::tape::{Kind, Token};
+use super::tape::{TapeToken, TokenKind};
 
 /// Larger integers are not read.
 const MAX_INT_BITS: u32 = 1024;
@@ -19,7 +19,7 @@ const MAX_ENUM_VALUES: usize = 1 << 14;
 
 /// Kind of the values of a field.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Shape {
+pub(super) enum ValueShape {
     /// Always `null`.
     Null,
     Bool,
@@ -30,15 +30,15 @@ pub(super) enum Shape {
     Special,
     Blob(Arc<str>),
     Enum(Box<Enum>),
-    Struct(Vec<Named>),
+    Struct(Vec<MemberShape>),
     /// A list of values, each with a shape of its own.
-    Tuple(Vec<Shape>),
+    Tuple(Vec<ValueShape>),
     /// `None` while all are empty.
-    Array(Option<Box<Shape>>),
+    Array(Option<Box<ValueShape>>),
 }
 
 /// A member of a structure.
-type Named = (Arc<str>, Shape);
+type MemberShape = (Arc<str>, ValueShape);
 
 /// Integers of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,9 +60,9 @@ pub(super) struct Enum {
 }
 
 /// The tokens of a value, and where the walk over them is.
-pub(super) struct Walk<'a> {
+pub(super) struct TokenWalk<'a> {
     pub(super) line: &'a [u8],
-    pub(super) tokens: &'a [Token],
+    pub(super) tokens: &'a [TapeToken],
     pub(super) at: usize,
 }
 
@@ -88,20 +88,20 @@ impl From<Refused> for String {
     }
 }
 
-impl Walk<'_> {
-    fn next(&mut self) -> Result<Token, Refused> {
+impl TokenWalk<'_> {
+    fn next(&mut self) -> Result<TapeToken, Refused> {
         let token = self.tokens.get(self.at).copied().ok_or(Refused::Other)?;
         self.at += 1;
         Ok(token)
     }
 
-    fn peek(&self, ahead: usize) -> Option<Token> {
+    fn peek(&self, ahead: usize) -> Option<TapeToken> {
         self.tokens.get(self.at + ahead).copied()
     }
 
     fn string(&mut self) -> Result<Arc<str>, Refused> {
         let token = self.next()?;
-        if !matches!(token.kind, Kind::Text | Kind::Escaped | Kind::Special | Kind::Key) {
+        if !matches!(token.kind, TokenKind::Text | TokenKind::Escaped | TokenKind::Special | TokenKind::Key) {
             return Err(Refused::Other);
         }
         Ok(text(&token, self.line))
@@ -110,27 +110,29 @@ impl Walk<'_> {
     /// Is the object at hand one of these two members? Numbers of the tokens of their values.
     fn has_members(&self, first: &[u8], second: &[u8]) -> bool {
         let is_key = |ahead, name| {
-            self.peek(ahead).is_some_and(|token| token.kind == Kind::Key && token.bytes(self.line) == name)
+            self.peek(ahead).is_some_and(|token| token.kind == TokenKind::Key && token.bytes(self.line) == name)
         };
-        self.peek(0).is_some_and(|token| token.kind == Kind::Object && token.to == 2)
+        self.peek(0).is_some_and(|token| token.kind == TokenKind::Object && token.to == 2)
             && is_key(1, first)
             && is_key(3, second)
     }
 
     fn is_enum(&self) -> bool {
         self.has_members(b"value", b"labels")
-            && self.peek(2).is_some_and(|token| token.kind == Kind::Int && i128_of(token.bytes(self.line)).is_some())
             && self
-                .peek(4)
-                .is_some_and(|token| token.kind == Kind::Array && (0..token.to as usize).all(|at| self.is_text(5 + at)))
+                .peek(2)
+                .is_some_and(|token| token.kind == TokenKind::Int && i128_of(token.bytes(self.line)).is_some())
+            && self.peek(4).is_some_and(|token| {
+                token.kind == TokenKind::Array && (0..token.to as usize).all(|at| self.is_text(5 + at))
+            })
     }
 
     fn is_text(&self, ahead: usize) -> bool {
-        self.peek(ahead).is_some_and(|token| matches!(token.kind, Kind::Text | Kind::Escaped))
+        self.peek(ahead).is_some_and(|token| matches!(token.kind, TokenKind::Text | TokenKind::Escaped))
     }
 
     fn blob_type(&self) -> Option<Arc<str>> {
-        if !self.has_members(b"media_type", b"base64") || !self.is_text(2) || self.peek(4)?.kind != Kind::Text {
+        if !self.has_members(b"media_type", b"base64") || !self.is_text(2) || self.peek(4)?.kind != TokenKind::Text {
             return None;
         }
         put_from_base64(self.peek(4)?.bytes(self.line), &mut Vec::new())?;
@@ -138,63 +140,66 @@ impl Walk<'_> {
     }
 }
 
-fn text(token: &Token, line: &[u8]) -> Arc<str> {
-    let has_escapes = token.kind == Kind::Escaped || token.kind == Kind::Key && token.bytes(line).contains(&b'\\');
-    let token = Token { kind: if has_escapes { Kind::Escaped } else { Kind::Text }, ..*token };
+fn text(token: &TapeToken, line: &[u8]) -> Arc<str> {
+    let has_escapes =
+        token.kind == TokenKind::Escaped || token.kind == TokenKind::Key && token.bytes(line).contains(&b'\\');
+    let token = TapeToken { kind: if has_escapes { TokenKind::Escaped } else { TokenKind::Text }, ..*token };
     String::from_utf8_lossy(&token.text(line)).into()
 }
 
-impl Shape {
+impl ValueShape {
     /// The shape of a value, and how many shapes are in it.
-    pub(super) fn of(walk: &mut Walk<'_>, count: &mut usize) -> Result<Shape, Refused> {
+    pub(super) fn of(walk: &mut TokenWalk<'_>, count: &mut usize) -> Result<ValueShape, Refused> {
         *count += 1;
         if walk.is_enum() {
             let mut own = Enum::default();
             own.add(walk)?;
-            return Ok(Shape::Enum(Box::new(own)));
+            return Ok(ValueShape::Enum(Box::new(own)));
         }
         if let Some(media_type) = walk.blob_type() {
             walk.at += 5;
-            return Ok(Shape::Blob(media_type));
+            return Ok(ValueShape::Blob(media_type));
         }
         let token = walk.next()?;
         Ok(match token.kind {
-            Kind::Null => Shape::Null,
-            Kind::Bool => Shape::Bool,
-            Kind::Int => {
+            TokenKind::Null => ValueShape::Null,
+            TokenKind::Bool => ValueShape::Bool,
+            TokenKind::Int => {
                 let mut range = IntRange::default();
                 range.add(token.bytes(walk.line))?;
-                Shape::Int(range)
+                ValueShape::Int(range)
             }
-            Kind::Float => Shape::Float,
-            Kind::Text | Kind::Escaped => {
+            TokenKind::Float => ValueShape::Float,
+            TokenKind::Text | TokenKind::Escaped => {
                 check_text(&token, walk.line)?;
-                Shape::Text
+                ValueShape::Text
             }
-            Kind::Special => Shape::Special,
-            Kind::Object => {
-                let member = |_| Ok((walk.string()?, Shape::of(walk, count)?));
-                Shape::Struct((0..token.to).map(member).collect::<Result<_, _>>()?)
+            TokenKind::Special => ValueShape::Special,
+            TokenKind::Object => {
+                let member = |_| Ok((walk.string()?, ValueShape::of(walk, count)?));
+                ValueShape::Struct((0..token.to).map(member).collect::<Result<_, _>>()?)
             }
-            Kind::Tuple => Shape::Tuple((0..token.to).map(|_| Shape::of(walk, count)).collect::<Result<_, _>>()?),
-            Kind::Array if token.to == 0 => Shape::Array(None),
-            Kind::Array => {
-                let mut element = Shape::of(walk, count)?;
+            TokenKind::Tuple => {
+                ValueShape::Tuple((0..token.to).map(|_| ValueShape::of(walk, count)).collect::<Result<_, _>>()?)
+            }
+            TokenKind::Array if token.to == 0 => ValueShape::Array(None),
+            TokenKind::Array => {
+                let mut element = ValueShape::of(walk, count)?;
                 for _ in 1..token.to {
                     element.add(walk)?;
                 }
-                Shape::Array(Some(Box::new(element)))
+                ValueShape::Array(Some(Box::new(element)))
             }
-            Kind::Key => return Err(Refused::Other),
+            TokenKind::Key => return Err(Refused::Other),
         })
     }
 
     /// Takes in another value of the same mark.
-    pub(super) fn add(&mut self, walk: &mut Walk<'_>) -> Result<(), Refused> {
+    pub(super) fn add(&mut self, walk: &mut TokenWalk<'_>) -> Result<(), Refused> {
         match self {
-            Shape::Enum(own) if walk.is_enum() => return own.add(walk),
-            Shape::Enum(_) => {}
-            Shape::Blob(of) => match walk.blob_type() {
+            ValueShape::Enum(own) if walk.is_enum() => return own.add(walk),
+            ValueShape::Enum(_) => {}
+            ValueShape::Blob(of) => match walk.blob_type() {
                 Some(media_type) if media_type == *of => {
                     walk.at += 5;
                     return Ok(());
@@ -204,22 +209,28 @@ impl Shape {
             _ => {
                 let token = walk.next()?;
                 return match (self, token.kind) {
-                    (Shape::Null, Kind::Null) | (Shape::Bool, Kind::Bool) | (Shape::Special, Kind::Special) => Ok(()),
-                    (Shape::Float, Kind::Float | Kind::Special) => Ok(()),
-                    (Shape::Text, Kind::Text | Kind::Escaped | Kind::Special) => check_text(&token, walk.line),
-                    (Shape::Int(range), Kind::Int) => range.add(token.bytes(walk.line)),
-                    (Shape::Struct(members), Kind::Object) if members.len() == token.to as usize => {
+                    (ValueShape::Null, TokenKind::Null)
+                    | (ValueShape::Bool, TokenKind::Bool)
+                    | (ValueShape::Special, TokenKind::Special) => Ok(()),
+                    (ValueShape::Float, TokenKind::Float | TokenKind::Special) => Ok(()),
+                    (ValueShape::Text, TokenKind::Text | TokenKind::Escaped | TokenKind::Special) => {
+                        check_text(&token, walk.line)
+                    }
+                    (ValueShape::Int(range), TokenKind::Int) => range.add(token.bytes(walk.line)),
+                    (ValueShape::Struct(members), TokenKind::Object) if members.len() == token.to as usize => {
                         for (_, member) in members {
                             walk.at += 1;
                             member.add(walk)?;
                         }
                         Ok(())
                     }
-                    (Shape::Tuple(items), Kind::Tuple) if items.len() == token.to as usize => {
+                    (ValueShape::Tuple(items), TokenKind::Tuple) if items.len() == token.to as usize => {
                         items.iter_mut().try_for_each(|item| item.add(walk))
                     }
-                    (Shape::Array(None), Kind::Array) if token.to == 0 => Ok(()),
-                    (Shape::Array(Some(element)), Kind::Array) => (0..token.to).try_for_each(|_| element.add(walk)),
+                    (ValueShape::Array(None), TokenKind::Array) if token.to == 0 => Ok(()),
+                    (ValueShape::Array(Some(element)), TokenKind::Array) => {
+                        (0..token.to).try_for_each(|_| element.add(walk))
+                    }
                     _ => Err(Refused::Other),
                 };
             }
@@ -232,39 +243,41 @@ impl Shape {
     }
 
     /// The structure that an enumeration or a blob is written as.
-    fn as_struct(&self) -> Shape {
-        let strings = || Shape::Array(Some(Box::new(Shape::Text)));
+    fn as_struct(&self) -> ValueShape {
+        let strings = || ValueShape::Array(Some(Box::new(ValueShape::Text)));
         match self {
-            Shape::Enum(own) => {
-                Shape::Struct(vec![("value".into(), Shape::Int(own.range)), ("labels".into(), strings())])
+            ValueShape::Enum(own) => {
+                ValueShape::Struct(vec![("value".into(), ValueShape::Int(own.range)), ("labels".into(), strings())])
             }
-            Shape::Blob(_) => Shape::Struct(vec![("media_type".into(), Shape::Text), ("base64".into(), Shape::Text)]),
+            ValueShape::Blob(_) => {
+                ValueShape::Struct(vec![("media_type".into(), ValueShape::Text), ("base64".into(), ValueShape::Text)])
+            }
             other => other.clone(),
         }
     }
 
     /// One shape for the values of both, when there is one that shows them as they are.
-    pub(super) fn join(&self, other: &Shape) -> Option<Shape> {
+    pub(super) fn join(&self, other: &ValueShape) -> Option<ValueShape> {
         Some(match (self, other) {
-            (Shape::Int(a), Shape::Int(b)) => Shape::Int(a.join(*b)),
-            (Shape::Special, Shape::Float | Shape::Text) => other.clone(),
-            (Shape::Float | Shape::Text, Shape::Special) => self.clone(),
-            (Shape::Enum(a), Shape::Enum(b)) => Shape::Enum(Box::new(a.join(b))),
-            (Shape::Struct(a), Shape::Struct(b)) if a.len() == b.len() => {
-                let member = |(a, b): (&Named, &Named)| {
+            (ValueShape::Int(a), ValueShape::Int(b)) => ValueShape::Int(a.join(*b)),
+            (ValueShape::Special, ValueShape::Float | ValueShape::Text) => other.clone(),
+            (ValueShape::Float | ValueShape::Text, ValueShape::Special) => self.clone(),
+            (ValueShape::Enum(a), ValueShape::Enum(b)) => ValueShape::Enum(Box::new(a.join(b))),
+            (ValueShape::Struct(a), ValueShape::Struct(b)) if a.len() == b.len() => {
+                let member = |(a, b): (&MemberShape, &MemberShape)| {
                     let joined = if a.0 == b.0 { a.1.join(&b.1) } else { None };
                     Some((a.0.clone(), joined?))
                 };
-                Shape::Struct(a.iter().zip(b).map(member).collect::<Option<_>>()?)
+                ValueShape::Struct(a.iter().zip(b).map(member).collect::<Option<_>>()?)
             }
-            (Shape::Enum(_) | Shape::Blob(_), Shape::Struct(_)) => return self.as_struct().join(other),
-            (Shape::Struct(_), Shape::Enum(_) | Shape::Blob(_)) => return self.join(&other.as_struct()),
-            (Shape::Tuple(a), Shape::Tuple(b)) if a.len() == b.len() => {
-                Shape::Tuple(a.iter().zip(b).map(|(a, b)| a.join(b)).collect::<Option<_>>()?)
+            (ValueShape::Enum(_) | ValueShape::Blob(_), ValueShape::Struct(_)) => return self.as_struct().join(other),
+            (ValueShape::Struct(_), ValueShape::Enum(_) | ValueShape::Blob(_)) => return self.join(&other.as_struct()),
+            (ValueShape::Tuple(a), ValueShape::Tuple(b)) if a.len() == b.len() => {
+                ValueShape::Tuple(a.iter().zip(b).map(|(a, b)| a.join(b)).collect::<Option<_>>()?)
             }
-            (Shape::Array(None), Shape::Array(_)) => other.clone(),
-            (Shape::Array(_), Shape::Array(None)) => self.clone(),
-            (Shape::Array(Some(a)), Shape::Array(Some(b))) => Shape::Array(Some(Box::new(a.join(b)?))),
+            (ValueShape::Array(None), ValueShape::Array(_)) => other.clone(),
+            (ValueShape::Array(_), ValueShape::Array(None)) => self.clone(),
+            (ValueShape::Array(Some(a)), ValueShape::Array(Some(b))) => ValueShape::Array(Some(Box::new(a.join(b)?))),
             (a, b) if a == b => a.clone(),
             _ => return None,
         })
@@ -273,10 +286,10 @@ impl Shape {
     /// Makes enumerations that cannot be one structures; to be called when all lines are known.
     pub(super) fn finish(&mut self) {
         match self {
-            Shape::Enum(own) if own.is_loose => *self = self.as_struct(),
-            Shape::Struct(members) => members.iter_mut().for_each(|(_, member)| member.finish()),
-            Shape::Tuple(items) => items.iter_mut().for_each(Shape::finish),
-            Shape::Array(Some(element)) => element.finish(),
+            ValueShape::Enum(own) if own.is_loose => *self = self.as_struct(),
+            ValueShape::Struct(members) => members.iter_mut().for_each(|(_, member)| member.finish()),
+            ValueShape::Tuple(items) => items.iter_mut().for_each(ValueShape::finish),
+            ValueShape::Array(Some(element)) => element.finish(),
             _ => {}
         }
     }
@@ -284,28 +297,28 @@ impl Shape {
     /// Its field class.
     pub(super) fn class(&self, schema: &mut Schema) -> FieldClassId {
         let kind = match self {
-            Shape::Null => FieldKind::Rendered(RenderedClass { len_bytes: 1, render: Arc::new(None::<Arc<str>>) }),
-            Shape::Bool => FieldKind::Boolean(BitsClass::new(8, ByteOrder::Little)),
-            Shape::Int(range) => FieldKind::Integer(range.class()),
-            Shape::Float => FieldKind::Float(FloatClass::new(64, ByteOrder::Little)),
-            Shape::Text | Shape::Special => FieldKind::String(StringClass::utf8()),
-            Shape::Blob(media_type) => {
+            ValueShape::Null => FieldKind::Rendered(RenderedClass { len_bytes: 1, render: Arc::new(None::<Arc<str>>) }),
+            ValueShape::Bool => FieldKind::Boolean(BitsClass::new(8, ByteOrder::Little)),
+            ValueShape::Int(range) => FieldKind::Integer(range.class()),
+            ValueShape::Float => FieldKind::Float(FloatClass::new(64, ByteOrder::Little)),
+            ValueShape::Text | ValueShape::Special => FieldKind::String(StringClass::utf8()),
+            ValueShape::Blob(media_type) => {
                 let length = length(schema);
                 FieldKind::Blob(BlobClass { length, media_type: media_type.clone() })
             }
-            Shape::Enum(own) => {
+            ValueShape::Enum(own) => {
                 FieldKind::Integer(IntegerClass { mappings: Some(own.mappings()), ..own.range.class() })
             }
-            Shape::Struct(members) => {
-                let member = |(name, shape): &Named| Member::new(name.clone(), shape.class(schema));
+            ValueShape::Struct(members) => {
+                let member = |(name, shape): &MemberShape| Member::new(name.clone(), shape.class(schema));
                 FieldKind::Struct(StructClass { members: members.iter().map(member).collect() })
             }
-            Shape::Tuple(items) => {
+            ValueShape::Tuple(items) => {
                 let items = items.iter().enumerate().map(|(at, item)| Member::of_tuple(at, item.class(schema)));
                 FieldKind::Struct(StructClass { members: items.collect() })
             }
-            Shape::Array(element) => {
-                let element = element.as_deref().unwrap_or(&Shape::Text).class(schema);
+            ValueShape::Array(element) => {
+                let element = element.as_deref().unwrap_or(&ValueShape::Text).class(schema);
                 FieldKind::Array(ArrayClass { element, length: length(schema) })
             }
         };
@@ -313,19 +326,19 @@ impl Shape {
     }
 
     /// Appends a value as its field class has it.
-    pub(super) fn encode(&self, walk: &mut Walk<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
-        if let Shape::Enum(own) = self {
+    pub(super) fn encode(&self, walk: &mut TokenWalk<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+        if let ValueShape::Enum(own) = self {
             // Key, number, key, list, labels.
             let number = walk.peek(2).ok_or(Refused::Other)?;
             let labels = walk.peek(4).ok_or(Refused::Other)?;
-            if number.kind != Kind::Int || labels.kind != Kind::Array {
+            if number.kind != TokenKind::Int || labels.kind != TokenKind::Array {
                 return Err(Refused::Other);
             }
             walk.at += 5 + labels.to as usize;
             return own.range.encode(number.bytes(walk.line), out);
         }
-        if let Shape::Blob(_) = self {
-            let token = walk.peek(4).filter(|token| token.kind == Kind::Text).ok_or(Refused::Other)?;
+        if let ValueShape::Blob(_) = self {
+            let token = walk.peek(4).filter(|token| token.kind == TokenKind::Text).ok_or(Refused::Other)?;
             walk.at += 5;
             let start = out.len();
             out.extend_from_slice(&[0; 4]);
@@ -336,31 +349,31 @@ impl Shape {
         }
         let token = walk.next()?;
         match (self, token.kind) {
-            (Shape::Null, Kind::Null) => out.push(0),
-            (Shape::Bool, Kind::Bool) => out.push(token.to as u8),
-            (Shape::Int(range), Kind::Int) => range.encode(token.bytes(walk.line), out)?,
-            (Shape::Float, Kind::Float | Kind::Special) => {
+            (ValueShape::Null, TokenKind::Null) => out.push(0),
+            (ValueShape::Bool, TokenKind::Bool) => out.push(token.to as u8),
+            (ValueShape::Int(range), TokenKind::Int) => range.encode(token.bytes(walk.line), out)?,
+            (ValueShape::Float, TokenKind::Float | TokenKind::Special) => {
                 let value = std::str::from_utf8(token.bytes(walk.line)).ok().and_then(|text| text.parse().ok());
                 out.extend_from_slice(&value.unwrap_or(f64::NAN).to_le_bytes());
             }
-            (Shape::Text | Shape::Special, Kind::Text | Kind::Special | Kind::Escaped) => {
+            (ValueShape::Text | ValueShape::Special, TokenKind::Text | TokenKind::Special | TokenKind::Escaped) => {
                 // A zero would end the text, and what follows it would be taken for other fields.
                 check_text(&token, walk.line)?;
                 out.extend_from_slice(&token.text(walk.line));
                 out.push(0);
             }
-            (Shape::Struct(members), Kind::Object) if members.len() == token.to as usize => {
+            (ValueShape::Struct(members), TokenKind::Object) if members.len() == token.to as usize => {
                 for (_, member) in members {
                     walk.at += 1;
                     member.encode(walk, out)?;
                 }
             }
-            (Shape::Tuple(items), Kind::Tuple | Kind::Array) if items.len() == token.to as usize => {
+            (ValueShape::Tuple(items), TokenKind::Tuple | TokenKind::Array) if items.len() == token.to as usize => {
                 items.iter().try_for_each(|item| item.encode(walk, out))?;
             }
-            (Shape::Array(element), Kind::Array | Kind::Tuple) => {
+            (ValueShape::Array(element), TokenKind::Array | TokenKind::Tuple) => {
                 out.extend_from_slice(&token.to.to_le_bytes());
-                let element = element.as_deref().unwrap_or(&Shape::Null);
+                let element = element.as_deref().unwrap_or(&ValueShape::Null);
                 (0..token.to).try_for_each(|_| element.encode(walk, out))?;
             }
             _ => return Err(Refused::Other),
@@ -375,8 +388,8 @@ fn length(schema: &mut Schema) -> Length {
     Length::Inline(schema.add_field_class(class))
 }
 
-fn check_text(token: &Token, line: &[u8]) -> Result<(), Refused> {
-    let has_zero = token.kind == Kind::Escaped && token.text(line).contains(&0);
+fn check_text(token: &TapeToken, line: &[u8]) -> Result<(), Refused> {
+    let has_zero = token.kind == TokenKind::Escaped && token.text(line).contains(&0);
     if has_zero { Err(Refused::Zero) } else { Ok(()) }
 }
 
@@ -478,7 +491,7 @@ impl IntRange {
 }
 
 impl Enum {
-    fn add(&mut self, walk: &mut Walk<'_>) -> Result<(), Refused> {
+    fn add(&mut self, walk: &mut TokenWalk<'_>) -> Result<(), Refused> {
         let number = walk.peek(2).ok_or(Refused::Other)?;
         self.range.add(number.bytes(walk.line))?;
         let value = i128_of(number.bytes(walk.line)).ok_or(Refused::Other)?;

@@ -6,9 +6,9 @@ use std::path::Path;
 use tracemill_model::error::Error;
 
 use super::clock::ClockFit;
-use super::line::{Line, MAX_LINE_BYTES, PACKET_CONTEXT, STREAM_SCOPES, TimeKind, lines};
-use super::shape::{Refused, Shape, Walk};
-use super::tape::{Kind, Token};
+use super::line::{EventLine, MAX_LINE_BYTES, PACKET_CONTEXT, STREAM_SCOPES, TimeKind, lines};
+use super::shape::{Refused, TokenWalk, ValueShape};
+use super::tape::{TapeToken, TokenKind};
 
 /// Bytes of a file whose lines are decoded at once.
 pub(super) const SLICE_BYTES: usize = 1 << 20;
@@ -23,7 +23,7 @@ const MAX_REPORTED: u64 = 1000;
 
 /// A stream of a trace as lines name it, whatever the shapes of its fields.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct StreamGroup {
     pub(super) trace: usize,
     /// The id that the lines say.
     pub(super) id: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct Group {
 pub(super) struct StreamInfo {
     pub(super) group: usize,
     pub(super) kind: TimeKind,
-    pub(super) shapes: [Option<Shape>; STREAM_SCOPES],
+    pub(super) shapes: [Option<ValueShape>; STREAM_SCOPES],
 }
 
 /// Lines of one name, id and shape.
@@ -48,7 +48,7 @@ pub(super) struct EventInfo {
     pub(super) stream: usize,
     pub(super) name: Option<String>,
     pub(super) id: Option<u64>,
-    pub(super) shapes: [Option<Shape>; 2],
+    pub(super) shapes: [Option<ValueShape>; 2],
 }
 
 /// Lines of one packet as far as lines show it: those that have the same context.
@@ -85,7 +85,7 @@ pub(super) struct PacketInfo {
 pub(super) struct Survey {
     /// Names of the traces; `None` for lines that name none.
     pub(super) traces: Vec<Option<String>>,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<StreamGroup>,
     pub(super) streams: Vec<StreamInfo>,
     pub(super) events: Vec<EventInfo>,
     pub(super) contexts: Vec<ContextInfo>,
@@ -162,7 +162,7 @@ impl Survey {
     fn line(
         &mut self,
         line: &[u8],
-        tokens: &mut Vec<Token>,
+        tokens: &mut Vec<TapeToken>,
         number: u64,
         (slice, at): (usize, usize),
         first_packet: usize,
@@ -170,7 +170,7 @@ impl Survey {
         if line.len() > MAX_LINE_BYTES {
             return Err((0, format!("{} bytes are more than the limit of {MAX_LINE_BYTES}", line.len())));
         }
-        let own = Line::read(line, tokens).map_err(|fault| (fault.at, fault.reason.to_string()))?;
+        let own = EventLine::read(line, tokens).map_err(|fault| (fault.at, fault.reason.to_string()))?;
         let event = self.event(&own, line, tokens).map_err(|reason| {
             self.refused.entry(slice).or_default().push((at - slice * SLICE_BYTES) as u32);
             (0, reason)
@@ -204,7 +204,7 @@ impl Survey {
     }
 
     /// Adds the line to its packet.
-    fn place(&mut self, own: &Line, context: usize, (slice, at): (usize, usize), len: usize, first_packet: usize) {
+    fn place(&mut self, own: &EventLine, context: usize, (slice, at): (usize, usize), len: usize, first_packet: usize) {
         let of = &mut self.contexts[context];
         if of.packet < first_packet || of.packet == usize::MAX {
             of.packet = self.packets.len();
@@ -228,11 +228,11 @@ impl Survey {
         }
     }
 
-    fn event(&mut self, own: &Line, line: &[u8], tokens: &[Token]) -> Result<usize, String> {
-        let walk = |scope: usize, shape: &mut Option<Shape>| -> Result<(), Refused> {
+    fn event(&mut self, own: &EventLine, line: &[u8], tokens: &[TapeToken]) -> Result<usize, String> {
+        let walk = |scope: usize, shape: &mut Option<ValueShape>| -> Result<(), Refused> {
             match (own.scopes[scope], shape) {
                 (None, None) => Ok(()),
-                (Some(at), Some(shape)) => shape.add(&mut Walk { line, tokens, at }),
+                (Some(at), Some(shape)) => shape.add(&mut TokenWalk { line, tokens, at }),
                 _ => Err(Refused::Other),
             }
         };
@@ -250,8 +250,8 @@ impl Survey {
             ));
         }
         let mut count = 0;
-        let mut make = |scope: usize| -> Result<Option<Shape>, String> {
-            let shape = own.scopes[scope].map(|at| Shape::of(&mut Walk { line, tokens, at }, &mut count));
+        let mut make = |scope: usize| -> Result<Option<ValueShape>, String> {
+            let shape = own.scopes[scope].map(|at| ValueShape::of(&mut TokenWalk { line, tokens, at }, &mut count));
             Ok(shape.transpose()?)
         };
         let shapes = [make(0)?, make(PACKET_CONTEXT)?, make(2)?];
@@ -277,7 +277,7 @@ impl Survey {
         Ok(self.events.len() - 1)
     }
 
-    fn group(&mut self, own: &Line, line: &[u8]) -> usize {
+    fn group(&mut self, own: &EventLine, line: &[u8]) -> usize {
         let name = own.trace.map(|name| text(&name, line));
         let trace = self.traces.iter().position(|known| *known == name).unwrap_or_else(|| {
             self.traces.push(name);
@@ -286,12 +286,18 @@ impl Survey {
         });
         let known = self.groups.iter().position(|group| group.trace == trace && group.id == own.stream);
         known.unwrap_or_else(|| {
-            self.groups.push(Group { trace, id: own.stream, clock: ClockFit::default(), first_kind: None, at: None });
+            self.groups.push(StreamGroup {
+                trace,
+                id: own.stream,
+                clock: ClockFit::default(),
+                first_kind: None,
+                at: None,
+            });
             self.groups.len() - 1
         })
     }
 
-    fn context(&mut self, own: &Line, stream: usize, number: u64) -> Option<usize> {
+    fn context(&mut self, own: &EventLine, stream: usize, number: u64) -> Option<usize> {
         if let Some(&context) = self.context_of.get(&own.context_mark) {
             self.contexts[context].lines.1 = number;
             return Some(context);
@@ -323,7 +329,7 @@ fn widen(range: &mut Option<(i128, i128)>, value: i128) {
     (*low, *high) = ((*low).min(value), (*high).max(value));
 }
 
-fn text(token: &Token, line: &[u8]) -> String {
-    debug_assert!(matches!(token.kind, Kind::Text | Kind::Escaped | Kind::Special));
+fn text(token: &TapeToken, line: &[u8]) -> String {
+    debug_assert!(matches!(token.kind, TokenKind::Text | TokenKind::Escaped | TokenKind::Special));
     String::from_utf8_lossy(&token.text(line)).into_owned()
 }

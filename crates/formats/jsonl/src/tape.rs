@@ -16,7 +16,7 @@ const MAX_TUPLE_OF_NULLS: u32 = 16;
 
 /// Kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// `null`.
     Null,
     /// `true` or `false`: which one is in `to`.
@@ -43,13 +43,13 @@ pub(super) enum Kind {
 
 /// A token: its kind, and for texts and numbers where it is in the line (strings without their quotes).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
+pub(super) struct TapeToken {
+    pub(super) kind: TokenKind,
     pub(super) from: u32,
     pub(super) to: u32,
 }
 
-impl Token {
+impl TapeToken {
     /// The bytes that it names.
     pub(super) fn bytes<'a>(&self, line: &'a [u8]) -> &'a [u8] {
         line.get(self.from as usize..self.to as usize).unwrap_or(&[])
@@ -58,7 +58,7 @@ impl Token {
     /// The text of a string.
     pub(super) fn text<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
         match self.kind {
-            Kind::Escaped => unescape(self.bytes(line)).into(),
+            TokenKind::Escaped => unescape(self.bytes(line)).into(),
             _ => self.bytes(line).into(),
         }
     }
@@ -72,10 +72,10 @@ pub(super) struct Fault {
 }
 
 /// Reads values of a line.
-pub(super) struct Parser<'a> {
+pub(super) struct LineParser<'a> {
     pub(super) line: &'a [u8],
     pub(super) at: usize,
-    pub(super) tokens: &'a mut Vec<Token>,
+    pub(super) tokens: &'a mut Vec<TapeToken>,
     nulls: u64,
 }
 
@@ -96,10 +96,10 @@ pub(super) fn mix_bytes(mut mark: u64, bytes: &[u8]) -> u64 {
     mix(mix(mark, rest), bytes.len() as u64)
 }
 
-impl<'a> Parser<'a> {
+impl<'a> LineParser<'a> {
     /// A parser at the beginning of a line.
-    pub(super) fn new(line: &'a [u8], tokens: &'a mut Vec<Token>) -> Self {
-        Parser { line, at: 0, tokens, nulls: 0 }
+    pub(super) fn new(line: &'a [u8], tokens: &'a mut Vec<TapeToken>) -> Self {
+        LineParser { line, at: 0, tokens, nulls: 0 }
     }
 
     /// Steps over blanks.
@@ -138,29 +138,29 @@ impl<'a> Parser<'a> {
         match first {
             b'"' => {
                 // With or without escapes, it is a string.
-                let is_special = self.string()?.kind == Kind::Special;
-                Ok(if is_special { Kind::Special } else { Kind::Text } as u64)
+                let is_special = self.string()?.kind == TokenKind::Special;
+                Ok(if is_special { TokenKind::Special } else { TokenKind::Text } as u64)
             }
             b'{' => self.object(depth),
             b'[' => self.array(depth),
             b'-' | b'0'..=b'9' => self.number(),
             b'n' => {
                 self.nulls += 1;
-                self.word(b"null", Kind::Null, 0)
+                self.word(b"null", TokenKind::Null, 0)
             }
-            b't' => self.word(b"true", Kind::Bool, 1),
-            b'f' => self.word(b"false", Kind::Bool, 0),
+            b't' => self.word(b"true", TokenKind::Bool, 1),
+            b'f' => self.word(b"false", TokenKind::Bool, 0),
             _ => Err(self.fault("no JSON value begins with this byte")),
         }
     }
 
-    fn push(&mut self, kind: Kind, from: usize, to: usize) -> Token {
-        let token = Token { kind, from: from as u32, to: to as u32 };
+    fn push(&mut self, kind: TokenKind, from: usize, to: usize) -> TapeToken {
+        let token = TapeToken { kind, from: from as u32, to: to as u32 };
         self.tokens.push(token);
         token
     }
 
-    fn word(&mut self, word: &'static [u8], kind: Kind, value: usize) -> Result<u64, Fault> {
+    fn word(&mut self, word: &'static [u8], kind: TokenKind, value: usize) -> Result<u64, Fault> {
         if !self.line[self.at..].starts_with(word) {
             return Err(self.fault("no JSON value begins like this"));
         }
@@ -175,16 +175,16 @@ impl<'a> Parser<'a> {
         let mut at = from + usize::from(self.line[from] == b'-');
         let whole = at;
         at = digits(self.line, at);
-        let mut kind = Kind::Int;
+        let mut kind = TokenKind::Int;
         let mut is_bad = at == whole || at > whole + 1 && self.line[whole] == b'0';
         if self.line.get(at) == Some(&b'.') {
-            kind = Kind::Float;
+            kind = TokenKind::Float;
             let fraction = at + 1;
             at = digits(self.line, fraction);
             is_bad |= at == fraction;
         }
         if let Some(b'e' | b'E') = self.line.get(at) {
-            kind = Kind::Float;
+            kind = TokenKind::Float;
             let sign = usize::from(matches!(self.line.get(at + 1), Some(b'+' | b'-')));
             let exponent = at + 1 + sign;
             at = digits(self.line, exponent);
@@ -199,10 +199,10 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a string.
-    pub(super) fn string(&mut self) -> Result<Token, Fault> {
+    pub(super) fn string(&mut self) -> Result<TapeToken, Fault> {
         self.expect(b'"', "a string is expected")?;
         let from = self.at;
-        let mut kind = Kind::Text;
+        let mut kind = TokenKind::Text;
         loop {
             let Some(step) = memchr2(b'"', b'\\', &self.line[self.at..]) else {
                 self.at = self.line.len();
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
             if self.line[self.at] == b'"' {
                 break;
             }
-            kind = Kind::Escaped;
+            kind = TokenKind::Escaped;
             self.at += 1;
             match self.line.get(self.at) {
                 Some(b'u') => {
@@ -234,20 +234,20 @@ impl<'a> Parser<'a> {
         }
         self.at += 1;
         if let b"NaN" | b"Infinity" | b"-Infinity" = &self.line[from..to] {
-            kind = Kind::Special;
+            kind = TokenKind::Special;
         }
         Ok(self.push(kind, from, to))
     }
 
     fn object(&mut self, depth: u32) -> Result<u64, Fault> {
-        let open = self.begin(Kind::Object, depth)?;
-        let (mut mark, mut members) = (Kind::Object as u64, 0);
+        let open = self.begin(TokenKind::Object, depth)?;
+        let (mut mark, mut members) = (TokenKind::Object as u64, 0);
         while self.next_item(members > 0, b'}')? {
             self.skip_blanks();
             let key = self.string()?;
             if let Some(token) = self.tokens.last_mut() {
                 // The backslash in it shows a key with escapes.
-                token.kind = Kind::Key;
+                token.kind = TokenKind::Key;
             }
             self.expect(b':', "`:` is expected behind a key")?;
             mark = mix_bytes(mark, key.bytes(self.line));
@@ -259,8 +259,8 @@ impl<'a> Parser<'a> {
     }
 
     fn array(&mut self, depth: u32) -> Result<u64, Fault> {
-        let open = self.begin(Kind::Array, depth)?;
-        let (mut first, mut is_uniform, mut list, mut len) = (None, true, Kind::Tuple as u64, 0);
+        let open = self.begin(TokenKind::Array, depth)?;
+        let (mut first, mut is_uniform, mut list, mut len) = (None, true, TokenKind::Tuple as u64, 0);
         let nulls = self.nulls;
         while self.next_item(len > 0, b']')? {
             let mark = self.value(depth + 1)?;
@@ -271,13 +271,13 @@ impl<'a> Parser<'a> {
         self.tokens[open].to = len;
         // Other formats cannot mark elements as absent, but members.
         if !is_uniform || self.nulls > nulls && len <= MAX_TUPLE_OF_NULLS {
-            self.tokens[open].kind = Kind::Tuple;
+            self.tokens[open].kind = TokenKind::Tuple;
             return Ok(mix(list, len.into()));
         }
-        Ok(mix(Kind::Array as u64, first.unwrap_or(0x5d)))
+        Ok(mix(TokenKind::Array as u64, first.unwrap_or(0x5d)))
     }
 
-    fn begin(&mut self, kind: Kind, depth: u32) -> Result<usize, Fault> {
+    fn begin(&mut self, kind: TokenKind, depth: u32) -> Result<usize, Fault> {
         if depth >= MAX_DEPTH {
             return Err(self.fault("values are nested more than 64 deep"));
         }

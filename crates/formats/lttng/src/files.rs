@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::{EnvValue, Part};
+use tracemill_model::schema::{EnvValue, TracePart};
 
-use crate::tags::{Element, read_elements};
-use tracemill_format::{Column, EntryKind, OpenTrace, Section, Storage, TraceFiles};
+use crate::tags::{TagElement, read_elements};
+use tracemill_format::{EntryKind, OpenTrace, Section, SectionColumn, Storage, TraceFiles};
 
 /// Folder of the definition files.
 pub(crate) const DEFINITIONS: &str = "eventdefs";
@@ -23,11 +23,11 @@ pub(crate) const MAX_DEFINITION_FILE: u64 = 64 << 20;
 const MAX_INFO_FILE: usize = 1 << 20;
 
 /// A file that is kept for writing the trace again: its path below the folder of the trace, and its content.
-pub(crate) type Kept = (String, Arc<dyn Bytes>);
+pub(crate) type KeptFile = (String, Arc<dyn Bytes>);
 
 /// The kept files as parts of the trace.
-pub(crate) fn parts_of(files: &[Kept]) -> Vec<Part> {
-    files.iter().map(|(name, bytes)| Part { name: name.clone(), bytes: bytes.bytes().into() }).collect()
+pub(crate) fn parts_of(files: &[KeptFile]) -> Vec<TracePart> {
+    files.iter().map(|(name, bytes)| TracePart { name: name.clone(), bytes: bytes.bytes().into() }).collect()
 }
 
 /// Tracefiles, definitions and `info/`.
@@ -46,7 +46,7 @@ pub(crate) fn all_files(trace: &OpenTrace, storage: &dyn Storage) -> TraceFiles 
 }
 
 /// The files of the trace that hold no events.
-pub(crate) fn other_files(storage: &dyn Storage, root: &Path) -> Vec<Kept> {
+pub(crate) fn other_files(storage: &dyn Storage, root: &Path) -> Vec<KeptFile> {
     let mut files = Vec::new();
     for folder in [DEFINITIONS, INFO] {
         for entry in storage.list(&root.join(folder)).unwrap_or_default() {
@@ -88,7 +88,7 @@ pub(crate) fn info_sections(storage: &dyn Storage, root: &Path, warnings: &mut V
             let description = (!description.is_empty()).then(|| ("description".to_string(), description.clone()));
             attributes.iter().cloned().chain(description)
         });
-        let columns: [Column<'_, (String, String)>; 2] =
+        let columns: [SectionColumn<'_, (String, String)>; 2] =
             [("name", &|(name, _)| Section::text(name)), ("value", &|(_, value)| Section::text(value))];
         sections.push(Section::of("system", rows, &columns));
     }
@@ -96,7 +96,7 @@ pub(crate) fn info_sections(storage: &dyn Storage, root: &Path, warnings: &mut V
     if !bookmarks.is_empty() {
         let columns =
             vec!["name", "cpu", "time", "start_time", "end_time", "cycle", "start_cycle", "end_cycle", "text"];
-        let row = |(attributes, description): &Element| {
+        let row = |(attributes, description): &TagElement| {
             let value = |name: &str| {
                 let found = attributes.iter().find(|(of, _)| of == name);
                 found.and_then(|(_, value)| Section::text(value))
@@ -112,7 +112,7 @@ pub(crate) fn info_sections(storage: &dyn Storage, root: &Path, warnings: &mut V
 }
 
 /// The elements of a name in a file of `info/`; none when there is no such file.
-fn read_info(storage: &dyn Storage, path: &Path, element: &str, warnings: &mut Vec<Error>) -> Result<Vec<Element>> {
+fn read_info(storage: &dyn Storage, path: &Path, element: &str, warnings: &mut Vec<Error>) -> Result<Vec<TagElement>> {
     let Some(EntryKind::File(len)) = storage.kind(path) else { return Ok(Vec::new()) };
     let (found, is_whole) = read_elements(&storage.read_start(path, MAX_INFO_FILE)?, element);
     if !is_whole || len > MAX_INFO_FILE as u64 {

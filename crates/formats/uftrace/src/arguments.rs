@@ -10,14 +10,14 @@ use regex::Regex;
 use super::debug::{Enumeration, enumerations};
 use super::demangle::simple_name;
 use super::info::Specs;
-use super::names::{Module, Names};
+use super::names::{Module, SymbolNames};
 use tracemill_codec::bits::u16_at;
 use tracemill_format::calls::PatternKind;
 use tracemill_model::schema::ByteOrder;
 
 /// How a value is shown and read.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Form {
+pub(super) enum ArgumentForm {
     /// An integer of which only the size is known.
     Auto,
     Signed,
@@ -39,7 +39,7 @@ pub(super) enum Form {
 
 /// Where the recorder took a value from; two of one place are the same argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Place {
+enum ArgumentPlace {
     Index(u32),
     Float(u32),
     Register(String),
@@ -48,11 +48,11 @@ enum Place {
 
 /// One argument, or the return value.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Spec {
-    pub form: Form,
+pub(super) struct ArgumentSpec {
+    pub form: ArgumentForm,
     /// Bytes that are stored; not used for strings.
     pub size: usize,
-    place: Place,
+    place: ArgumentPlace,
     /// Names of the registers in which parts of it are, joined.
     registers: Option<String>,
     is_return_value: bool,
@@ -61,32 +61,32 @@ pub(super) struct Spec {
 }
 
 /// The list of a function.
-pub(super) type SpecList = Vec<Spec>;
+pub(super) type SpecList = Vec<ArgumentSpec>;
 
 /// Stored in place of a null pointer to a string by old recorders.
 pub(super) const NULL_TEXT: [u8; 4] = [0xff; 4];
 /// Payloads that a recorder writes are of at most 1 KiB; what claims to be much longer is none.
 pub(super) const MAX_PAYLOAD: usize = 2032;
 
-impl Spec {
+impl ArgumentSpec {
     /// Reads `arg1/i32%rdi`.
-    fn read(text: &str, word: usize, is_arm: bool) -> Option<Spec> {
+    fn read(text: &str, word: usize, is_arm: bool) -> Option<ArgumentSpec> {
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let mut form = Form::Auto;
+        let mut form = ArgumentForm::Auto;
         let (mut size, is_return_value, mut place, mut rest);
         if let Some(behind) = text.strip_prefix("fparg") {
             let end = digits(behind);
-            (form, size, is_return_value) = (Form::Float, 8, false);
-            place = Place::Float(behind[..end].parse().ok()?);
+            (form, size, is_return_value) = (ArgumentForm::Float, 8, false);
+            place = ArgumentPlace::Float(behind[..end].parse().ok()?);
             rest = &behind[end..];
         } else if let Some(behind) = text.strip_prefix("arg") {
             let end = digits(behind);
             (size, is_return_value) = (word, false);
-            place = Place::Index(behind[..end].parse().ok()?);
+            place = ArgumentPlace::Index(behind[..end].parse().ok()?);
             rest = &behind[end..];
         } else {
             rest = text.strip_prefix("retval")?;
-            (size, is_return_value, place) = (word, true, Place::Index(u32::MAX));
+            (size, is_return_value, place) = (word, true, ArgumentPlace::Index(u32::MAX));
         }
         let mut at_place = None;
         if let Some(behind) = rest.strip_prefix('/') {
@@ -98,38 +98,38 @@ impl Spec {
             let letter = body.chars().next();
             let mut bits = body.get(1..).unwrap_or("");
             match letter? {
-                'd' => form = Form::Auto,
-                'i' => form = Form::Signed,
-                'u' => form = Form::Unsigned,
-                'x' => form = Form::Hexadecimal,
-                'o' => form = Form::Octal,
-                's' => form = Form::Text,
-                'S' => form = Form::StdString,
-                'p' => form = Form::Pointer,
-                'c' => (form, size) = (Form::Character, 1),
+                'd' => form = ArgumentForm::Auto,
+                'i' => form = ArgumentForm::Signed,
+                'u' => form = ArgumentForm::Unsigned,
+                'x' => form = ArgumentForm::Hexadecimal,
+                'o' => form = ArgumentForm::Octal,
+                's' => form = ArgumentForm::Text,
+                'S' => form = ArgumentForm::StdString,
+                'p' => form = ArgumentForm::Pointer,
+                'c' => (form, size) = (ArgumentForm::Character, 1),
                 'f' => {
-                    (form, size) = (Form::Float, 8);
-                    if let Place::Index(index) = place {
-                        place = Place::Float(index);
+                    (form, size) = (ArgumentForm::Float, 8);
+                    if let ArgumentPlace::Index(index) = place {
+                        place = ArgumentPlace::Float(index);
                     }
                 }
                 'e' => {
                     let name = body.strip_prefix("e:").filter(|name| !name.is_empty())?;
-                    form = Form::Enumeration(name.to_string(), None);
+                    form = ArgumentForm::Enumeration(name.to_string(), None);
                     bits = "";
                 }
                 't' => {
                     let end = digits(bits);
                     size = bits[..end].parse().ok()?;
-                    form = Form::Structure(bits[end..].strip_prefix(':').map(str::to_string));
+                    form = ArgumentForm::Structure(bits[end..].strip_prefix(':').map(str::to_string));
                     bits = "";
                 }
-                letter if letter.is_ascii_digit() && form == Form::Float => bits = body,
+                letter if letter.is_ascii_digit() && form == ArgumentForm::Float => bits = body,
                 _ => return None,
             }
             if !bits.is_empty() {
                 size = match (bits.parse::<usize>().ok()?, &form) {
-                    (80, Form::Float) => 10,
+                    (80, ArgumentForm::Float) => 10,
                     (bits @ (8 | 16 | 32 | 64), _) => bits / 8,
                     _ => return None,
                 };
@@ -143,36 +143,36 @@ impl Spec {
         let mut registers = None;
         if let Some(name) = at_place {
             place = match name.strip_prefix("stack") {
-                Some(offset) => Place::Stack(offset.to_string()),
+                Some(offset) => ArgumentPlace::Stack(offset.to_string()),
                 // Of several registers the last one counts.
-                None => Place::Register(name.rsplit('+').next().unwrap_or(name).to_string()),
+                None => ArgumentPlace::Register(name.rsplit('+').next().unwrap_or(name).to_string()),
             };
-            registers = matches!(place, Place::Register(_)).then(|| name.to_string());
+            registers = matches!(place, ArgumentPlace::Register(_)).then(|| name.to_string());
         }
-        if form == Form::Float && size == 10 && is_arm {
+        if form == ArgumentForm::Float && size == 10 && is_arm {
             size = 8;
         }
-        Some(Spec { form, size, place, registers, is_return_value, is_exact: false })
+        Some(ArgumentSpec { form, size, place, registers, is_return_value, is_exact: false })
     }
 
-    fn wanted(self) -> Wanted {
+    fn wanted(self) -> RequestedValue {
         let form = match self.form {
-            Form::Text => WantedForm::Text,
-            Form::StdString => WantedForm::StdString,
-            Form::Structure(_) => WantedForm::Structure,
+            ArgumentForm::Text => WantedForm::Text,
+            ArgumentForm::StdString => WantedForm::StdString,
+            ArgumentForm::Structure(_) => WantedForm::Structure,
             _ => WantedForm::Plain,
         };
         let place = match self.place {
-            Place::Register(_) if form == WantedForm::Structure => {
+            ArgumentPlace::Register(_) if form == WantedForm::Structure => {
                 WantedPlace::Registers(self.registers.unwrap_or_default(), self.is_return_value)
             }
-            _ if self.is_return_value => WantedPlace::Result(self.form == Form::Float),
-            Place::Index(index) => WantedPlace::Argument(index),
-            Place::Float(index) => WantedPlace::Float(index),
-            Place::Register(name) => WantedPlace::Register(name),
-            Place::Stack(offset) => WantedPlace::Stack(offset),
+            _ if self.is_return_value => WantedPlace::Result(self.form == ArgumentForm::Float),
+            ArgumentPlace::Index(index) => WantedPlace::Argument(index),
+            ArgumentPlace::Float(index) => WantedPlace::Float(index),
+            ArgumentPlace::Register(name) => WantedPlace::Register(name),
+            ArgumentPlace::Stack(offset) => WantedPlace::Stack(offset),
         };
-        Wanted { form, size: self.size, place }
+        RequestedValue { form, size: self.size, place }
     }
 
     /// Is it the return value?
@@ -183,7 +183,7 @@ impl Spec {
     /// Bytes of its value at `at` of a payload, and where the next value begins; `None` past the end.
     pub(super) fn take<'p>(&self, payload: &'p [u8], at: usize, order: ByteOrder) -> Option<(&'p [u8], usize)> {
         let (from, len) = match self.form {
-            Form::Text | Form::StdString => (at + 2, u16_at(payload, at, order)?.into()),
+            ArgumentForm::Text | ArgumentForm::StdString => (at + 2, u16_at(payload, at, order)?.into()),
             _ => (at, self.size),
         };
         let end = from.checked_add(len)?;
@@ -193,7 +193,7 @@ impl Spec {
 
 /// The length of the payload that begins here, padded; `None` when it would go past the end of the bytes.
 #[inline]
-pub(super) fn payload_len(specs: &[Spec], payload: &[u8], order: ByteOrder) -> Option<usize> {
+pub(super) fn payload_len(specs: &[ArgumentSpec], payload: &[u8], order: ByteOrder) -> Option<usize> {
     let mut at = 0;
     for spec in specs {
         (_, at) = spec.take(payload, at, order)?;
@@ -207,10 +207,10 @@ struct Items {
     /// Items of names without pattern, by name.
     exact: HashMap<String, Vec<usize>>,
     patterns: Vec<(usize, Regex)>,
-    items: Vec<Item>,
+    items: Vec<OptionItem>,
 }
 
-struct Item {
+struct OptionItem {
     specs: SpecList,
     /// Takes the automatic specification.
     is_auto: bool,
@@ -227,7 +227,7 @@ impl Items {
             let mut module = None;
             for part in parts.split(',').map(str::trim).filter(|part| !part.is_empty()) {
                 let is_spec = ["arg", "fparg", "retval"].iter().any(|word| part.starts_with(word));
-                match Spec::read(part, word, is_arm) {
+                match ArgumentSpec::read(part, word, is_arm) {
                     Some(spec) if spec.is_return_value == want_return_values => specs.push(spec),
                     Some(_) => {}
                     None if is_spec || part.starts_with("auto-args") => {}
@@ -246,7 +246,7 @@ impl Items {
                 Some(pattern) => all.patterns.push((at, pattern)),
                 None => all.exact.entry(name).or_default().push(at),
             }
-            all.items.push(Item { specs, is_auto, module, is_exact });
+            all.items.push(OptionItem { specs, is_auto, module, is_exact });
         }
         all
     }
@@ -256,7 +256,7 @@ impl Items {
     }
 
     /// The items for a function, in their order.
-    fn of(&self, name: &str) -> Vec<&Item> {
+    fn of(&self, name: &str) -> Vec<&OptionItem> {
         let mut found = self.exact.get(name).cloned().unwrap_or_default();
         found.extend(self.patterns.iter().filter(|(_, pattern)| pattern.is_match(name)).map(|(at, _)| *at));
         found.sort_unstable();
@@ -266,7 +266,7 @@ impl Items {
 
 /// A value that a recorder is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wanted {
+pub struct RequestedValue {
     /// The form in which it is stored.
     pub form: WantedForm,
     /// Bytes that are stored; not of texts.
@@ -311,7 +311,7 @@ pub fn wanted_values(
     texts: [&str; 2],
     has_globs: bool,
     functions: &mut dyn Iterator<Item = (&str, &str)>,
-) -> Vec<[Vec<Wanted>; 2]> {
+) -> Vec<[Vec<RequestedValue>; 2]> {
     let patterns = if has_globs { PatternKind::Glob } else { PatternKind::Regex };
     let items = [false, true].map(|want_return_values| {
         Items::read(texts[usize::from(want_return_values)], patterns, want_return_values, 8, false)
@@ -319,11 +319,13 @@ pub fn wanted_values(
     let lists = |(module, name): (&str, &str)| {
         [0, 1].map(|at: usize| {
             let mut list = SpecList::new();
-            let fits = |item: &&Item| item.module.as_deref().is_none_or(|wanted| module.starts_with(wanted));
+            let fits = |item: &&OptionItem| item.module.as_deref().is_none_or(|wanted| module.starts_with(wanted));
             for item in items[at].of(name).into_iter().filter(fits) {
-                item.specs.iter().for_each(|spec| add(&mut list, Spec { is_exact: item.is_exact, ..spec.clone() }));
+                item.specs
+                    .iter()
+                    .for_each(|spec| add(&mut list, ArgumentSpec { is_exact: item.is_exact, ..spec.clone() }));
             }
-            list.into_iter().map(Spec::wanted).collect()
+            list.into_iter().map(ArgumentSpec::wanted).collect()
         })
     };
     functions.map(lists).collect()
@@ -340,7 +342,7 @@ pub(super) struct Signatures {
 
 impl Signatures {
     /// Makes the lists.
-    pub(super) fn new(specs: &Specs, names: &Names) -> Signatures {
+    pub(super) fn new(specs: &Specs, names: &SymbolNames) -> Signatures {
         let word = if names.is_64_bit { 8 } else { 4 };
         let read = |text: &str, patterns, want_return_values| {
             Items::read(text, patterns, want_return_values, word, specs.is_arm)
@@ -373,10 +375,10 @@ impl Signatures {
                         continue;
                     }
                     for spec in &mut specs_of {
-                        spec.place = Place::Index(0);
+                        spec.place = ArgumentPlace::Index(0);
                         spec.registers = None;
                         spec.is_exact = false;
-                        if let Form::Enumeration(name, values) = &mut spec.form {
+                        if let ArgumentForm::Enumeration(name, values) = &mut spec.form {
                             let found = module.debug.enumerations.get(name).or_else(|| auto_enumerations.get(name));
                             *values = found.cloned();
                         }
@@ -424,7 +426,7 @@ impl Maker {
             let found = if item.is_auto { self.auto(name, address, module, specs, word) } else { item.specs.clone() };
             is_named |= !found.is_empty();
             for spec in found {
-                add(&mut list, Spec { is_exact: item.is_exact, ..spec });
+                add(&mut list, ArgumentSpec { is_exact: item.is_exact, ..spec });
             }
         }
         if specs.is_auto && !is_named {
@@ -441,7 +443,7 @@ impl Maker {
             true => function.and_then(|function| function.return_value.as_deref()),
         };
         let read = |part: &str| {
-            let spec = Spec::read(part.trim(), word, specs.is_arm);
+            let spec = ArgumentSpec::read(part.trim(), word, specs.is_arm);
             spec.filter(|spec| spec.is_return_value == self.want_return_values)
         };
         // Of two of one place, as structures without bytes are, the recorder keeps one.
@@ -458,7 +460,7 @@ impl Maker {
 
 /// Adds a specification: a second one for the same argument replaces the first, unless only the first names the
 /// function.
-fn add(list: &mut SpecList, spec: Spec) {
+fn add(list: &mut SpecList, spec: ArgumentSpec) {
     match list.iter_mut().find(|known| known.place == spec.place) {
         None => list.push(spec),
         Some(known) if spec.is_exact || !known.is_exact => *known = spec,
@@ -470,32 +472,32 @@ fn add(list: &mut SpecList, spec: Spec) {
 mod tests {
     use super::*;
 
-    fn spec(text: &str) -> Option<(Form, usize)> {
-        Spec::read(text, 8, false).map(|spec| (spec.form, spec.size))
+    fn spec(text: &str) -> Option<(ArgumentForm, usize)> {
+        ArgumentSpec::read(text, 8, false).map(|spec| (spec.form, spec.size))
     }
 
     #[test]
     fn every_form_is_read() {
         let cases = [
-            ("arg1", Form::Auto, 8),
-            ("arg2/d32", Form::Auto, 4),
-            ("arg1/i8", Form::Signed, 1),
-            ("arg1/u16%rdi", Form::Unsigned, 2),
-            ("arg2/x", Form::Hexadecimal, 8),
-            ("arg2/o32", Form::Octal, 4),
-            ("arg1/c", Form::Character, 1),
-            ("fparg1", Form::Float, 8),
-            ("fparg1/32", Form::Float, 4),
-            ("fparg1/80%stack+1", Form::Float, 10),
-            ("retval/f32", Form::Float, 4),
-            ("arg7%stack+1", Form::Auto, 8),
-            ("arg1/s", Form::Text, 8),
-            ("retval/S", Form::StdString, 8),
-            ("arg1/p%RDI", Form::Pointer, 8),
-            ("arg1/e:Color%RDI", Form::Enumeration("Color".into(), None), 8),
-            ("arg1/t16:Pair%RDI+RSI", Form::Structure(Some("Pair".into())), 16),
-            ("retval/t0:tag", Form::Structure(Some("tag".into())), 0),
-            ("arg1/t12", Form::Structure(None), 12),
+            ("arg1", ArgumentForm::Auto, 8),
+            ("arg2/d32", ArgumentForm::Auto, 4),
+            ("arg1/i8", ArgumentForm::Signed, 1),
+            ("arg1/u16%rdi", ArgumentForm::Unsigned, 2),
+            ("arg2/x", ArgumentForm::Hexadecimal, 8),
+            ("arg2/o32", ArgumentForm::Octal, 4),
+            ("arg1/c", ArgumentForm::Character, 1),
+            ("fparg1", ArgumentForm::Float, 8),
+            ("fparg1/32", ArgumentForm::Float, 4),
+            ("fparg1/80%stack+1", ArgumentForm::Float, 10),
+            ("retval/f32", ArgumentForm::Float, 4),
+            ("arg7%stack+1", ArgumentForm::Auto, 8),
+            ("arg1/s", ArgumentForm::Text, 8),
+            ("retval/S", ArgumentForm::StdString, 8),
+            ("arg1/p%RDI", ArgumentForm::Pointer, 8),
+            ("arg1/e:Color%RDI", ArgumentForm::Enumeration("Color".into(), None), 8),
+            ("arg1/t16:Pair%RDI+RSI", ArgumentForm::Structure(Some("Pair".into())), 16),
+            ("retval/t0:tag", ArgumentForm::Structure(Some("tag".into())), 0),
+            ("arg1/t12", ArgumentForm::Structure(None), 12),
         ];
         for (text, form, size) in cases {
             assert_eq!(spec(text), Some((form, size)), "{text}");
@@ -503,12 +505,13 @@ mod tests {
         for text in ["argx", "arg", "arg1/q", "arg1/i7", "arg1/i80", "arg1x", "libc.so", "arg1/e:", "arg1/"] {
             assert_eq!(spec(text), None, "{text}");
         }
-        assert_eq!(Spec::read("retval/f80", 4, true).unwrap().size, 8, "ARM has no long double");
+        assert_eq!(ArgumentSpec::read("retval/f80", 4, true).unwrap().size, 8, "ARM has no long double");
     }
 
     #[test]
     fn payloads_are_padded() {
-        let list = |texts: &[&str]| texts.iter().filter_map(|text| Spec::read(text, 8, false)).collect::<SpecList>();
+        let list =
+            |texts: &[&str]| texts.iter().filter_map(|text| ArgumentSpec::read(text, 8, false)).collect::<SpecList>();
         let text = [3, 0, b'a', b'b', b'c', 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9];
         assert_eq!(payload_len(&list(&["arg1/s"]), &text, ByteOrder::Little), Some(8));
         assert_eq!(payload_len(&list(&["arg1/s", "arg2"]), &text, ByteOrder::Little), Some(16));
@@ -532,12 +535,15 @@ mod tests {
 
     #[test]
     fn a_name_wins_over_a_pattern() {
-        let one = |text: &str, is_exact| Spec { is_exact, ..Spec::read(text, 8, false).unwrap() };
+        let one = |text: &str, is_exact| ArgumentSpec { is_exact, ..ArgumentSpec::read(text, 8, false).unwrap() };
         let mut list = SpecList::new();
         add(&mut list, one("arg1/i32", true));
         add(&mut list, one("arg2", false));
         add(&mut list, one("arg1/s", false));
         add(&mut list, one("arg2/x", false));
-        assert_eq!((list[0].form.clone(), list[1].form.clone(), list.len()), (Form::Signed, Form::Hexadecimal, 2));
+        assert_eq!(
+            (list[0].form.clone(), list[1].form.clone(), list.len()),
+            (ArgumentForm::Signed, ArgumentForm::Hexadecimal, 2)
+        );
     }
 }

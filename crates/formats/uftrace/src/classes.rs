@@ -9,14 +9,14 @@ use std::sync::Arc;
 use tracemill_codec::bits::u32_at;
 use tracemill_model::schema::{
     ArrayClass, BitsClass, BlobClass, ByteOrder, ClockClass, DisplayBase, EventClass, EventClassId, FieldClass,
-    FieldClassId, FieldKind, FloatClass, IntegerClass, Length, Member, Place, Render, RenderedClass, Schema,
+    FieldClassId, FieldKind, FieldOffset, FloatClass, IntegerClass, Length, Member, Render, RenderedClass, Schema,
     StreamClass, StreamClassId, StructClass,
 };
 
-use super::arguments::{Form, Signatures, Spec};
+use super::arguments::{ArgumentForm, ArgumentSpec, Signatures};
 use super::kernel::Kernel;
 use super::layout::{KERNEL_CALL, KERNEL_EVENT, NO_TEXT, SYMBOL_AT};
-use super::names::{ModuleText, Names, SymbolText};
+use super::names::{ModuleText, SymbolNames, SymbolText};
 use tracemill_ftrace::classes::{RecordLayout, SharedFields};
 
 /// Classes of events by what they hold.
@@ -157,9 +157,9 @@ impl Render for EventText {
 
 /// Shows a text that stands elsewhere in the event: its offset and length, 32 bits each.
 #[derive(Debug)]
-struct Stored;
+struct StoredText;
 
-impl Render for Stored {
+impl Render for StoredText {
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
         let number = |at: usize| u32_at(own, at, ByteOrder::Little);
         let Some((offset, len)) = number(0).zip(number(4).filter(|&len| len != NO_TEXT)) else { return false };
@@ -172,7 +172,7 @@ impl Render for Stored {
 /// Makes the schema.
 pub(super) fn build(
     schema: &mut Schema,
-    names: &Arc<Names>,
+    names: &Arc<SymbolNames>,
     event_names: &Arc<EventNames>,
     signatures: &Signatures,
     kernel: Option<&Kernel>,
@@ -190,8 +190,8 @@ pub(super) fn build(
         perf: stream(2, "perf", true),
         messages: stream(3, "external", false),
     };
-    let mut builder = Builder { schema, next: HashMap::new() };
-    let fields = Fields::new(&mut builder, names, event_names);
+    let mut builder = EventClassBuilder { schema, next: HashMap::new() };
+    let fields = ClassFields::new(&mut builder, names, event_names);
     let mut classes = builder.classes(&fields, streams, signatures);
     if let (Some(kernel), Some(stream)) = (kernel, streams.kernel) {
         classes.kernel = Some(builder.kernel(&fields, stream, kernel));
@@ -200,7 +200,7 @@ pub(super) fn build(
 }
 
 /// Field classes that many events share.
-struct Fields {
+struct ClassFields {
     i32: FieldClassId,
     u16: FieldClassId,
     u32: FieldClassId,
@@ -216,10 +216,14 @@ struct Fields {
     event_of_message: FieldClassId,
 }
 
-impl Fields {
-    fn new(builder: &mut Builder<'_>, names: &Arc<Names>, event_names: &Arc<EventNames>) -> Fields {
+impl ClassFields {
+    fn new(
+        builder: &mut EventClassBuilder<'_>,
+        names: &Arc<SymbolNames>,
+        event_names: &Arc<EventNames>,
+    ) -> ClassFields {
         let event_text = |at: usize| EventText(event_names.clone(), at);
-        Fields {
+        ClassFields {
             i32: builder.integer(32, true, DisplayBase::Decimal),
             u16: builder.integer(16, false, DisplayBase::Decimal),
             u32: builder.integer(32, false, DisplayBase::Decimal),
@@ -228,7 +232,7 @@ impl Fields {
             bool: builder.leaf(FieldKind::Boolean(BitsClass::new(8, ByteOrder::Little))),
             symbol: builder.rendered(4, SymbolText(names.clone())),
             module: builder.rendered(0, ModuleText(names.clone(), SYMBOL_AT)),
-            text: builder.rendered(8, Stored),
+            text: builder.rendered(8, StoredText),
             nothing: builder.rendered(0, None::<Arc<str>>),
             event_of_task: builder.rendered(0, event_text(4)),
             event_of_cpu: builder.rendered(0, event_text(8)),
@@ -247,13 +251,13 @@ fn with<'a>(members: &[(&'a str, FieldClassId)], name: &'a str, class: FieldClas
     [members, &[(name, class)]].concat()
 }
 
-struct Builder<'a> {
+struct EventClassBuilder<'a> {
     schema: &'a mut Schema,
     /// The next id in each stream class.
     next: HashMap<StreamClassId, u64>,
 }
 
-impl Builder<'_> {
+impl EventClassBuilder<'_> {
     fn leaf(&mut self, kind: FieldKind) -> FieldClassId {
         self.schema.add_field_class(FieldClass::new(kind, 8))
     }
@@ -286,7 +290,7 @@ impl Builder<'_> {
         self.schema.add_event(class).unwrap_or(EventClassId(0))
     }
 
-    fn classes(&mut self, fields: &Fields, streams: Streams, signatures: &Signatures) -> Classes {
+    fn classes(&mut self, fields: &ClassFields, streams: Streams, signatures: &Signatures) -> Classes {
         let call = fields.call();
         let tasks = streams.tasks;
         let entry = self.event(tasks, "entry", &call);
@@ -315,7 +319,7 @@ impl Builder<'_> {
             let tuple = values.iter().enumerate().map(|(at, &class)| Member::of_tuple(at, class)).collect();
             let tuple = self.leaf(FieldKind::Struct(StructClass { members: tuple }));
             let (mut of_entry, mut of_exit) = (entry_unread, exit_unread);
-            match (list.first().is_some_and(Spec::is_return_value), values.first()) {
+            match (list.first().is_some_and(ArgumentSpec::is_return_value), values.first()) {
                 (true, Some(&value)) => of_exit = self.event(tasks, "exit", &with(&call, "retval", value)),
                 _ => of_entry = self.event(tasks, "entry", &with(&call, "args", tuple)),
             }
@@ -364,7 +368,7 @@ impl Builder<'_> {
     }
 
     /// The classes of the kernel's events: calls, and one for each format.
-    fn kernel(&mut self, fields: &Fields, stream: StreamClassId, kernel: &Kernel) -> KernelClasses {
+    fn kernel(&mut self, fields: &ClassFields, stream: StreamClassId, kernel: &Kernel) -> KernelClasses {
         let machine = kernel.layout.machine;
         let word = IntegerClass {
             byte_order: machine.byte_order,
@@ -373,7 +377,7 @@ impl Builder<'_> {
         };
         let word = self.leaf(FieldKind::Integer(word));
         let values = FieldKind::Array(ArrayClass { element: word, length: Length::Located });
-        let values = FieldClass::new(values, 8).at(Place::Located { offset_bytes: KERNEL_CALL as u32 });
+        let values = FieldClass::new(values, 8).at(FieldOffset::Located { offset_bytes: KERNEL_CALL as u32 });
         let values = self.schema.add_field_class(values);
         let source = self.constant("kernel");
         // They are of no module, and say what else they are instead.
@@ -410,26 +414,26 @@ impl Builder<'_> {
     }
 
     /// The class of an argument as readers of slices write it.
-    fn value(&mut self, fields: &Fields, spec: &Spec) -> FieldClassId {
+    fn value(&mut self, fields: &ClassFields, spec: &ArgumentSpec) -> FieldClassId {
         let bits = spec.size as u32 * 8;
         match &spec.form {
             // Automatic specifications do not say a sign; most integers have one.
-            Form::Auto | Form::Signed => self.integer(bits, true, DisplayBase::Decimal),
-            Form::Unsigned | Form::Character => self.integer(bits, false, DisplayBase::Decimal),
-            Form::Hexadecimal | Form::Pointer => self.integer(bits, false, DisplayBase::Hexadecimal),
-            Form::Octal => self.integer(bits, false, DisplayBase::Octal),
-            Form::Float if spec.size < 4 => self.integer(bits, false, DisplayBase::Hexadecimal),
-            Form::Float => {
+            ArgumentForm::Auto | ArgumentForm::Signed => self.integer(bits, true, DisplayBase::Decimal),
+            ArgumentForm::Unsigned | ArgumentForm::Character => self.integer(bits, false, DisplayBase::Decimal),
+            ArgumentForm::Hexadecimal | ArgumentForm::Pointer => self.integer(bits, false, DisplayBase::Hexadecimal),
+            ArgumentForm::Octal => self.integer(bits, false, DisplayBase::Octal),
+            ArgumentForm::Float if spec.size < 4 => self.integer(bits, false, DisplayBase::Hexadecimal),
+            ArgumentForm::Float => {
                 self.leaf(FieldKind::Float(FloatClass::new(if spec.size == 4 { 32 } else { 64 }, ByteOrder::Little)))
             }
-            Form::Text | Form::StdString => fields.text,
-            Form::Enumeration(_, values) => {
+            ArgumentForm::Text | ArgumentForm::StdString => fields.text,
+            ArgumentForm::Enumeration(_, values) => {
                 let mappings = Some(values.clone().unwrap_or_default());
                 let class = IntegerClass { signed: true, mappings, ..IntegerClass::unsigned(32) };
                 self.leaf(FieldKind::Integer(class))
             }
-            Form::Structure(_) if spec.size == 0 => fields.nothing,
-            Form::Structure(_) => self.leaf(FieldKind::Blob(BlobClass::new(Length::Static(spec.size as u64)))),
+            ArgumentForm::Structure(_) if spec.size == 0 => fields.nothing,
+            ArgumentForm::Structure(_) => self.leaf(FieldKind::Blob(BlobClass::new(Length::Static(spec.size as u64)))),
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) type Enumeration = Arc<[Mapping]>;
 
 /// A function as a `.dbg` file describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Function {
+pub(super) struct DebugFunction {
     /// Line and file where it is written.
     pub source: Option<(u32, Arc<str>)>,
     /// Specification of its arguments.
@@ -27,7 +27,7 @@ pub(super) struct Function {
 #[derive(Clone, Debug, Default)]
 pub(super) struct DebugInfo {
     /// By address, relative to the module.
-    pub functions: HashMap<u64, Function>,
+    pub functions: HashMap<u64, DebugFunction>,
     pub enumerations: HashMap<String, Enumeration>,
 }
 
@@ -71,7 +71,7 @@ impl DebugInfo {
         Some(())
     }
 
-    fn function(&mut self, address: Option<u64>) -> Option<&mut Function> {
+    fn function(&mut self, address: Option<u64>) -> Option<&mut DebugFunction> {
         self.functions.get_mut(&address?)
     }
 }

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use tracemill_codec::text::{hex, nine_digits};
 use tracemill_model::schema::ByteOrder;
 
-use super::arguments::{Form, NULL_TEXT, Spec};
-use super::calls::{CallFile, Calls, call};
-use super::info::{FEATURES, GROUPS, Header, feature};
+use super::arguments::{ArgumentForm, ArgumentSpec, NULL_TEXT};
+use super::calls::{CallFile, FolderCalls, call};
+use super::info::{FEATURES, GROUPS, InfoHeader, feature};
 use super::kernel::CpuRecords;
 use super::naming::shown;
-use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
+use super::records::{Payload, RECORD, Record, RecordKind, RecordStep, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{perf, slices};
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, Findings, event_id};
@@ -25,7 +25,7 @@ const BUFFER: usize = 64 << 10;
 
 /// Writes all records that `want` is true for.
 pub(super) fn write(
-    calls: &Calls,
+    calls: &FolderCalls,
     options: DumpOptions<'_>,
     want: &mut dyn FnMut(&CallRecord) -> bool,
     out: &mut dyn Write,
@@ -71,7 +71,7 @@ pub(super) fn write(
 }
 
 struct Dump<'a> {
-    calls: &'a Calls,
+    calls: &'a FolderCalls,
     options: DumpOptions<'a>,
     /// Faults in files of the kernel and of perf: opening has read those of tasks only.
     findings: Findings,
@@ -129,7 +129,7 @@ const SHOWN: usize = 1024;
 impl Dump<'_> {
     // Writing to a string cannot fail.
     fn header(&mut self) {
-        let Header { bytes, version, size, mut features, groups } = self.calls.info.header.clone();
+        let InfoHeader { bytes, version, size, mut features, groups } = self.calls.info.header.clone();
         if !self.calls.has_perf {
             features &= !feature::PERF_EVENT;
         }
@@ -175,7 +175,7 @@ impl Dump<'_> {
             {
                 let symbol = task.resolver.id(record.time, record.address());
                 if (self.want)(&call(record, symbol, number)) {
-                    let is_exit = record.kind() == Kind::Exit;
+                    let is_exit = record.kind() == RecordKind::Exit;
                     let address = record.address();
                     self.call(record.time, tid, is_exit, (symbol, address, address), record.depth());
                 }
@@ -185,11 +185,11 @@ impl Dump<'_> {
                 continue;
             }
             match task.step(at, time) {
-                Step::Record { record, symbol, payload, next } => {
+                RecordStep::Record { record, symbol, payload, next } => {
                     let has_values = !matches!(payload, Payload::None);
                     let is_wanted = (self.want)(&CallRecord { has_values, ..call(record, symbol, number) });
                     // A loss has no time: it happened after the record before it.
-                    let is_lost = record.kind() == Kind::Lost;
+                    let is_lost = record.kind() == RecordKind::Lost;
                     let is_late = is_lost && !self.is_in_time(time) && time > 0;
                     if !is_lost {
                         time = record.time;
@@ -208,11 +208,11 @@ impl Dump<'_> {
                     }
                     at = next;
                 }
-                Step::Bad { .. } => match task.resume(at + 8, time, usize::MAX) {
+                RecordStep::Bad { .. } => match task.resume(at + 8, time, usize::MAX) {
                     Some(next) => at = next,
                     None => return Ok(()),
                 },
-                Step::Torn => return Ok(()),
+                RecordStep::Torn => return Ok(()),
             }
             self.write_full()?;
         }
@@ -273,18 +273,18 @@ impl Dump<'_> {
         payload: Payload,
     ) {
         let kind = record.kind();
-        if kind == Kind::Event && self.options.no_events {
+        if kind == RecordKind::Event && self.options.no_events {
             return;
         }
         let address = record.address();
         let (word, name) = match kind {
-            Kind::Entry | Kind::Exit => ("", String::new()),
-            Kind::Lost => ("lost ", format!("<{address:x}>")),
-            Kind::Event => ("event", self.calls.definitions.event_names.name(address as u32)),
+            RecordKind::Entry | RecordKind::Exit => ("", String::new()),
+            RecordKind::Lost => ("lost ", format!("<{address:x}>")),
+            RecordKind::Event => ("event", self.calls.definitions.event_names.name(address as u32)),
         };
         if word.is_empty() {
             // A name is made of the stored bits.
-            self.call(record.time, tid, kind == Kind::Exit, (symbol, address, address), record.depth());
+            self.call(record.time, tid, kind == RecordKind::Exit, (symbol, address, address), record.depth());
         } else {
             self.line(record.time, tid);
             let _ = writeln!(self.text, "[{word}] {name}({address:x}) depth: {}", record.depth());
@@ -314,7 +314,7 @@ impl Dump<'_> {
         }
     }
 
-    fn values(&mut self, specs: &[Spec], data: &[u8], order: ByteOrder, tid: i64, record: &CallRecord) {
+    fn values(&mut self, specs: &[ArgumentSpec], data: &[u8], order: ByteOrder, tid: i64, record: &CallRecord) {
         let is_exit = record.kind == CallKind::Exit;
         let mut end = 0;
         for spec in specs {
@@ -336,20 +336,20 @@ impl Dump<'_> {
         }
     }
 
-    fn value(&mut self, spec: &Spec, value: &[u8], order: ByteOrder, tid: i64, record: &CallRecord) {
+    fn value(&mut self, spec: &ArgumentSpec, value: &[u8], order: ByteOrder, tid: i64, record: &CallRecord) {
         let is_exit = record.kind == CallKind::Exit;
         let number = unsigned(value, order);
         let letter = match &spec.form {
-            Form::Text | Form::StdString => {
+            ArgumentForm::Text | ArgumentForm::StdString => {
                 let text = if value.starts_with(&NULL_TEXT) { b"NULL" } else { value };
-                let word = if spec.form == Form::StdString { "std::string: " } else { "str: " };
+                let word = if spec.form == ArgumentForm::StdString { "std::string: " } else { "str: " };
                 self.text += word;
                 self.gather();
                 self.bytes.extend_from_slice(text.split(|&byte| byte == 0).next().unwrap_or(&[]));
                 self.bytes.push(b'\n');
                 return;
             }
-            Form::Pointer => {
+            ArgumentForm::Pointer => {
                 let id = self.calls.definitions.names.id_at(tid, record.time, number);
                 let symbol = self.calls.definitions.names.symbol(id).filter(|_| id > 0);
                 let _ = match symbol {
@@ -361,7 +361,7 @@ impl Dump<'_> {
                 };
                 return;
             }
-            Form::Structure(name) => {
+            ArgumentForm::Structure(name) => {
                 let _ = write!(self.text, "struct {}:", name.as_deref().unwrap_or(""));
                 for (at, byte) in value.iter().enumerate() {
                     self.text += if at % 16 == 0 { "\n\t" } else { "" };
@@ -371,19 +371,19 @@ impl Dump<'_> {
                 self.text.push('\n');
                 return;
             }
-            Form::Enumeration(name, values) if !is_exit => {
+            ArgumentForm::Enumeration(name, values) if !is_exit => {
                 let shown = enumerator(values.as_ref(), number as u32 as i32);
                 let _ = writeln!(self.text, "enum {name}: {shown} ({number})");
                 return;
             }
-            Form::Enumeration(..) => 'e',
-            Form::Auto => 'd',
-            Form::Signed => 'i',
-            Form::Unsigned => 'u',
-            Form::Hexadecimal => 'x',
-            Form::Octal => 'o',
-            Form::Character => 'c',
-            Form::Float => 'f',
+            ArgumentForm::Enumeration(..) => 'e',
+            ArgumentForm::Auto => 'd',
+            ArgumentForm::Signed => 'i',
+            ArgumentForm::Unsigned => 'u',
+            ArgumentForm::Hexadecimal => 'x',
+            ArgumentForm::Octal => 'o',
+            ArgumentForm::Character => 'c',
+            ArgumentForm::Float => 'f',
         };
         let (bits, digits) = (spec.size * 8, spec.size * 2);
         // Floats of 80 bits are wider than the numbers that are shown here.

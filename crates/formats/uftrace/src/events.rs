@@ -6,11 +6,11 @@ use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, EventClassId};
 
-use super::arguments::{Form, NULL_TEXT, Spec};
+use super::arguments::{ArgumentForm, ArgumentSpec, NULL_TEXT};
 use super::classes::{Classes, USER_DATA};
-use super::layout::{CALL, Events, MAX_ERRORS, NO_TEXT};
-use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
-use super::slices::Slice;
+use super::layout::{CALL, MAX_ERRORS, NO_TEXT, SliceEvents};
+use super::records::{Payload, RECORD, Record, RecordKind, RecordStep, TaskBytes};
+use super::slices::FileSlice;
 use tracemill_format::Faults;
 
 /// Reads a slice. `clock` is the time before it; `is_start` tells that the task's calls begin here.
@@ -18,14 +18,14 @@ pub(super) fn read(
     task: &mut TaskBytes<'_>,
     classes: &Classes,
     tid: i32,
-    slice: Slice,
+    slice: FileSlice,
     clock: u64,
     is_start: bool,
-) -> Events {
-    let mut writer = Writer {
+) -> SliceEvents {
+    let mut writer = SliceWriter {
         classes,
         tid: tid.to_le_bytes(),
-        events: Events::default(),
+        events: SliceEvents::default(),
         unread: Unread::default(),
         faults: Faults::default(),
         calls: OpenCalls::new(is_start),
@@ -35,21 +35,21 @@ pub(super) fn read(
     let (mut at, mut time) = (slice.from, clock);
     while at < slice.to {
         match task.step(at, time) {
-            Step::Record { record, symbol, payload, next } => {
-                if record.kind() != Kind::Lost {
+            RecordStep::Record { record, symbol, payload, next } => {
+                if record.kind() != RecordKind::Lost {
                     time = record.time;
                 }
                 writer.record(task, at, time, record, symbol, payload);
                 at = next;
             }
-            Step::Bad { magic } => {
+            RecordStep::Bad { magic } => {
                 writer.calls.forget();
                 let next = task.resume(at + 8, time, usize::MAX);
                 let end = next.unwrap_or(task.bytes.len());
                 writer.fault(at, wrong_magic(magic, end - at, next.map(|next| next as u64)));
                 at = end;
             }
-            Step::Torn => {
+            RecordStep::Torn => {
                 let left = task.bytes.len() - at;
                 writer.fault(at, torn_record(left));
                 break;
@@ -82,10 +82,10 @@ pub(super) fn unfounded(depth: u16) -> Error {
     error.with_help("the beginning of the calls is missing, or a depth is damaged")
 }
 
-struct Writer<'a> {
+struct SliceWriter<'a> {
     classes: &'a Classes,
     tid: [u8; 4],
-    events: Events,
+    events: SliceEvents,
     unread: Unread,
     faults: Faults<MAX_ERRORS>,
     calls: OpenCalls,
@@ -99,7 +99,7 @@ struct Unread {
     what: String,
 }
 
-impl Writer<'_> {
+impl SliceWriter<'_> {
     fn fault(&mut self, at: usize, error: Error) {
         self.faults.tell(|| error.at_offset(at as u64));
     }
@@ -116,7 +116,7 @@ impl Writer<'_> {
     ) {
         let start = self.events.bytes.len();
         match record.kind() {
-            Kind::Entry | Kind::Exit => {
+            RecordKind::Entry | RecordKind::Exit => {
                 let address = record.address();
                 let mut call = [0; CALL];
                 call[..4].copy_from_slice(&self.tid);
@@ -124,7 +124,7 @@ impl Writer<'_> {
                 call[6..14].copy_from_slice(&address.to_le_bytes());
                 call[14..].copy_from_slice(&symbol.to_le_bytes());
                 self.events.bytes.extend_from_slice(&call);
-                let is_exit = record.kind() == Kind::Exit;
+                let is_exit = record.kind() == RecordKind::Exit;
                 let class = match payload {
                     Payload::None if is_exit => self.classes.exit,
                     Payload::None => self.classes.entry,
@@ -135,7 +135,7 @@ impl Writer<'_> {
                 }
                 self.events.push(class, record.time, start);
             }
-            Kind::Lost => {
+            RecordKind::Lost => {
                 self.events.bytes.extend_from_slice(&self.tid);
                 self.events.bytes.extend_from_slice(&record.address().to_le_bytes());
                 self.calls.forget();
@@ -147,7 +147,7 @@ impl Writer<'_> {
                 });
                 self.events.push(self.classes.lost, time, start);
             }
-            Kind::Event => {
+            RecordKind::Event => {
                 self.events.bytes.extend_from_slice(&self.tid);
                 self.events.bytes.extend_from_slice(&(record.address() as u32).to_le_bytes());
                 let class = self.event(task, at, record, payload, start);
@@ -269,7 +269,7 @@ impl Writer<'_> {
         self.events.warnings.push(unfounded(depth).at_offset(at as u64));
     }
 
-    fn finish(mut self) -> Events {
+    fn finish(mut self) -> SliceEvents {
         self.events.faults = self.faults.finish("places of this slice have faults like these");
         let Unread { count, first, what } = &self.unread;
         if *count > 0 {
@@ -289,7 +289,7 @@ impl Writer<'_> {
 
 /// Writes the values of a payload: numbers in little-endian order, texts behind all of them. False when it is shorter
 /// than its list.
-fn put_values(specs: &[Spec], payload: &[u8], order: ByteOrder, start: usize, out: &mut Vec<u8>) -> bool {
+fn put_values(specs: &[ArgumentSpec], payload: &[u8], order: ByteOrder, start: usize, out: &mut Vec<u8>) -> bool {
     let fixed: usize = specs.iter().map(stored_len).sum();
     let texts_from = out.len() - start + fixed;
     let (mut at, mut texts) = (0, Vec::new());
@@ -297,14 +297,14 @@ fn put_values(specs: &[Spec], payload: &[u8], order: ByteOrder, start: usize, ou
         let Some((value, next)) = spec.take(payload, at, order) else { return false };
         at = next;
         match spec.form {
-            Form::Text | Form::StdString => {
+            ArgumentForm::Text | ArgumentForm::StdString => {
                 let len = if value == NULL_TEXT { NO_TEXT as usize } else { value.len() };
                 push_locator(out, texts_from + texts.len(), len);
                 texts.extend_from_slice(value);
             }
-            Form::Structure(_) => out.extend_from_slice(value),
-            Form::Float if spec.size == 10 => out.extend_from_slice(&extended(value, order).to_le_bytes()),
-            Form::Enumeration(..) => out.extend_from_slice(&(read_uint(value, order) as u32).to_le_bytes()),
+            ArgumentForm::Structure(_) => out.extend_from_slice(value),
+            ArgumentForm::Float if spec.size == 10 => out.extend_from_slice(&extended(value, order).to_le_bytes()),
+            ArgumentForm::Enumeration(..) => out.extend_from_slice(&(read_uint(value, order) as u32).to_le_bytes()),
             _ if order == ByteOrder::Big => out.extend(value.iter().rev()),
             _ => out.extend_from_slice(value),
         }
@@ -314,11 +314,11 @@ fn put_values(specs: &[Spec], payload: &[u8], order: ByteOrder, start: usize, ou
 }
 
 /// Bytes of a value as it is written.
-fn stored_len(spec: &Spec) -> usize {
+fn stored_len(spec: &ArgumentSpec) -> usize {
     match spec.form {
-        Form::Text | Form::StdString => 8,
-        Form::Float if spec.size == 10 => 8,
-        Form::Enumeration(..) => 4,
+        ArgumentForm::Text | ArgumentForm::StdString => 8,
+        ArgumentForm::Float if spec.size == 10 => 8,
+        ArgumentForm::Enumeration(..) => 4,
         _ => spec.size,
     }
 }

@@ -12,12 +12,12 @@ use super::debug::DebugInfo;
 use super::info::{Info, feature};
 use super::kernel::{self, Kernel};
 use super::maps::Map;
-use super::names::{Module, Names, Space};
+use super::names::{Module, Space, SymbolNames};
 use super::symbols::{FileHeader, SymbolFile, choose};
 use super::tasks::Tasks;
 
 /// A file, or why it cannot be read.
-type Opened = Result<Arc<dyn Bytes>>;
+type OpenedFile = Result<Arc<dyn Bytes>>;
 
 /// Name of the option for symbols of another folder.
 pub(super) const WITH_SYMS: &str = "with-syms";
@@ -26,7 +26,7 @@ pub(super) const WITH_SYMS: &str = "with-syms";
 const MAX_HEADER: usize = 8192;
 
 /// Files of one extension: their names and headers, and the files.
-pub(super) type Headed = (Vec<(String, FileHeader)>, Vec<Opened>);
+pub(super) type Headed = (Vec<(String, FileHeader)>, Vec<OpenedFile>);
 
 /// The files of symbols of a folder that the user named.
 ///
@@ -59,7 +59,7 @@ fn headed<'a>(
 }
 
 /// The contents of a folder, while it is opened.
-pub(super) struct Folder<'a> {
+pub(super) struct DataFolder<'a> {
     pub storage: &'a dyn Storage,
     pub path: &'a Path,
     /// Names and lengths of its files.
@@ -68,7 +68,7 @@ pub(super) struct Folder<'a> {
     pub faults: Vec<Error>,
 }
 
-impl Folder<'_> {
+impl DataFolder<'_> {
     /// All files but those of records. What cannot be read was reported where it was needed.
     pub(super) fn parts(&self, streams: &[Stream]) -> Vec<(String, Arc<dyn Bytes>)> {
         let is_part = |name: &str| {
@@ -115,7 +115,7 @@ impl Folder<'_> {
     }
 
     /// Reads maps and the symbols of everything in them, those `elsewhere` first.
-    pub(super) fn names(&mut self, info: &Info, tasks: Tasks, elsewhere: Headed) -> Names {
+    pub(super) fn names(&mut self, info: &Info, tasks: Tasks, elsewhere: Headed) -> SymbolNames {
         let mut modules: Vec<Module> = Vec::new();
         let mut known: HashMap<(String, Option<String>), usize> = HashMap::new();
         let mut module = |path: &str, build_id: Option<&str>| {
@@ -185,7 +185,7 @@ impl Folder<'_> {
             modules.len() - 1
         });
         let is_relative = info.header.features & feature::SYM_REL_ADDR != 0;
-        let mut names = Names { modules, tasks, spaces, kernel, is_relative, is_64_bit: info.is_64_bit };
+        let mut names = SymbolNames { modules, tasks, spaces, kernel, is_relative, is_64_bit: info.is_64_bit };
         names.number();
         names
     }

@@ -63,7 +63,7 @@ pub(super) const GROUPS: [(&str, &str); 16] = [
 
 /// The binary header of `info`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Header {
+pub(super) struct InfoHeader {
     pub bytes: Vec<u8>,
     pub version: u32,
     /// The size of the header that it states.
@@ -76,7 +76,7 @@ pub(super) struct Header {
 /// The content of `info`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Info {
-    pub header: Header,
+    pub header: InfoHeader,
     pub byte_order: ByteOrder,
     /// Is the traced program one of 64 bits?
     pub is_64_bit: bool,
@@ -141,7 +141,7 @@ impl Info {
         };
         let (features, groups) = (number(16, 8), number(24, 8));
         let mut info = Info {
-            header: Header { bytes: header.to_vec(), version, size: number(12, 2), features, groups },
+            header: InfoHeader { bytes: header.to_vec(), version, size: number(12, 2), features, groups },
             byte_order,
             is_64_bit,
             max_stack: (features & feature::MAX_STACK != 0).then(|| number(32, 2) as u16),

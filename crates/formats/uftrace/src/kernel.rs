@@ -21,8 +21,8 @@ use tracemill_model::schema::{ByteOrder, StreamClassId};
 use super::layout::MAX_ERRORS;
 use super::slices;
 use tracemill_ftrace::container::CpuData;
-use tracemill_ftrace::event_format::{Content, EventFormat, Field, Machine, Place};
-use tracemill_ftrace::packets::{self, Places, StreamInfo};
+use tracemill_ftrace::event_format::{Content, ContentPlace, EventFormat, Field, Machine};
+use tracemill_ftrace::packets::{self, PacketPlaces, StreamInfo};
 use tracemill_ftrace::print_format::PrintFormat;
 use tracemill_ftrace::ring_buffer::{MAX_PAGE_BYTES, Missed, PageLayout, Record, Records};
 
@@ -272,11 +272,12 @@ impl Kernel {
 
 impl CallForm {
     fn of(system: &str, format: &EventFormat) -> Option<CallForm> {
-        let is_fixed = |field: &&Field| field.place == Place::Fixed && matches!(field.content, Content::Integer(_));
+        let is_fixed =
+            |field: &&Field| field.place == ContentPlace::Fixed && matches!(field.content, Content::Integer(_));
         let number = |name: &str| format.field(name).filter(is_fixed).cloned();
         let (is_exit, value) = match (system, format.name.as_str()) {
             ("ftrace", "funcgraph_entry") => {
-                (false, format.field("args").filter(|field| field.place == Place::Rest).cloned())
+                (false, format.field("args").filter(|field| field.place == ContentPlace::Rest).cloned())
             }
             ("ftrace", "funcgraph_exit") => (true, number("retval")),
             _ => return None,
@@ -437,7 +438,7 @@ impl<'a> CpuRecords<'a> {
                     });
                 }
                 self.records = Some(layout.records(&page));
-                let fault = packets::page_fault(&page, layout, bytes, self.base, &Places::InFile(0));
+                let fault = packets::page_fault(&page, layout, bytes, self.base, &PacketPlaces::InFile(0));
                 fault.into_iter().for_each(|fault| self.fault(fault));
             }
             Err(error) => self.fault(error.at_offset(self.base as u64)),

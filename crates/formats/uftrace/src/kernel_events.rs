@@ -3,26 +3,26 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tracemill_ftrace::classes::push_locator;
-use tracemill_ftrace::packets::{self, Faults, Places, StreamInfo};
+use tracemill_ftrace::packets::{self, Faults, PacketPlaces, StreamInfo};
 
 use super::classes::KernelClasses;
 use super::kernel::Kernel;
-use super::layout::{Events, KERNEL_CALL, KERNEL_EVENT};
-use super::names::Names;
+use super::layout::{KERNEL_CALL, KERNEL_EVENT, SliceEvents};
+use super::names::SymbolNames;
 
 /// Reads the records of a packet; those of tasks that were not traced are left out. `before` is the time of what came
 /// before.
 pub(super) fn read(
     kernel: &Kernel,
     classes: &KernelClasses,
-    names: &Names,
+    names: &SymbolNames,
     info: &StreamInfo,
     (bytes, offset): (&[u8], u64),
     before: Option<u64>,
     traced: &HashSet<i64>,
-) -> Events {
-    let (mut events, mut faults) = (Events::default(), Faults::default());
-    let places = Places::InFile(offset);
+) -> SliceEvents {
+    let (mut events, mut faults) = (SliceEvents::default(), Faults::default());
+    let places = PacketPlaces::InFile(offset);
     let machine = kernel.machine();
     let mut unknown: BTreeMap<u16, (u64, usize)> = BTreeMap::new();
     let gaps = packets::each_record(bytes, info, &places, before, &mut faults, |at, time, record, faults| {

@@ -23,7 +23,7 @@ pub(super) const MAX_ERRORS: usize = 20;
 
 /// Events of a slice, and what was odd about it.
 #[derive(Default)]
-pub(super) struct Events {
+pub(super) struct SliceEvents {
     pub bytes: Vec<u8>,
     pub spine: Spine,
     pub faults: Vec<Error>,
@@ -33,7 +33,7 @@ pub(super) struct Events {
     pub without_symbols: Vec<u32>,
 }
 
-impl Events {
+impl SliceEvents {
     /// Ends the event whose bytes begin at `start`.
     #[inline]
     pub(super) fn push(&mut self, class: EventClassId, time: u64, start: usize) {

@@ -42,7 +42,7 @@ mod range_tests;
 #[cfg(test)]
 mod tests;
 
-pub use arguments::{Wanted, WantedForm, WantedPlace, wanted_values};
+pub use arguments::{RequestedValue, WantedForm, WantedPlace, wanted_values};
 pub use demangle::simple_name;
 
 use tracemill_format::{Format, Setting};

@@ -6,7 +6,7 @@ use super::lines::read_lines;
 
 /// A file in the address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mapping {
+pub(super) struct MappedFile {
     pub start: u64,
     /// One past the last address.
     pub end: u64,
@@ -18,7 +18,7 @@ pub(super) struct Mapping {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Map {
     /// Sorted by start.
-    pub mappings: Vec<Mapping>,
+    pub mappings: Vec<MappedFile>,
     /// Addresses from here on are the kernel's.
     pub kernel_base: u64,
 }
@@ -76,7 +76,7 @@ impl Map {
                 last.end = end;
                 last.build_id = last.build_id.take().or(build_id);
             }
-            _ => self.mappings.push(Mapping { start, end, path: path.to_string(), build_id }),
+            _ => self.mappings.push(MappedFile { start, end, path: path.to_string(), build_id }),
         }
         Some(())
     }

@@ -5,7 +5,7 @@ use tracemill_ftrace::classes::push_locator;
 use tracemill_model::error::Error;
 
 use super::classes::{Classes, EXTERNAL};
-use super::layout::Events;
+use super::layout::SliceEvents;
 use super::lines::line_place;
 
 /// A message: its time and where its text stands.
@@ -60,8 +60,8 @@ pub(super) fn times(bytes: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// Reads all messages.
-pub(super) fn read(bytes: &[u8], classes: &Classes) -> Events {
-    let mut events = Events::default();
+pub(super) fn read(bytes: &[u8], classes: &Classes) -> SliceEvents {
+    let mut events = SliceEvents::default();
     let mut odd = Vec::new();
     for message in messages(bytes, |error| odd.push(error)) {
         let start = events.bytes.len();

@@ -59,7 +59,7 @@ pub(super) struct Space {
 
 /// All names of a trace.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct SymbolNames {
     pub modules: Vec<Module>,
     pub tasks: Tasks,
     /// By session.
@@ -72,7 +72,7 @@ pub(super) struct Names {
     pub is_64_bit: bool,
 }
 
-impl Names {
+impl SymbolNames {
     /// Gives each module as many numbers as it may have symbols.
     pub(super) fn number(&mut self) {
         let mut next = 1u32;
@@ -138,8 +138,8 @@ impl Names {
 }
 
 /// Finds the symbols of the records of one task; remembers what it found.
-pub(super) struct Resolver<'a> {
-    names: &'a Names,
+pub(super) struct SymbolResolver<'a> {
+    names: &'a SymbolNames,
     tid: i64,
     session: Option<usize>,
     /// Libraries of the session that were loaded by then.
@@ -156,9 +156,9 @@ const CACHE: usize = 1024;
 /// No address: records have 48 bits of one.
 const EMPTY: u64 = 0x0001_0000_0000_0000;
 
-impl<'a> Resolver<'a> {
-    pub(super) fn new(names: &'a Names, tid: i64) -> Self {
-        Resolver {
+impl<'a> SymbolResolver<'a> {
+    pub(super) fn new(names: &'a SymbolNames, tid: i64) -> Self {
+        SymbolResolver {
             names,
             tid,
             session: None,
@@ -214,7 +214,7 @@ impl<'a> Resolver<'a> {
 
 /// Shows the symbol whose id the field holds.
 #[derive(Debug)]
-pub(super) struct SymbolText(pub Arc<Names>);
+pub(super) struct SymbolText(pub Arc<SymbolNames>);
 
 impl Render for SymbolText {
     fn render(&self, _event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
@@ -230,7 +230,7 @@ impl Render for SymbolText {
 
 /// Shows the module of the symbol whose id stands at a place of the event.
 #[derive(Debug)]
-pub(super) struct ModuleText(pub Arc<Names>, pub usize);
+pub(super) struct ModuleText(pub Arc<SymbolNames>, pub usize);
 
 impl Render for ModuleText {
     fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
@@ -243,6 +243,6 @@ fn id_at(bytes: &[u8], at: usize) -> Option<u32> {
     u32_at(bytes, at, ByteOrder::Little).filter(|&id| id > 0)
 }
 
-fn symbol_of<'a>(names: &'a Names, own: &[u8]) -> Option<Symbol<'a>> {
+fn symbol_of<'a>(names: &'a SymbolNames, own: &[u8]) -> Option<Symbol<'a>> {
     names.symbol(id_at(own, 0)?)
 }

@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use tracemill_format::calls::{CallProgram, CallTask, Recording};
-use tracemill_format::{Demangle, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage, Stream};
+use tracemill_format::{Demangle, EntryKind, FoundTrace, OpenContext, OpenTrace, Settings, Storage, Stream};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Schema;
 
 use super::arguments::Signatures;
-use super::calls::{CallFile, Calls};
+use super::calls::{CallFile, FolderCalls};
 use super::classes::{self, EventNames, Streams};
-use super::definitions::Definitions;
-use super::folder::{self, Folder, WITH_SYMS};
+use super::definitions::FolderDefinitions;
+use super::folder::{self, DataFolder, WITH_SYMS};
 use super::info::{self, Info};
-use super::reader::{Reader, Source};
+use super::reader::{PacketSource, SliceReader};
 use super::summary;
 use super::symbols::base_name;
 use super::tables::{environment, sections};
@@ -30,20 +30,20 @@ pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens folders.
-pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+pub(crate) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
     found.iter().map(|found| Opening::open(context, found)).collect()
 }
 
 /// Byte order, names and specifications of a folder, whatever its records.
-pub(super) fn definitions(storage: &dyn Storage) -> Result<Definitions> {
-    let found = Found { path: Path::new("").to_path_buf(), name: String::new(), below: String::new() };
+pub(super) fn definitions(storage: &dyn Storage) -> Result<FolderDefinitions> {
+    let found = FoundTrace { path: Path::new("").to_path_buf(), name: String::new(), below: String::new() };
     Ok(Opening::read(storage, &found, &Settings::new())?.reader.definitions)
 }
 
 /// The state of opening before records are looked at.
 struct Opening<'a> {
-    reader: Reader,
-    folder: Folder<'a>,
+    reader: SliceReader,
+    folder: DataFolder<'a>,
     schema: Schema,
     classes: Streams,
     tids: Vec<i64>,
@@ -51,7 +51,7 @@ struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    fn open(context: &OpenContext<'a>, found: &'a Found) -> Result<OpenTrace> {
+    fn open(context: &OpenContext<'a>, found: &'a FoundTrace) -> Result<OpenTrace> {
         let storage = context.storage;
         // Following calls reads the files directly, and wants neither tables nor the other files of the folder.
         let has_packets = !context.calls_only;
@@ -73,14 +73,14 @@ impl<'a> Opening<'a> {
     }
 
     /// Reads everything but records.
-    fn read(storage: &'a dyn Storage, found: &'a Found, settings: &Settings) -> Result<Opening<'a>> {
+    fn read(storage: &'a dyn Storage, found: &'a FoundTrace, settings: &Settings) -> Result<Opening<'a>> {
         let entries = storage.list(&found.path)?;
         let files = entries.into_iter().filter_map(|entry| match entry.kind {
             EntryKind::File(len) => Some((entry.name, len)),
             _ => None,
         });
         let mut folder =
-            Folder { storage, path: &found.path, files: files.collect(), warnings: Vec::new(), faults: Vec::new() };
+            DataFolder { storage, path: &found.path, files: files.collect(), warnings: Vec::new(), faults: Vec::new() };
         let symbols = settings.get(WITH_SYMS).map(|folder| folder::symbols_elsewhere(storage, folder)).transpose()?;
         let path = found.path.join("info");
         let bytes = storage.open(&path)?;
@@ -100,8 +100,8 @@ impl<'a> Opening<'a> {
         schema.environment = environment(&info);
         let (streams_of, classes) = classes::build(&mut schema, &names, &event_names, &signatures, kernel.as_deref());
         let tids = folder.tids(&info);
-        let reader = Reader {
-            definitions: Definitions { order: info.byte_order, names, signatures, event_names, kernel },
+        let reader = SliceReader {
+            definitions: FolderDefinitions { order: info.byte_order, names, signatures, event_names, kernel },
             traced: tids.iter().copied().collect(),
             classes,
             calls: None,
@@ -112,9 +112,16 @@ impl<'a> Opening<'a> {
     }
 }
 
-impl Folder<'_> {
+impl DataFolder<'_> {
     /// The calls of the folder.
-    fn calls(&mut self, reader: &Reader, streams: &[Stream], tids: &[i64], info: Info, demangle: Demangle) -> Calls {
+    fn calls(
+        &mut self,
+        reader: &SliceReader,
+        streams: &[Stream],
+        tids: &[i64],
+        info: Info,
+        demangle: Demangle,
+    ) -> FolderCalls {
         let names = &reader.definitions.names;
         let task = |&tid: &i64| {
             let task = names.tasks.tasks.get(&tid);
@@ -142,20 +149,20 @@ impl Folder<'_> {
         let file = |stream: &Stream| {
             let bytes = stream.files[0].bytes.clone();
             match &reader.sources[&stream.name] {
-                Source::Task { tid, .. } => {
+                PacketSource::Task { tid, .. } => {
                     let number = tids.iter().position(|&known| known == i64::from(*tid)).unwrap_or(0);
                     CallFile::Task(number, bytes)
                 }
-                Source::Kernel(info) => CallFile::Kernel(info.cpu, bytes),
-                Source::Perf { cpu, .. } => CallFile::Perf(*cpu, bytes),
-                Source::Messages => CallFile::Messages(bytes),
+                PacketSource::Kernel(info) => CallFile::Kernel(info.cpu, bytes),
+                PacketSource::Perf { cpu, .. } => CallFile::Perf(*cpu, bytes),
+                PacketSource::Messages => CallFile::Messages(bytes),
             }
         };
         let paths = streams.iter().map(|stream| stream.files[0].path.clone()).collect();
         let is_forked = |tid: &i64| names.tasks.tasks.get(tid).is_none_or(|task| task.parent != 0);
         let options = self.text("default.opts");
         let options = options.as_ref().map_or(&[][..], |options| options.bytes());
-        Calls {
+        FolderCalls {
             definitions: reader.definitions.clone(),
             tasks: tids.iter().map(task).collect(),
             programs: names.tasks.sessions.iter().map(program).collect(),
@@ -204,20 +211,20 @@ fn unquote(text: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests_support {
-    use super::super::records::{Kind, Step};
-    use super::super::slices::{self, Slice};
+    use super::super::records::{RecordKind, RecordStep};
+    use super::super::slices::{self, FileSlice};
     use super::*;
 
     /// Cuts the file of a task of a folder into slices of a size.
-    pub(crate) fn cut(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64, size: usize) -> Vec<Slice> {
-        let found = Found { path: path.into(), name: String::new(), below: String::new() };
+    pub(crate) fn cut(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64, size: usize) -> Vec<FileSlice> {
+        let found = FoundTrace { path: path.into(), name: String::new(), below: String::new() };
         let reader = Opening::read(storage, &found, &Settings::new()).unwrap().reader;
         slices::cut(&mut reader.definitions.task(bytes, tid), size)
     }
 
     /// The calls of a folder.
-    pub(crate) fn calls(storage: &dyn Storage, path: &str) -> Calls {
-        let found = Found { path: path.into(), name: String::new(), below: String::new() };
+    pub(crate) fn calls(storage: &dyn Storage, path: &str) -> FolderCalls {
+        let found = FoundTrace { path: path.into(), name: String::new(), below: String::new() };
         let Opening { mut reader, mut folder, classes, tids, info, .. } =
             Opening::read(storage, &found, &Settings::new()).unwrap();
         let streams = folder.streams(&mut reader, classes, &tids, false);
@@ -226,19 +233,19 @@ pub(super) mod tests_support {
 
     /// Where reading the file of a task from its beginning finds records.
     pub(crate) fn places(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64) -> Vec<usize> {
-        let found = Found { path: path.into(), name: String::new(), below: String::new() };
+        let found = FoundTrace { path: path.into(), name: String::new(), below: String::new() };
         let reader = Opening::read(storage, &found, &Settings::new()).unwrap().reader;
         let mut task = reader.definitions.task(bytes, tid);
         let (mut at, mut time, mut places) = (0, 0, Vec::new());
         loop {
             at = match task.step(at, time) {
-                Step::Record { record, next, .. } => {
+                RecordStep::Record { record, next, .. } => {
                     places.push(at);
-                    time = if record.kind() == Kind::Lost { time } else { record.time };
+                    time = if record.kind() == RecordKind::Lost { time } else { record.time };
                     next
                 }
-                Step::Bad { .. } => task.resume(at + 8, time, usize::MAX).unwrap_or(bytes.len()),
-                Step::Torn => return places,
+                RecordStep::Bad { .. } => task.resume(at + 8, time, usize::MAX).unwrap_or(bytes.len()),
+                RecordStep::Torn => return places,
             }
         }
     }

@@ -9,7 +9,7 @@ use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
 use super::classes::Classes;
-use super::layout::Events;
+use super::layout::SliceEvents;
 use super::slices;
 
 /// Bytes of a record's header: type, flags, size.
@@ -32,7 +32,7 @@ const COMM_EXEC: u16 = 0x2000;
 
 /// A part of the file, with the times of its first and last record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
+pub(super) struct PerfPart {
     pub from: usize,
     pub to: usize,
     pub begin: u64,
@@ -42,12 +42,12 @@ pub(super) struct Part {
 /// Bytes of a part, about.
 const PART: usize = 256 << 10;
 
-struct Reader<'a> {
+struct PerfReader<'a> {
     bytes: &'a [u8],
     order: ByteOrder,
 }
 
-impl Reader<'_> {
+impl PerfReader<'_> {
     fn number(&self, at: usize, len: usize) -> u64 {
         read_uint(self.bytes.get(at..at.saturating_add(len)).unwrap_or(&[]), self.order)
     }
@@ -86,10 +86,10 @@ impl Reader<'_> {
 }
 
 /// Walks from record to record and cuts the file into parts.
-pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<Part> {
-    let reader = Reader { bytes, order };
+pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<PerfPart> {
+    let reader = PerfReader { bytes, order };
     let mut parts = Vec::new();
-    let mut part = Part { from: 0, to: 0, begin: u64::MAX, end: 0 };
+    let mut part = PerfPart { from: 0, to: 0, begin: u64::MAX, end: 0 };
     let mut at = 0;
     while at < bytes.len() {
         let Ok((kind, _, size)) = reader.header(at) else {
@@ -98,16 +98,16 @@ pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<Part> {
         };
         if let Some(time) = reader.time(at, kind, size) {
             if at - part.from >= PART && part.begin != u64::MAX && time >= part.end {
-                parts.push(Part { to: at, ..part });
-                part = Part { from: at, to: at, begin: u64::MAX, end: 0 };
+                parts.push(PerfPart { to: at, ..part });
+                part = PerfPart { from: at, to: at, begin: u64::MAX, end: 0 };
             }
-            part = Part { begin: part.begin.min(time), end: part.end.max(time), ..part };
+            part = PerfPart { begin: part.begin.min(time), end: part.end.max(time), ..part };
         }
         at += size;
     }
     if part.from < bytes.len() {
         let begin = if part.begin == u64::MAX { part.end } else { part.begin };
-        parts.push(Part { to: bytes.len(), begin, ..part });
+        parts.push(PerfPart { to: bytes.len(), begin, ..part });
     }
     parts
 }
@@ -126,12 +126,12 @@ const MAX_KIND: u32 = 255;
 /// The part of a file that has all records from one time to another, as far as they are in order; both ends are places
 /// where a record begins, or the ends of the file. Of a large file only some dozens of places are looked at.
 pub(super) fn around(bytes: &[u8], order: ByteOrder, from: u64, to: u64) -> (usize, usize) {
-    let reader = Reader { bytes, order };
+    let reader = PerfReader { bytes, order };
     let first = reader.times(0).next().map_or(0, |(_, time)| time);
     slices::search(bytes.len(), NEAR, first, (from, to), |middle, _, after| reader.boundary(middle, after))
 }
 
-impl Reader<'_> {
+impl PerfReader<'_> {
     /// The size of what may be a record at `at`.
     fn plausible(&self, at: usize) -> Option<usize> {
         let kind = self.number(at, 4) as u32;
@@ -218,7 +218,7 @@ pub(super) struct PerfEvent {
     is_exec: bool,
 }
 
-impl Reader<'_> {
+impl PerfReader<'_> {
     /// The record at `from` as an event, when it is one.
     fn event(&self, from: usize, kind: u32, flags: u16, size: usize) -> Option<PerfEvent> {
         let (trailer_tid, trailer_time) = self.trailer(from, size)?;
@@ -253,7 +253,7 @@ impl Reader<'_> {
 
 /// Where the next record is, and the one at `at`, when it is an event, or what is wrong with it; `None` at the end.
 pub(super) fn next(bytes: &[u8], order: ByteOrder, at: usize) -> Option<(usize, Result<Option<PerfEvent>, Error>)> {
-    let reader = Reader { bytes, order };
+    let reader = PerfReader { bytes, order };
     if at >= bytes.len() {
         return None;
     }
@@ -274,12 +274,12 @@ pub(super) fn next(bytes: &[u8], order: ByteOrder, at: usize) -> Option<(usize, 
 pub(super) fn read(
     bytes: &[u8],
     order: ByteOrder,
-    part: Part,
+    part: PerfPart,
     cpu: u32,
     traced: &HashSet<i64>,
     classes: &Classes,
-) -> Events {
-    let mut events = Events::default();
+) -> SliceEvents {
+    let mut events = SliceEvents::default();
     let mut at = part.from;
     while at < part.to
         && let Some((behind, found)) = next(bytes, order, at)

@@ -11,40 +11,47 @@ use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, T
 use tracemill_ftrace::packets::StreamInfo;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{Part, StreamClassId};
+use tracemill_model::schema::{StreamClassId, TracePart};
 
-use super::calls::Calls;
+use super::calls::FolderCalls;
 use super::classes::{Classes, Streams};
-use super::definitions::Definitions;
-use super::folder::Folder;
-use super::layout::Events;
-use super::slices::{self, Slice};
+use super::definitions::FolderDefinitions;
+use super::folder::DataFolder;
+use super::layout::SliceEvents;
+use super::slices::{self, FileSlice};
 use super::{events, kernel_events, messages, perf};
 
 /// Where the packets of a stream come from.
-pub(super) enum Source {
-    Task { tid: i32, slices: Vec<Slice>, is_forked: bool },
+pub(super) enum PacketSource {
+    Task { tid: i32, slices: Vec<FileSlice>, is_forked: bool },
     Kernel(StreamInfo),
-    Perf { cpu: u32, parts: Vec<perf::Part> },
+    Perf { cpu: u32, parts: Vec<perf::PerfPart> },
     Messages,
 }
 
 /// Opens slices of the files of a trace.
-pub(super) struct Reader {
-    pub definitions: Definitions,
+pub(super) struct SliceReader {
+    pub definitions: FolderDefinitions,
     pub traced: HashSet<i64>,
     pub classes: Classes,
-    pub calls: Option<Calls>,
+    pub calls: Option<FolderCalls>,
     /// By the name of the stream.
-    pub sources: HashMap<String, Source>,
+    pub sources: HashMap<String, PacketSource>,
     /// The files that hold no records.
     pub files: Vec<(String, Arc<dyn Bytes>)>,
 }
 
-impl Reader {
-    fn events(&self, source: &Source, stream: &Stream, bytes: &[u8], index: usize, clock: u64) -> Option<Events> {
+impl SliceReader {
+    fn events(
+        &self,
+        source: &PacketSource,
+        stream: &Stream,
+        bytes: &[u8],
+        index: usize,
+        clock: u64,
+    ) -> Option<SliceEvents> {
         match source {
-            Source::Kernel(info) => {
+            PacketSource::Kernel(info) => {
                 let (kernel, classes) = self.definitions.kernel.as_deref().zip(self.classes.kernel.as_ref())?;
                 let offset = stream.packets.at(index).offset_bytes;
                 let len = (stream.packets.at(index).total_bits / 8) as usize;
@@ -61,7 +68,7 @@ impl Reader {
                     &self.traced,
                 ))
             }
-            Source::Task { tid, slices, is_forked } => {
+            PacketSource::Task { tid, slices, is_forked } => {
                 let slice = *slices.get(index)?;
                 // Calls of a forked process began in its parent.
                 let is_start = index == 0 && !is_forked;
@@ -69,15 +76,15 @@ impl Reader {
                 let mut task = self.definitions.task(bytes, i64::from(*tid));
                 Some(events::read(&mut task, &self.classes, *tid, slice, clock, is_start))
             }
-            Source::Perf { cpu, parts } => {
+            PacketSource::Perf { cpu, parts } => {
                 Some(perf::read(bytes, self.definitions.order, *parts.get(index)?, *cpu, &self.traced, &self.classes))
             }
-            Source::Messages => Some(messages::read(bytes, &self.classes)),
+            PacketSource::Messages => Some(messages::read(bytes, &self.classes)),
         }
     }
 
     /// The modules of events whose symbols are missing, each reported once.
-    fn missing_symbols(&self, events: &mut Events, folder: &Path) {
+    fn missing_symbols(&self, events: &mut SliceEvents, folder: &Path) {
         let ids = std::mem::take(&mut events.without_symbols);
         for id in ids {
             let Some(module) = self.definitions.names.module(id).filter(|module| module.is_untold()) else { continue };
@@ -87,9 +94,10 @@ impl Reader {
     }
 }
 
-impl PacketReader for Reader {
-    fn parts(&self) -> Result<Vec<Part>> {
-        let part = |(name, bytes): &(String, Arc<dyn Bytes>)| Part { name: name.clone(), bytes: bytes.bytes().into() };
+impl PacketReader for SliceReader {
+    fn parts(&self) -> Result<Vec<TracePart>> {
+        let part =
+            |(name, bytes): &(String, Arc<dyn Bytes>)| TracePart { name: name.clone(), bytes: bytes.bytes().into() };
         Ok(self.files.iter().map(part).collect())
     }
 
@@ -117,7 +125,7 @@ impl PacketReader for Reader {
         let mut packet = packet.clone();
         packet.content_bits = events.bytes.len() as u64 * 8;
         let cpu = match source {
-            Source::Perf { cpu, .. } => Some(*cpu),
+            PacketSource::Perf { cpu, .. } => Some(*cpu),
             _ => None,
         };
         let made = (Arc::new(events.bytes) as Arc<dyn Bytes>, 0);
@@ -134,11 +142,11 @@ fn no_source() -> Error {
     Error::misuse("the stream is none of this trace")
 }
 
-impl Folder<'_> {
+impl DataFolder<'_> {
     /// The streams of the files with records; without packets when only calls are wanted. Sources are added to `reader`.
     pub(super) fn streams(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut SliceReader,
         classes: Streams,
         tids: &[i64],
         has_packets: bool,
@@ -155,7 +163,7 @@ impl Folder<'_> {
             let packets = found.iter().map(|slice| (slice.from, slice.to, slice.begin, slice.end));
             let packets = packets_of(packets, classes.tasks);
             let is_forked = reader.definitions.names.tasks.tasks.get(&tid).is_none_or(|task| task.parent != 0);
-            reader.sources.insert(name.clone(), Source::Task { tid: id, slices: found, is_forked });
+            reader.sources.insert(name.clone(), PacketSource::Task { tid: id, slices: found, is_forked });
             let id = u64::try_from(tid).ok().filter(|_| is_ascending);
             streams.push(Stream { name, class: classes.tasks, id, files: vec![file], packets: packets.into() });
         }
@@ -164,7 +172,7 @@ impl Folder<'_> {
                 let name = format!("kernel-cpu{cpu}.dat");
                 let Some(file) = self.file(&name) else { continue };
                 let (packets, info) = kernel.packets(file.bytes.bytes(), cpu, class, has_packets);
-                reader.sources.insert(name.clone(), Source::Kernel(info));
+                reader.sources.insert(name.clone(), PacketSource::Kernel(info));
                 streams.push(Stream {
                     name,
                     class,
@@ -179,11 +187,11 @@ impl Folder<'_> {
             let Some(file) = self.file(&name) else { continue };
             let parts = match has_packets {
                 true => perf::cut(file.bytes.bytes(), reader.definitions.order),
-                false => vec![perf::Part { from: 0, to: file.bytes.bytes().len(), begin: 0, end: u64::MAX }],
+                false => vec![perf::PerfPart { from: 0, to: file.bytes.bytes().len(), begin: 0, end: u64::MAX }],
             };
             let packets = parts.iter().map(|part| (part.from, part.to, Some(part.begin), Some(part.end)));
             let packets = packets_of(packets, classes.perf);
-            reader.sources.insert(name.clone(), Source::Perf { cpu, parts });
+            reader.sources.insert(name.clone(), PacketSource::Perf { cpu, parts });
             streams.push(Stream {
                 name,
                 class: classes.perf,
@@ -197,7 +205,7 @@ impl Folder<'_> {
             let whole = (0, file.bytes.bytes().len(), times.map(|times| times.0), times.map(|times| times.1));
             let packets = packets_of([whole].into_iter(), classes.messages);
             let name = "extern.dat".to_string();
-            reader.sources.insert(name.clone(), Source::Messages);
+            reader.sources.insert(name.clone(), PacketSource::Messages);
             streams.push(Stream {
                 name,
                 class: classes.messages,

@@ -4,7 +4,7 @@
 //! where bytes are damaged. The next record is then searched ([`TaskBytes::resume`]).
 
 use super::arguments::{MAX_PAYLOAD, Signatures, payload_len};
-use super::names::Resolver;
+use super::names::SymbolResolver;
 use tracemill_codec::bits::{u16_at, u64_at};
 use tracemill_model::schema::ByteOrder;
 
@@ -19,7 +19,7 @@ const MAX_BACK_NS: u64 = 1_000_000_000;
 
 /// Types of records, by their bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     Entry = 0,
     Exit = 1,
     Lost = 2,
@@ -42,12 +42,12 @@ impl Record {
     }
 
     #[inline]
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> RecordKind {
         match self.word & 3 {
-            0 => Kind::Entry,
-            1 => Kind::Exit,
-            2 => Kind::Lost,
-            _ => Kind::Event,
+            0 => RecordKind::Entry,
+            1 => RecordKind::Exit,
+            2 => RecordKind::Lost,
+            _ => RecordKind::Event,
         }
     }
 
@@ -84,7 +84,7 @@ impl Record {
     /// Can it be a record at all, whatever its time?
     #[inline]
     pub(super) fn is_sound(self) -> bool {
-        self.magic() == MAGIC && (self.kind() != Kind::Lost || self.time == 0 && !self.has_payload())
+        self.magic() == MAGIC && (self.kind() != RecordKind::Lost || self.time == 0 && !self.has_payload())
     }
 
     /// Can it be the record behind one of the time `after`?
@@ -94,7 +94,7 @@ impl Record {
 
     /// Can it be a record of a time from `from` to at most a step behind `after`?
     pub(super) fn is_near(self, from: u64, after: u64) -> bool {
-        let is_untimed = self.kind() == Kind::Lost;
+        let is_untimed = self.kind() == RecordKind::Lost;
         let range = from..=after.saturating_add(MAX_STEP_NS);
         self.is_sound() && (is_untimed || range.contains(&self.time))
     }
@@ -117,7 +117,7 @@ pub(super) enum Payload {
 
 /// The result of reading at a place of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum RecordStep {
     /// A record; the next one is at `next`.
     Record { record: Record, symbol: u32, payload: Payload, next: usize },
     /// No record: its magic is wrong.
@@ -131,7 +131,7 @@ pub(super) struct TaskBytes<'a> {
     pub bytes: &'a [u8],
     pub order: ByteOrder,
     pub signatures: &'a Signatures,
-    pub resolver: Resolver<'a>,
+    pub resolver: SymbolResolver<'a>,
     /// Have the program's words 8 bytes, not 4?
     pub is_64_bit: bool,
 }
@@ -145,49 +145,50 @@ impl TaskBytes<'_> {
 
     /// The time of the first record with a time from `at` on, which stands behind one that was lost.
     pub(super) fn next_time(&self, at: usize) -> Option<u64> {
-        let record = self.record(at).filter(|record| record.is_sound() && record.kind() != Kind::Lost)?;
+        let record = self.record(at).filter(|record| record.is_sound() && record.kind() != RecordKind::Lost)?;
         Some(record.time)
     }
 
     /// Reads the record at `at`; `after` is the time of the one before.
     #[inline]
-    pub(super) fn step(&mut self, at: usize, after: u64) -> Step {
-        let Some(record) = self.record(at) else { return Step::Torn };
+    pub(super) fn step(&mut self, at: usize, after: u64) -> RecordStep {
+        let Some(record) = self.record(at) else { return RecordStep::Torn };
         if record.magic() != MAGIC {
-            return Step::Bad { magic: record.magic() };
+            return RecordStep::Bad { magic: record.magic() };
         }
         let kind = record.kind();
         let symbol = match kind {
-            Kind::Entry | Kind::Exit => self.resolver.id(record.time, record.address()),
+            RecordKind::Entry | RecordKind::Exit => self.resolver.id(record.time, record.address()),
             _ => 0,
         };
         let next = at + RECORD;
-        if !record.has_payload() || kind == Kind::Lost {
-            return Step::Record { record, symbol, payload: Payload::None, next };
+        if !record.has_payload() || kind == RecordKind::Lost {
+            return RecordStep::Record { record, symbol, payload: Payload::None, next };
         }
         let (payload, next) = self.payload(record, symbol, next, after.max(record.time));
-        Step::Record { record, symbol, payload, next }
+        RecordStep::Record { record, symbol, payload, next }
     }
 
     /// The payload at `from`, and where the next record is.
     fn payload(&mut self, record: Record, symbol: u32, from: usize, time: u64) -> (Payload, usize) {
         let rest = self.bytes.get(from..).unwrap_or(&[]);
         let limited = &rest[..rest.len().min(MAX_PAYLOAD)];
-        let (payload, len) = if record.kind() == Kind::Event {
+        let (payload, len) = if record.kind() == RecordKind::Event {
             let len = u16_at(limited, 0, self.order);
             match len.map(usize::from).map(|len| (len, (len + 2).next_multiple_of(8))) {
                 Some((len, padded)) if padded <= limited.len() => (Payload::Data { from: from + 2, len }, Some(padded)),
                 _ => (Payload::Unknown, None),
             }
         } else {
-            let list = self.signatures.list(symbol, record.kind() == Kind::Exit);
+            let list = self.signatures.list(symbol, record.kind() == RecordKind::Exit);
             let specs = self.signatures.lists.get(list as usize).map_or(&[][..], Vec::as_slice);
             match payload_len(specs, limited, self.order) {
                 Some(len) if list > 0 => (Payload::Values { list, from, len }, Some(len)),
                 _ => (Payload::Unknown, None),
             }
         };
-        let is_known = record.kind() == Kind::Event || self.signatures.list(symbol, record.kind() == Kind::Exit) > 0;
+        let is_known =
+            record.kind() == RecordKind::Event || self.signatures.list(symbol, record.kind() == RecordKind::Exit) > 0;
         match len {
             Some(len) => {
                 let next = from + len;

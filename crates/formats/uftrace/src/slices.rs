@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 
 use super::arguments::MAX_PAYLOAD;
-use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
+use super::records::{Payload, RECORD, Record, RecordKind, RecordStep, TaskBytes};
 
 /// Bytes of a slice, about: at least 16 bytes make an event.
 const SLICE: usize = 256 << 10;
@@ -59,7 +59,7 @@ const MARGIN_NS: u64 = 100_000;
 
 /// A slice of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Slice {
+pub(super) struct FileSlice {
     pub from: usize,
     pub to: usize,
     /// Time of its first record, when it has one with a time.
@@ -69,9 +69,9 @@ pub(super) struct Slice {
 }
 
 /// Cuts the file into slices of about `size` bytes.
-pub(super) fn cut(task: &mut TaskBytes<'_>, size: usize) -> Vec<Slice> {
+pub(super) fn cut(task: &mut TaskBytes<'_>, size: usize) -> Vec<FileSlice> {
     let len = task.bytes.len();
-    let mut slices: Vec<Slice> = Vec::new();
+    let mut slices: Vec<FileSlice> = Vec::new();
     let mut from = 0;
     let mut begin = first_time(task, 0);
     while from < len {
@@ -85,7 +85,7 @@ pub(super) fn cut(task: &mut TaskBytes<'_>, size: usize) -> Vec<Slice> {
             Some((to, time)) if to < len => (to, Some(time)),
             _ => (len, None),
         };
-        slices.push(Slice { from, to, begin, end: time });
+        slices.push(FileSlice { from, to, begin, end: time });
         (from, begin) = (to, time);
     }
     if let Some(last) = slices.last_mut() {
@@ -145,8 +145,8 @@ pub(super) fn search(
 fn first_time(task: &mut TaskBytes<'_>, at: usize) -> Option<u64> {
     let mut at = at;
     for _ in 0..16 {
-        let Step::Record { record, next, .. } = task.step(at, 0) else { return None };
-        if record.kind() != Kind::Lost {
+        let RecordStep::Record { record, next, .. } = task.step(at, 0) else { return None };
+        if record.kind() != RecordKind::Lost {
             return Some(record.time);
         }
         at = next;
@@ -163,17 +163,17 @@ fn last_time(task: &mut TaskBytes<'_>, from: usize) -> Option<u64> {
     loop {
         let after = largest.unwrap_or(0);
         match task.step(at, after) {
-            Step::Record { record, next, .. } => {
-                if record.kind() != Kind::Lost {
+            RecordStep::Record { record, next, .. } => {
+                if record.kind() != RecordKind::Lost {
                     largest = largest.max(Some(record.time));
                 }
                 at = next;
             }
-            Step::Bad { .. } => match task.resume(at + 8, after, usize::MAX) {
+            RecordStep::Bad { .. } => match task.resume(at + 8, after, usize::MAX) {
                 Some(next) => at = next,
                 None => return largest,
             },
-            Step::Torn => return largest,
+            RecordStep::Torn => return largest,
         }
     }
 }
@@ -185,7 +185,7 @@ fn boundary(task: &mut TaskBytes<'_>, target: usize, earliest: u64) -> Option<(u
     for index in 0..STARTS / 8 {
         match task.record(window + index * 8)? {
             record if !is_plausible(record, earliest) => {}
-            record if record.kind() == Kind::Lost => {
+            record if record.kind() == RecordKind::Lost => {
                 chains.add(index, (earliest, earliest.saturating_add(MAX_SPAN_NS)))?
             }
             record => chains.add(index, (record.time, record.time))?,
@@ -248,13 +248,13 @@ impl Chains {
             if record.is_plain_call() {
                 return self.add(index + RECORD / 8, (record.time, record.time));
             }
-            let times = if record.kind() == Kind::Lost { (least, largest) } else { (record.time, record.time) };
+            let times = if record.kind() == RecordKind::Lost { (least, largest) } else { (record.time, record.time) };
             match task.step(at, 0) {
-                Step::Record { payload: Payload::Torn, .. } | Step::Bad { .. } => {}
-                Step::Record { next, .. } => {
+                RecordStep::Record { payload: Payload::Torn, .. } | RecordStep::Bad { .. } => {}
+                RecordStep::Record { next, .. } => {
                     return self.add((next - self.window) / 8, times);
                 }
-                Step::Torn => return None,
+                RecordStep::Torn => return None,
             }
         }
         // No record can stand here. Either the chain is false, or the bytes are damaged: then the true one goes on
@@ -272,7 +272,7 @@ impl Chains {
 /// Can the record be one of the task?
 fn is_plausible(record: Record, earliest: u64) -> bool {
     let range = earliest.saturating_sub(MAX_BACK_NS)..=earliest.saturating_add(MAX_SPAN_NS);
-    record.is_sound() && (record.kind() == Kind::Lost || range.contains(&record.time))
+    record.is_sound() && (record.kind() == RecordKind::Lost || range.contains(&record.time))
 }
 
 /// The first record of the true chain from `at` on with the records before it earlier and those behind it later, and its
@@ -281,9 +281,9 @@ fn ordered(task: &mut TaskBytes<'_>, at: usize) -> Option<(usize, u64)> {
     let mut chain: VecDeque<(usize, u64)> = VecDeque::with_capacity(2 * ORDERED + 1);
     let (mut at, mut after) = (at, 0);
     for _ in 0..MAX_STEPS {
-        let Step::Record { record, next, .. } = task.step(at, after) else { return None };
+        let RecordStep::Record { record, next, .. } = task.step(at, after) else { return None };
         // A loss stays after its predecessor.
-        if record.kind() != Kind::Lost {
+        if record.kind() != RecordKind::Lost {
             chain.push_back((at, record.time));
             after = record.time;
         }

@@ -14,7 +14,7 @@ pub(super) fn summary(info: &Info, tasks: &[CallTask], names: &[Vec<u8>], notes:
     if info.header.groups == 0 {
         return Vec::new();
     }
-    let mut text = Lines(String::new());
+    let mut text = SummaryLines(String::new());
     text.heading("system information");
     text.entry(info, "program version", "uftrace_version");
     text.entry(info, "recorded on", "record_date");
@@ -77,9 +77,9 @@ pub(super) fn summary(info: &Info, tasks: &[CallTask], names: &[Vec<u8>], notes:
 }
 
 /// The lines of the text.
-struct Lines(String);
+struct SummaryLines(String);
 
-impl Lines {
+impl SummaryLines {
     fn heading(&mut self, title: &str) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# {title}\n# {}", "=".repeat(title.len()));

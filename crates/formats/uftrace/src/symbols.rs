@@ -21,12 +21,12 @@ pub(super) struct Symbol<'a> {
 pub(super) struct Symbols {
     /// All names, one behind the other: an allocation for each would be most of the cost of reading them.
     names: String,
-    all: Vec<Stored>,
+    all: Vec<StoredSymbol>,
 }
 
 /// A symbol, its name being a part of the text of all names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stored {
+struct StoredSymbol {
     address: u64,
     size: u64,
     name_at: usize,
@@ -92,7 +92,7 @@ impl Symbols {
         let name_len = u32::try_from(name.len()).ok()?;
         let is_end = kind == b'?' || (name.starts_with("__") && END_MARKERS.contains(&name));
         // Of several names at one place the first wins.
-        let is_same = |last: &Stored| !last.is_end && !is_end && last.address == address && last.kind == kind;
+        let is_same = |last: &StoredSymbol| !last.is_end && !is_end && last.address == address && last.kind == kind;
         let same = self.all.last().copied().filter(is_same);
         if same.is_some_and(|last| !is_better(name, self.name(&last))) {
             return None;
@@ -103,13 +103,13 @@ impl Symbols {
             Some(last) => (last.name_at, last.name_len) = (name_at, name_len),
             None => {
                 let (size, has_size) = (size.unwrap_or(0), size.is_some());
-                self.all.push(Stored { address, size, name_at, name_len, kind, has_size, is_end });
+                self.all.push(StoredSymbol { address, size, name_at, name_len, kind, has_size, is_end });
             }
         }
         Some(())
     }
 
-    fn name(&self, symbol: &Stored) -> &str {
+    fn name(&self, symbol: &StoredSymbol) -> &str {
         self.names.get(symbol.name_at..symbol.name_at + symbol.name_len as usize).unwrap_or("")
     }
 
@@ -128,7 +128,7 @@ impl Symbols {
         self.all.iter().map(|symbol| self.shown(symbol))
     }
 
-    fn shown(&self, symbol: &Stored) -> Symbol<'_> {
+    fn shown(&self, symbol: &StoredSymbol) -> Symbol<'_> {
         Symbol { address: symbol.address, size: symbol.size, kind: symbol.kind, name: self.name(symbol) }
     }
 

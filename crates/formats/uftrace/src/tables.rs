@@ -6,7 +6,7 @@ use tracemill_format::Section;
 use tracemill_model::schema::EnvValue;
 
 use super::info::Info;
-use super::names::Names;
+use super::names::SymbolNames;
 
 /// Facts about the run.
 pub(super) fn environment(info: &Info) -> Vec<(Arc<str>, EnvValue)> {
@@ -21,7 +21,7 @@ pub(super) fn environment(info: &Info) -> Vec<(Arc<str>, EnvValue)> {
 }
 
 /// Tables for `info`: tasks, sessions, modules.
-pub(super) fn sections(names: &Names, tids: &[i64]) -> Vec<Section> {
+pub(super) fn sections(names: &SymbolNames, tids: &[i64]) -> Vec<Section> {
     let (text, number) = (Section::text, |value: i64| Section::number(value));
     let task = |tid: &i64| names.tasks.tasks.get(tid);
     vec![

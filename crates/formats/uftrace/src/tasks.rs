@@ -31,7 +31,7 @@ pub(super) struct Loaded {
 
 /// A task and the sessions it was in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Task {
+pub(super) struct SessionTask {
     pub pid: i64,
     /// 0 for a thread of `pid`.
     pub parent: i64,
@@ -46,7 +46,7 @@ pub(super) struct Task {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tasks {
     pub sessions: Vec<Session>,
-    pub tasks: HashMap<i64, Task>,
+    pub tasks: HashMap<i64, SessionTask>,
     /// Times at which anything about sessions and libraries may change, sorted.
     changes: Vec<u64>,
     pub warnings: Vec<Error>,
@@ -144,15 +144,15 @@ impl Tasks {
     }
 
     fn task(&mut self, tid: i64, pid: i64, time: u64) {
-        self.enter(tid, pid, Task { pid, ..Task::default() }, time);
+        self.enter(tid, pid, SessionTask { pid, ..SessionTask::default() }, time);
     }
 
     fn fork(&mut self, child: i64, parent: i64, time: u64) {
-        self.enter(child, parent, Task { pid: child, parent, ..Task::default() }, time);
+        self.enter(child, parent, SessionTask { pid: child, parent, ..SessionTask::default() }, time);
     }
 
     /// A task is in the latest session of `pid`, or in that of its parent, from `time` on.
-    fn enter(&mut self, tid: i64, pid: i64, new: Task, time: u64) {
+    fn enter(&mut self, tid: i64, pid: i64, new: SessionTask, time: u64) {
         let of_pid =
             self.sessions.iter().enumerate().filter(|(_, session)| session.pid == pid && session.start <= time);
         let session = of_pid.max_by_key(|&(at, session)| (session.start, at)).map(|(at, _)| at);

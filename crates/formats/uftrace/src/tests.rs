@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
-use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::FORMAT;
 use tracemill_format::calls::{CallSource, DumpOptions};
-use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Storage};
+use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
 
 /// A folder of bytes.
 #[derive(Clone, Default)]
@@ -98,7 +98,7 @@ pub(super) fn folder(target: Target, specs: &str, records: Vec<u8>) -> Folder {
 }
 
 pub(super) fn open(folder: &Folder) -> OpenTrace {
-    let found = Found { path: PathBuf::from(ROOT), name: "t".into(), below: String::new() };
+    let found = FoundTrace { path: PathBuf::from(ROOT), name: "t".into(), below: String::new() };
     let mut opened = (FORMAT.open)(&OpenContext::new(folder), &[found]);
     opened.pop().unwrap().unwrap()
 }
@@ -154,7 +154,7 @@ pub(super) fn read(trace: &OpenTrace) -> (Vec<String>, Vec<Error>, Vec<Error>) {
             for at in 0..chunk.len() {
                 let event = chunk.event(at);
                 let mut words = Words::default();
-                event.visit_flat(&mut State::default(), &mut words).unwrap();
+                event.visit_flat(&mut DecoderState::default(), &mut words).unwrap();
                 let name = trace.schema.event(event.class()).name.clone().unwrap();
                 lines.push(format!("{} {name}{}", event.cycles(), words.0));
             }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use tracemill_codec::bits::read_uint;
 use tracemill_model::schema::ByteOrder;
 
-use super::arguments::{Form, NULL_TEXT, Spec};
+use super::arguments::{ArgumentForm, ArgumentSpec, NULL_TEXT};
 use super::debug::Enumeration;
 use super::events::extended;
 use tracemill_format::calls::{Color, ColorStyle, ValueStyle};
@@ -16,7 +16,7 @@ const LARGE: i64 = 100_000;
 
 /// Appends the values of a payload, with a comma between two.
 pub(super) fn put(
-    specs: &[Spec],
+    specs: &[ArgumentSpec],
     payload: &[u8],
     order: ByteOrder,
     is_64_bit: bool,
@@ -41,7 +41,7 @@ pub(super) fn unsigned(value: &[u8], order: ByteOrder) -> u64 {
 }
 
 fn put_value(
-    spec: &Spec,
+    spec: &ArgumentSpec,
     value: &[u8],
     order: ByteOrder,
     is_64_bit: bool,
@@ -58,7 +58,7 @@ fn put_value(
     let signed = if bits == 0 { 0 } else { ((number << (64 - bits)) as i64) >> (64 - bits) };
     // Writing to a string cannot fail.
     let _ = match &spec.form {
-        Form::Auto => {
+        ArgumentForm::Auto => {
             // The word of 64 bits decides; shorter values are not extended.
             match number as i64 {
                 wide if wide.abs_diff(0) <= LARGE as u64 => write!(out, "{signed}"),
@@ -66,20 +66,20 @@ fn put_value(
                 _ => write!(out, "{number:#x}"),
             }
         }
-        Form::Signed => write!(out, "{signed}"),
-        Form::Unsigned if number > LARGE as u64 => write!(out, "{number:#x}"),
-        Form::Unsigned => write!(out, "{number}"),
-        Form::Hexadecimal if number == 0 => write!(out, "0"),
-        Form::Hexadecimal => write!(out, "{number:#x}"),
-        Form::Octal if number == 0 => write!(out, "0"),
-        Form::Octal => write!(out, "0{number:o}"),
-        Form::Character => {
+        ArgumentForm::Signed => write!(out, "{signed}"),
+        ArgumentForm::Unsigned if number > LARGE as u64 => write!(out, "{number:#x}"),
+        ArgumentForm::Unsigned => write!(out, "{number}"),
+        ArgumentForm::Hexadecimal if number == 0 => write!(out, "0"),
+        ArgumentForm::Hexadecimal => write!(out, "{number:#x}"),
+        ArgumentForm::Octal if number == 0 => write!(out, "0"),
+        ArgumentForm::Octal => write!(out, "0{number:o}"),
+        ArgumentForm::Character => {
             out.extend_from_slice(colors.begin(Color::Magenta).as_bytes());
             out.push(b'\'');
             put_letters(value, style, out);
             write!(out, "'{}", colors.end())
         }
-        Form::Float => {
+        ArgumentForm::Float => {
             let real = match value.len() {
                 4 => f64::from(f32::from_bits(number as u32)),
                 8 => f64::from_bits(number),
@@ -87,11 +87,11 @@ fn put_value(
             };
             write!(out, "{}", sharp_f(real))
         }
-        Form::Text | Form::StdString => {
+        ArgumentForm::Text | ArgumentForm::StdString => {
             put_text(value, style, out);
-            write!(out, "{}", if spec.form == Form::StdString { "s" } else { "" })
+            write!(out, "{}", if spec.form == ArgumentForm::StdString { "s" } else { "" })
         }
-        Form::Pointer => match name_of(if is_64_bit { number } else { number & 0xffff_ffff }) {
+        ArgumentForm::Pointer => match name_of(if is_64_bit { number } else { number & 0xffff_ffff }) {
             Some(name) => {
                 let and = if colors.is_html() { "&amp;" } else { "&" };
                 write!(out, "{}{and}{}{}", colors.begin(Color::Cyan), colors.escaped(&name), colors.end())
@@ -99,7 +99,7 @@ fn put_value(
             None if number == 0 => write!(out, "0"),
             None => write!(out, "{number:#x}"),
         },
-        Form::Enumeration(_, values) => {
+        ArgumentForm::Enumeration(_, values) => {
             let mut label = enumerator(values.as_ref(), number as u32 as i32);
             if colors.is_colored() {
                 let or = format!(
@@ -113,7 +113,7 @@ fn put_value(
             }
             write!(out, "{}{label}{}", colors.begin(Color::Blue), colors.end())
         }
-        Form::Structure(name) => {
+        ArgumentForm::Structure(name) => {
             if let Some(name) = name.as_deref().filter(|name| *name != "<lambda") {
                 out.extend_from_slice(colors.begin(Color::Cyan).as_bytes());
                 out.extend_from_slice(colors.escaped(name).as_bytes());

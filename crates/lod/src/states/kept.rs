@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::lanes::Lane;
+use super::lanes::StateLane;
 use super::{Of, States, StoredWake, Track};
 use crate::store::bytes::{Reader, Writer};
 
@@ -59,7 +59,7 @@ impl States {
                 true => Of::Thread(from.step()?, from.small(usize::MAX)?),
             };
             let (name, parent) = (from.text()?, from.size()?.checked_sub(1));
-            let lanes = from.list(|from| Lane::read(from, names.len()))?;
+            let lanes = from.list(|from| StateLane::read(from, names.len()))?;
             Some(Track { machine, of, name, parent, lanes })
         })?;
         let count = tracks.len();

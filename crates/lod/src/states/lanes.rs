@@ -8,12 +8,12 @@ use std::io;
 
 use tracemill_codec::bits::{put_leb, take_leb};
 
-use crate::calls::Slice;
+use crate::calls::TimelineSlice;
 use crate::store::bytes::{Reader, Writer};
 
 /// A piece of time in ns since the base.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredPiece {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) name: u32,
@@ -24,7 +24,7 @@ const BLOCK: u32 = 64;
 
 /// Neighbours in a lane, and what they are together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(super) struct PieceBlock {
     /// First ns of the first and of the last piece, and one past the last ns.
     from: i64,
     last: i64,
@@ -40,17 +40,17 @@ pub(super) struct Block {
 
 /// Pieces of time that follow each other.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct StateLane {
     /// Of each piece: its length with a bit for a hole before it, the length of that, its name.
     pub(super) bytes: Vec<u8>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<PieceBlock>,
     pub(super) pieces: u64,
-    open: Option<Stored>,
+    open: Option<StoredPiece>,
 }
 
-impl Lane {
+impl StateLane {
     /// Adds a piece behind all others; where it may go on with the last one, equal ones are one. Gives the bytes that it took.
-    pub(super) fn push(&mut self, mut piece: Stored, may_go_on: bool) -> usize {
+    pub(super) fn push(&mut self, mut piece: StoredPiece, may_go_on: bool) -> usize {
         // Late knowledge does not change a piece that was reported.
         piece.from = self.open.map_or(piece.from, |open| open.to.max(piece.from));
         if piece.from >= piece.to {
@@ -68,15 +68,15 @@ impl Lane {
         }
     }
 
-    fn store(&mut self, piece: Stored) -> usize {
+    fn store(&mut self, piece: StoredPiece) -> usize {
         let (bytes, blocks) = (self.bytes.len(), self.blocks.len());
         // A block whose bytes cannot be named ends the lane; the bound of all bytes is far below.
         let Ok(at) = u32::try_from(bytes) else { return 0 };
         let length = piece.to - piece.from;
         let is_new = self.blocks.last().is_none_or(|block| block.pieces >= BLOCK);
         if is_new {
-            let Stored { from, name, .. } = piece;
-            self.blocks.push(Block { from, last: from, to: from, at, pieces: 0, busy: 0, longest: -1, name });
+            let StoredPiece { from, name, .. } = piece;
+            self.blocks.push(PieceBlock { from, last: from, to: from, at, pieces: 0, busy: 0, longest: -1, name });
         }
         let Some(block) = self.blocks.last_mut() else { return 0 };
         let hole = piece.from - block.to;
@@ -92,7 +92,7 @@ impl Lane {
             (block.longest, block.name) = (length, piece.name);
         }
         self.pieces += 1;
-        self.bytes.len() - bytes + (self.blocks.len() - blocks) * size_of::<Block>()
+        self.bytes.len() - bytes + (self.blocks.len() - blocks) * size_of::<PieceBlock>()
     }
 
     pub(super) fn finish(&mut self) {
@@ -115,18 +115,18 @@ impl Lane {
     }
 
     /// Reads what was written; names are below `names`.
-    pub(super) fn read(from: &mut Reader<'_>, names: usize) -> Option<Lane> {
+    pub(super) fn read(from: &mut Reader<'_>, names: usize) -> Option<StateLane> {
         let mut last = 0i64;
         let blocks = from.list(|from| {
             last = last.checked_add(from.step()?).filter(|begin| begin.unsigned_abs() <= 1 << 62)?;
             Some((last, from.small(BLOCK as usize + 1)?))
         })?;
-        let mut lane = Lane { bytes: from.bytes()?, ..Lane::default() };
+        let mut lane = StateLane { bytes: from.bytes()?, ..StateLane::default() };
         let mut rest = &lane.bytes[..];
         let mut end = i64::MIN;
         for (from, pieces) in blocks {
             let at = u32::try_from(lane.bytes.len() - rest.len()).ok()?;
-            let mut block = Block { from, last: from, to: from, at, pieces, busy: 0, longest: -1, name: 0 };
+            let mut block = PieceBlock { from, last: from, to: from, at, pieces, busy: 0, longest: -1, name: 0 };
             if from < end || pieces == 0 {
                 return None;
             }
@@ -159,7 +159,7 @@ impl Lane {
         let whole = std::mem::take(self);
         let pieces = (0..whole.blocks.len()).flat_map(|block| whole.decoded(block));
         for piece in pieces.take_while(|piece| piece.from < end) {
-            self.push(Stored { to: piece.to.min(end), ..piece }, false);
+            self.push(StoredPiece { to: piece.to.min(end), ..piece }, false);
         }
         self.finish();
     }
@@ -170,7 +170,7 @@ impl Lane {
     }
 
     /// The pieces that overlap a range with both ends included.
-    pub(super) fn pieces_in(&self, begin: i64, last: i64) -> impl Iterator<Item = Stored> {
+    pub(super) fn pieces_in(&self, begin: i64, last: i64) -> impl Iterator<Item = StoredPiece> {
         let first = self.blocks.partition_point(|block| block.to <= begin);
         let end = self.blocks.partition_point(|block| block.from <= last).max(first);
         let pieces = (first..end).flat_map(|block| self.decoded(block));
@@ -178,15 +178,15 @@ impl Lane {
     }
 
     /// The last piece that begins before a time and has a name that is meant.
-    pub(super) fn last_before(&self, time: i64, is_meant: &dyn Fn(u32) -> bool) -> Option<Stored> {
+    pub(super) fn last_before(&self, time: i64, is_meant: &dyn Fn(u32) -> bool) -> Option<StoredPiece> {
         let end = self.blocks.partition_point(|block| block.from < time);
-        let is_it = |piece: &Stored| piece.from < time && is_meant(piece.name);
+        let is_it = |piece: &StoredPiece| piece.from < time && is_meant(piece.name);
         (0..end).rev().find_map(|block| self.decoded(block).filter(is_it).last())
     }
 
     /// The pieces of a block.
-    pub(super) fn decoded(&self, block: usize) -> impl Iterator<Item = Stored> {
-        let Block { from, at, pieces, .. } = self.blocks[block];
+    pub(super) fn decoded(&self, block: usize) -> impl Iterator<Item = StoredPiece> {
+        let PieceBlock { from, at, pieces, .. } = self.blocks[block];
         let mut bytes = &self.bytes[at as usize..];
         let mut time = from;
         (0..pieces).map(move |_| {
@@ -196,7 +196,7 @@ impl Lane {
             }
             let from = time;
             time += (word >> 1) as i64;
-            Stored { from, to: time, name: take_leb(&mut bytes) as u32 }
+            StoredPiece { from, to: time, name: take_leb(&mut bytes) as u32 }
         })
     }
 
@@ -219,10 +219,10 @@ impl Lane {
     }
 
     /// Pieces near an instant: the last one before it, those at it, and the first one behind it.
-    pub(super) fn around(&self, time: i64) -> Vec<Stored> {
+    pub(super) fn around(&self, time: i64) -> Vec<StoredPiece> {
         let behind = self.blocks.partition_point(|block| block.from <= time);
         let blocks = behind.saturating_sub(2)..(behind + 1).min(self.blocks.len());
-        let all: Vec<Stored> = blocks.flat_map(|block| self.decoded(block)).collect();
+        let all: Vec<StoredPiece> = blocks.flat_map(|block| self.decoded(block)).collect();
         let at = all.partition_point(|piece| piece.from < time);
         all[at.saturating_sub(1)..(at + 2).min(all.len())].to_vec()
     }
@@ -234,9 +234,9 @@ pub(super) struct Gathered<'s> {
     pub(super) end: i64,
     pub(super) level: u32,
     pub(super) depth: u32,
-    pub(super) slices: &'s mut Vec<Slice>,
+    pub(super) slices: &'s mut Vec<TimelineSlice>,
     /// Short ones of a bucket: the slice, its ns and those of its longest.
-    pub(super) open: Option<(Slice, i64, i64)>,
+    pub(super) open: Option<(TimelineSlice, i64, i64)>,
 }
 
 impl Gathered<'_> {
@@ -244,7 +244,7 @@ impl Gathered<'_> {
         (time - self.begin) >> self.level
     }
 
-    fn take(&mut self, piece: Stored) {
+    fn take(&mut self, piece: StoredPiece) {
         let (at, length) = (self.bucket(piece.from), piece.to - piece.from);
         if length >> self.level == 0 {
             return self.short(at, 1, length, length, piece.name);
@@ -252,14 +252,14 @@ impl Gathered<'_> {
         self.close();
         let end = self.bucket(piece.to).min(self.bucket(self.end) + 1);
         let len = Some((end - at).max(1));
-        self.slices.push(Slice { at, len, depth: self.depth, name: piece.name, n: 1, busy: 255 });
+        self.slices.push(TimelineSlice { at, len, depth: self.depth, name: piece.name, n: 1, busy: 255 });
     }
 
     fn short(&mut self, at: i64, n: u64, busy: i64, longest: i64, name: u32) {
         if self.open.is_some_and(|(slice, ..)| slice.at != at) {
             self.close();
         }
-        let new = Slice { at, len: Some(1), depth: self.depth, name, n: 0, busy: 0 };
+        let new = TimelineSlice { at, len: Some(1), depth: self.depth, name, n: 0, busy: 0 };
         let (slice, sum, most) = self.open.get_or_insert((new, 0, -1));
         slice.n += n;
         *sum += busy;
@@ -271,7 +271,7 @@ impl Gathered<'_> {
     pub(super) fn close(&mut self) {
         if let Some((slice, busy, _)) = self.open.take() {
             let busy = ((i128::from(busy) * 255) >> self.level).clamp(1, 255) as u8;
-            self.slices.push(Slice { busy, ..slice });
+            self.slices.push(TimelineSlice { busy, ..slice });
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tracemill_engine::trace_calls::TraceCalls;
 use tracemill_format::calls::{CallRecord, CallSource, CallStream, StreamHolds, event_id};
 
-use super::lanes::Stored;
-use super::{Builder, Of};
+use super::lanes::StoredPiece;
+use super::{Of, StatesBuilder};
 use tracemill_semantics::states::thread_title;
 
 /// Does a recording of calls tell what CPUs run?
@@ -54,7 +54,7 @@ fn wanted_tasks(calls: &TraceCalls<'_>, source: &dyn CallSource) -> Vec<bool> {
     wanted
 }
 
-impl Builder {
+impl StatesBuilder {
     /// Adds the CPUs of a recording of calls as those of a machine; their only lane is the task that they run, of those that
     /// were recorded and are wanted. What runs at the end runs until `last`, when that is known. False when the recording tells
     /// of none.
@@ -112,7 +112,7 @@ impl Builder {
 
     fn ran(&mut self, track: usize, (since, end): (i128, i128), name: u32) {
         if let Some((from, to)) = self.cut(since, end) {
-            self.push((track, 0), Stored { from, to, name }, false, end);
+            self.push((track, 0), StoredPiece { from, to, name }, false, end);
         }
     }
 }

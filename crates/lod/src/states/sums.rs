@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::lanes::Stored;
-use super::{Of, Piece, States, is_running, near};
+use super::lanes::StoredPiece;
+use super::{Of, StatePiece, States, is_running, near};
 use crate::ranks::Ranks;
 
 /// The percentiles that statistics have.
@@ -124,9 +124,9 @@ impl States {
         is_meant: &dyn Fn(u32) -> bool,
         at: i128,
         is_next: bool,
-    ) -> Option<(usize, Piece)> {
+    ) -> Option<(usize, StatePiece)> {
         let time = near(at.saturating_sub(self.base));
-        let mut best: Option<(usize, u32, Stored)> = None;
+        let mut best: Option<(usize, u32, StoredPiece)> = None;
         for &track in tracks {
             let Some((lane, depth)) = self.tracks.get(track).and_then(|track| track.lanes.iter().zip(0..).last())
             else {
@@ -136,7 +136,7 @@ impl States {
                 true => lane.pieces_in(time, i64::MAX / 2).find(|piece| piece.from > time && is_meant(piece.name)),
                 false => lane.last_before(time, is_meant),
             };
-            let is_nearer = |piece: &Stored| {
+            let is_nearer = |piece: &StoredPiece| {
                 best.is_none_or(|(_, _, best)| if is_next { piece.from < best.from } else { piece.from > best.from })
             };
             if let Some(piece) = found.filter(is_nearer) {
@@ -144,7 +144,7 @@ impl States {
             }
         }
         let ns = |time: i64| self.base + i128::from(time);
-        best.map(|(track, depth, of)| (track, Piece { from: ns(of.from), to: ns(of.to), depth, name: of.name }))
+        best.map(|(track, depth, of)| (track, StatePiece { from: ns(of.from), to: ns(of.to), depth, name: of.name }))
     }
 
     /// Shows all pieces of some tracks in ns since the base. Nothing is kept of the times in which a CPU is idle: they are

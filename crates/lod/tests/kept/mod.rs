@@ -7,7 +7,7 @@ use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::search::{self, Direction};
-use tracemill_lod::statistics::{self, Part};
+use tracemill_lod::statistics::{self, StatisticsRange};
 use tracemill_lod::store::IndexParts;
 use tracemill_lod::{Index, Progress, Source, Timeline, index, store, tiles};
 
@@ -102,7 +102,10 @@ fn what_was_not_kept_of_events_is_read_again() {
     let (begin, end) = (known.index.begin, known.index.end);
     let length = end - begin;
     for (from, to) in [(0, 8), (3, 4), (7, 7)] {
-        let part = Part { range: Some((begin + length * from / 8, begin + length * to / 8)), ..Part::default() };
+        let part = StatisticsRange {
+            range: Some((begin + length * from / 8, begin + length * to / 8)),
+            ..StatisticsRange::default()
+        };
         let sums = |index: &Index| format!("{:?}", statistics::sums(index, part, &|| false));
         assert_eq!(sums(&known.kept().1), sums(&known.index));
         let (_, index) = known.kept();

@@ -246,14 +246,14 @@ pub enum Length {
         /// Lengths by its value.
         lengths: Arc<BTreeMap<u64, u64>>,
     },
-    /// The bytes at the stated place of the field: only with [`Place::Located`].
+    /// The bytes at the stated place of the field: only with [`FieldOffset::Located`].
     Located,
 }
 
 /// Place of a field, for formats whose definitions state it and leave holes between fields. Counted from the first byte
 /// of the event's header for fields of the header, and from the first byte behind it for all others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum FieldOffset {
     /// At a fixed offset.
     At {
         /// Offset in bytes.
@@ -502,7 +502,7 @@ pub struct FieldClass {
     pub roles: Roles,
     /// Its place, when not behind the field before it; then aligned to bytes whatever `align_bits` says, and not
     /// inside of an array, a variant or an optional field.
-    pub place: Option<Place>,
+    pub place: Option<FieldOffset>,
     /// Rules of place beside the alignment.
     pub placement: Placement,
 }
@@ -531,7 +531,7 @@ impl FieldClass {
 
     /// This class at the given place.
     #[must_use]
-    pub fn at(mut self, place: Place) -> Self {
+    pub fn at(mut self, place: FieldOffset) -> Self {
         self.place = Some(place);
         self
     }

@@ -367,7 +367,7 @@ impl EventClass {
 
 /// A piece of a trace that is neither an event nor a packet: a table, a definition, a file of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct TracePart {
     /// Its name: what the format calls it.
     pub name: String,
     /// Its bytes, as they are.
@@ -382,7 +382,7 @@ pub struct Origin {
     /// Version of that.
     pub version: (u32, u32),
     /// Its parts, in the order of the format.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TracePart>,
     /// Names that its streams had, by the names of the files that they are in.
     pub streams: Vec<(String, String)>,
     /// Have the packets of the streams still the bytes that they had?

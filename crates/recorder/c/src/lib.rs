@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use record::c::{Event, Place};
+use record::c::{Event, StatePlace};
 use record::{FieldClass, Format, Mode, Options, StartError};
 
 const EINVAL: c_int = 22;
@@ -26,7 +26,7 @@ const EBUSY: c_int = 16;
 
 /// A field of an event, `struct tm_record_field_` of the header.
 #[repr(C)]
-pub struct Field {
+pub struct CField {
     name: *const c_char,
     class: u32,
 }
@@ -41,7 +41,7 @@ pub struct Site {
     field_count: u32,
     target: *const c_char,
     name: *const c_char,
-    fields: *const Field,
+    fields: *const CField,
     next: *const Site,
     is_listed: AtomicU32,
 }
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn tm_record_register_(site: *const Site) -> u32 {
     site.has_counter.store(process.has_counter.into(), Ordering::Relaxed);
     site.thread.store(process.thread as i64, Ordering::Relaxed);
     site.longest_text.store(process.longest_text, Ordering::Relaxed);
-    record::c::register(Place(&site.state), &event)
+    record::c::register(StatePlace(&site.state), &event)
 }
 
 /// Forgets the sites of a list: their library is unloaded.
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn tm_record_register_(site: *const Site) -> u32 {
 pub unsafe extern "C" fn tm_record_forget_(mut site: *const Site) {
     // SAFETY: sites of one source file, which are there until this returns.
     while let Some(known) = unsafe { site.as_ref() } {
-        record::c::forget(Place(&known.state));
+        record::c::forget(StatePlace(&known.state));
         site = known.next;
     }
 }

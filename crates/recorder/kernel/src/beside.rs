@@ -25,14 +25,17 @@ const STATE: &str = ".kernel";
 const OF_CALLS: [&str; 2] = ["funcgraph_entry", "funcgraph_exit"];
 
 /// Starts a program whose events are recorded, once the folder is there.
-pub type Start<'a> = dyn FnMut(&mut Command) -> Result<Child> + 'a;
+pub type StartProgram<'a> = dyn FnMut(&mut Command) -> Result<Child> + 'a;
 
 /// Records events of the kernel into the data folder [`Options::output`] while `run` records the calls of a program there:
 /// it makes the folder, starts the program by what it is given, and returns when that is over.
 ///
 /// # Errors
 /// The errors of `run`; when tracefs cannot be had or used, an event is not there, or files cannot be written.
-pub fn record_beside<T>(options: &Options, run: impl FnOnce(&mut Start<'_>) -> Result<T>) -> Result<(T, Recorded)> {
+pub fn record_beside<T>(
+    options: &Options,
+    run: impl FnOnce(&mut StartProgram<'_>) -> Result<T>,
+) -> Result<(T, Recorded)> {
     let tracefs = Tracefs::find(options.tracefs.as_deref())?;
     let (chosen, instance) = recording::set_up(&tracefs, options)?;
     let (folder, page_bytes, cpus) = (&options.output, recording::page_bytes(&instance), instance.cpus()?);

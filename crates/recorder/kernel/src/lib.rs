@@ -18,6 +18,6 @@ mod parts;
 mod recording;
 mod tracefs;
 
-pub use beside::{Start, is_left, record_beside, recover_beside};
+pub use beside::{StartProgram, is_left, record_beside, recover_beside};
 pub use parts::has_parts;
 pub use recording::{Options, Recorded, record, recover};

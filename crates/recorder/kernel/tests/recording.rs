@@ -244,7 +244,7 @@ fn functions_are_recorded_where_the_kernel_can() {
     forget().expect("an instance");
     options.output = tracefs.folder.join("calls");
     fs::create_dir(&options.output).expect("a folder");
-    let run = |start: &mut tracemill_kernel::Start<'_>| start(&mut Command::new("true"));
+    let run = |start: &mut tracemill_kernel::StartProgram<'_>| start(&mut Command::new("true"));
     let (mut child, recorded) = tracemill_kernel::record_beside(&options, run).expect("a recording");
     child.wait().expect("it ends");
     assert_eq!(recorded.pages, 1);

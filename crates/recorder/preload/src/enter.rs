@@ -1,23 +1,23 @@
 //! The beginnings of calls.
 
-use crate::local::{State, local};
-use crate::record::{Kind, RECORD};
+use crate::local::{DatalessState, local};
+use crate::record::{RECORD, RecordKind};
 use crate::same_thread::SameThread;
 use crate::saved::Saved;
 use crate::settings::{self, SETTINGS};
-use crate::thread::{Call, Hook, Thread, current};
+use crate::thread::{Hook, StartedCall, ThreadData, current};
 use crate::{lifetime, selective, system, wakeup};
 
 /// A function was entered: where its return address stands, and an address in it. Not 0 when the slow path is needed.
 pub(crate) unsafe extern "C" fn entry(saved: &Saved) -> usize {
-    let call = Call { place: saved.place, address: saved.address, hook: Hook::Returns, saved: Some(saved) };
+    let call = StartedCall { place: saved.place, address: saved.address, hook: Hook::Returns, saved: Some(saved) };
     // SAFETY: the stub's caller is a function that has just begun, and its return address stands there.
     usize::from(unsafe { !enter(call) })
 }
 
 /// As [`entry`], after vector registers were put aside.
 pub(crate) unsafe extern "C" fn slow_entry(saved: &Saved) -> usize {
-    let call = Call { place: saved.place, address: saved.address, hook: Hook::Returns, saved: Some(saved) };
+    let call = StartedCall { place: saved.place, address: saved.address, hook: Hook::Returns, saved: Some(saved) };
     // SAFETY: as in `entry`.
     unsafe { slow_enter(call) };
     0
@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C" fn slow_entry(saved: &Saved) -> usize {
 pub unsafe extern "C" fn __cyg_profile_func_enter(function: usize, _call_site: usize) {
     let here = 0_usize;
     let place = &raw const here as usize;
-    let call = Call { place, address: function, hook: Hook::Instrumented, saved: None };
+    let call = StartedCall { place, address: function, hook: Hook::Instrumented, saved: None };
     // SAFETY: the place is on this stack.
     unsafe {
         if !enter(call) {
@@ -42,14 +42,14 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(function: usize, _call_site: u
 /// # Safety
 /// The call is live: its place, and with [`Hook::Returns`] its return address, can be read and replaced.
 #[inline(always)]
-unsafe fn enter(call: Call<'_>) -> bool {
+unsafe fn enter(call: StartedCall<'_>) -> bool {
     let Some(thread) = current() else { return enter_unrecorded() };
     if thread.busy.get() != 0 {
         count_unrecorded(thread);
         return true;
     }
     let is_guessed = thread.is_selective && call.hook == Hook::Returns && SETTINGS.guesses.get();
-    let call = if is_guessed { Call { hook: Hook::Guessed, ..call } } else { call };
+    let call = if is_guessed { StartedCall { hook: Hook::Guessed, ..call } } else { call };
     // SAFETY: the caller's.
     unsafe {
         if thread.is_put_back.get() && !thread.take_again(call.place) {
@@ -70,13 +70,13 @@ unsafe fn enter(call: Call<'_>) -> bool {
 /// A call of a thread that has no data. `false` when it gets some now.
 fn enter_unrecorded() -> bool {
     match local().state() {
-        State::New => !settings::is_on(),
-        State::Off => true,
-        State::Ringless => {
+        DatalessState::New => !settings::is_on(),
+        DatalessState::Off => true,
+        DatalessState::Ringless => {
             wakeup::count_call();
             true
         }
-        State::Strict => {
+        DatalessState::Strict => {
             wakeup::count_strict_call();
             true
         }
@@ -84,7 +84,7 @@ fn enter_unrecorded() -> bool {
 }
 
 /// A call while the thread is busy: for ever, or for a moment.
-fn count_unrecorded(thread: &Thread) {
+fn count_unrecorded(thread: &ThreadData) {
     if thread.is_strict.get() {
         wakeup::count_strict_call();
     } else if thread.is_ringless.get() {
@@ -93,7 +93,7 @@ fn count_unrecorded(thread: &Thread) {
 }
 
 /// A call that is deeper than what is recorded.
-fn enter_beyond(thread: &Thread, call: Call<'_>) {
+fn enter_beyond(thread: &ThreadData, call: StartedCall<'_>) {
     if thread.tells_depth.get() && (!thread.is_selective || selective::would_record(thread, call.address)) {
         thread.tells_depth.set(false);
         wakeup::tell_depth();
@@ -109,14 +109,14 @@ fn enter_beyond(thread: &Thread, call: Call<'_>) {
 /// # Safety
 /// As for [`enter`].
 #[inline(always)]
-unsafe fn enter_plainly(thread: &Thread, call: Call<'_>) -> bool {
+unsafe fn enter_plainly(thread: &ThreadData, call: StartedCall<'_>) -> bool {
     if !thread.has_room(RECORD) {
         return false;
     }
     let depth = thread.depth.get();
     // SAFETY: the caller's; the depth is below the limit.
     unsafe { thread.push(call) };
-    if !thread.record(Kind::Entry, depth, call.address) {
+    if !thread.record(RecordKind::Entry, depth, call.address) {
         // A handler took the last place.
         thread.lose(1);
     }
@@ -127,7 +127,7 @@ unsafe fn enter_plainly(thread: &Thread, call: Call<'_>) -> bool {
 ///
 /// # Safety
 /// As for [`enter`].
-unsafe fn slow_enter(call: Call<'_>) {
+unsafe fn slow_enter(call: StartedCall<'_>) {
     system::keeping_errno(|| {
         // SAFETY: the caller's.
         while unsafe { !enter(call) } {

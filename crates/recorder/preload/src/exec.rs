@@ -14,7 +14,7 @@ use crate::thread::current;
 use crate::{fork, settings, system};
 
 /// A list of texts that ends with a null pointer.
-type List = *const *const c_char;
+type TextList = *const *const c_char;
 
 /// The functions that stand before those of the C library, in the order of their numbers.
 const NAMES: [&CStr; 5] = [c"execve", c"execvpe", c"fexecve", c"posix_spawn", c"posix_spawnp"];
@@ -35,7 +35,7 @@ const FIRST: &[u8] = b"TRACEMILL_CALLS=";
 struct Environment {
     /// The variables that are ours alone.
     own: Vec<CString>,
-    shared: [Shared; 2],
+    shared: [SharedVariable; 2],
     /// The library, and the folder of rings: both are there until the recording is finished.
     files: [CString; 2],
     /// The file in the folder of rings that lists the programs that are started.
@@ -43,7 +43,7 @@ struct Environment {
 }
 
 /// A variable that others have a use for, too.
-struct Shared {
+struct SharedVariable {
     /// Its name, and `=`.
     name: &'static [u8],
     /// Our part of its value.
@@ -53,7 +53,7 @@ struct Shared {
 }
 
 /// A text of an environment for another program.
-enum Entry<'a> {
+enum EnvironmentText<'a> {
     /// One that is there.
     There(&'a CStr),
     /// One that is put together.
@@ -66,7 +66,7 @@ static KEPT: AtomicPtr<Environment> = AtomicPtr::new(std::ptr::null_mut());
 ///
 /// # Safety
 /// This is the start of the program, and `environment` is a whole list.
-pub(crate) unsafe fn keep(environment: List, folder: &[u8], rings: &[u8]) {
+pub(crate) unsafe fn keep(environment: TextList, folder: &[u8], rings: &[u8]) {
     for number in 0..NAMES.len() {
         real(number);
     }
@@ -81,9 +81,9 @@ pub(crate) unsafe fn keep(environment: List, folder: &[u8], rings: &[u8]) {
     let kept = Environment {
         own: all.filter(|text| text.to_bytes().starts_with(OURS)).map(CStr::to_owned).collect(),
         shared: [
-            Shared { name: b"LD_PRELOAD=", part: library.to_vec(), is_last: false },
+            SharedVariable { name: b"LD_PRELOAD=", part: library.to_vec(), is_last: false },
             // Of two that contradict each other the last one holds.
-            Shared { name: b"GLIBC_TUNABLES=", part: b"glibc.cpu.x86_shstk=off".to_vec(), is_last: true },
+            SharedVariable { name: b"GLIBC_TUNABLES=", part: b"glibc.cpu.x86_shstk=off".to_vec(), is_last: true },
         ],
         files: [file, rings],
         list,
@@ -111,7 +111,7 @@ fn real(number: usize) -> *mut c_void {
 }
 
 /// The texts of a list, which may be null.
-unsafe fn texts<'a>(list: List) -> impl Iterator<Item = &'a CStr> + Clone {
+unsafe fn texts<'a>(list: TextList) -> impl Iterator<Item = &'a CStr> + Clone {
     let mut at = list;
     std::iter::from_fn(move || {
         // SAFETY: the caller's list ends with a null pointer, and is left there.
@@ -125,11 +125,11 @@ unsafe fn texts<'a>(list: List) -> impl Iterator<Item = &'a CStr> + Clone {
     })
 }
 
-impl Shared {
+impl SharedVariable {
     /// The variable with our part beside theirs.
-    fn beside<'a>(&'a self, theirs: &'a [u8]) -> Entry<'a> {
+    fn beside<'a>(&'a self, theirs: &'a [u8]) -> EnvironmentText<'a> {
         let colon: &[u8] = if theirs.is_empty() { b"" } else { b":" };
-        Entry::Made(match self.is_last {
+        EnvironmentText::Made(match self.is_last {
             true => [self.name, theirs, colon, &self.part],
             false => [self.name, &self.part, colon, theirs],
         })
@@ -138,11 +138,11 @@ impl Shared {
 
 impl Environment {
     /// A text of theirs, with our part where it needs that.
-    fn entry<'a>(&'a self, text: &'a CStr) -> Entry<'a> {
+    fn entry<'a>(&'a self, text: &'a CStr) -> EnvironmentText<'a> {
         let shared = self.shared.iter().find_map(|shared| Some((shared, text.to_bytes().strip_prefix(shared.name)?)));
         match shared {
             Some((shared, theirs)) if parts(theirs).all(|part| part != shared.part) => shared.beside(theirs),
-            _ => Entry::There(text),
+            _ => EnvironmentText::There(text),
         }
     }
 
@@ -150,20 +150,21 @@ impl Environment {
     fn environment<'a>(
         &'a self,
         theirs: impl Iterator<Item = &'a CStr> + Clone + 'a,
-    ) -> Option<impl Iterator<Item = Entry<'a>> + Clone + 'a> {
+    ) -> Option<impl Iterator<Item = EnvironmentText<'a>> + Clone + 'a> {
         let is_first = |text: &&CStr| text.to_bytes().starts_with(FIRST);
         let known = theirs.clone().find(is_first);
         if known.is_some() && known != self.own.iter().map(CString::as_c_str).find(is_first) {
             return None;
         }
         let has_own = known.is_some();
-        let own = self.own.iter().filter(move |_| !has_own).map(|text| Entry::There(text));
+        let own = self.own.iter().filter(move |_| !has_own).map(|text| EnvironmentText::There(text));
         let of_theirs = theirs.clone().filter(move |text| has_own || !text.to_bytes().starts_with(OURS));
         let others = theirs.clone();
-        let is_missing = move |shared: &&Shared| others.clone().all(|text| !text.to_bytes().starts_with(shared.name));
+        let is_missing =
+            move |shared: &&SharedVariable| others.clone().all(|text| !text.to_bytes().starts_with(shared.name));
         let shared = self.shared.iter().filter(is_missing).map(|shared| shared.beside(b""));
         let all = of_theirs.map(|text| self.entry(text)).chain(own).chain(shared);
-        let is_more = !has_own || all.clone().any(|entry| matches!(entry, Entry::Made(_)));
+        let is_more = !has_own || all.clone().any(|entry| matches!(entry, EnvironmentText::Made(_)));
         is_more.then_some(all)
     }
 }
@@ -213,7 +214,7 @@ pub(crate) unsafe fn forget_left() {
 
 /// The environment with what programs need to be recorded, in memory of its own. `None` when it is fine as it is, when nothing
 /// is recorded any more, or when there is no memory.
-unsafe fn make(given: List) -> Option<*mut Room> {
+unsafe fn make(given: TextList) -> Option<*mut Room> {
     // SAFETY: what stands there was leaked, and is never written again; the caller's list is whole. The room is as long as
     // was computed, and what is written is compared with that.
     unsafe {
@@ -224,12 +225,12 @@ unsafe fn make(given: List) -> Option<*mut Room> {
         }
         forget_left();
         let pointers = entries.clone().count() + 1;
-        let made = |entry: Entry<'_>| match entry {
-            Entry::There(_) => 0,
-            Entry::Made(parts) => parts.iter().map(|part| part.len()).sum::<usize>() + 1,
+        let made = |entry: EnvironmentText<'_>| match entry {
+            EnvironmentText::There(_) => 0,
+            EnvironmentText::Made(parts) => parts.iter().map(|part| part.len()).sum::<usize>() + 1,
         };
         let bytes = entries.clone().map(made).sum::<usize>();
-        let len = size_of::<Room>() + pointers * size_of::<List>() + bytes;
+        let len = size_of::<Room>() + pointers * size_of::<TextList>() + bytes;
         let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS);
         let room = system::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0).cast::<Room>();
         if room as isize == -1 {
@@ -246,8 +247,8 @@ unsafe fn make(given: List) -> Option<*mut Room> {
         // The last pointer, and the last byte of each text, are 0 already.
         for (place, entry) in list[..pointers - 1].iter_mut().zip(entries) {
             *place = match entry {
-                Entry::There(text) => text.as_ptr(),
-                Entry::Made(parts) => {
+                EnvironmentText::There(text) => text.as_ptr(),
+                EnvironmentText::Made(parts) => {
                     let begin = text.as_ptr();
                     for part in parts {
                         text.split_off_mut(..part.len())?.copy_from_slice(part);
@@ -319,7 +320,7 @@ unsafe fn write_entry(room: &mut [u8], path: *const c_char, text: &[u8]) -> usiz
 }
 
 /// Calls a function that takes an environment.
-unsafe fn with_ours(given: List, call: impl FnOnce(List) -> c_int) -> c_int {
+unsafe fn with_ours(given: TextList, call: impl FnOnce(TextList) -> c_int) -> c_int {
     // SAFETY: the caller's list is whole; the room is this call's until it is given back.
     unsafe {
         let Some(room) = system::keeping_errno(|| make(given)) else { return call(given) };
@@ -338,7 +339,7 @@ unsafe fn with_ours(given: List, call: impl FnOnce(List) -> c_int) -> c_int {
 }
 
 unsafe extern "C" {
-    static environ: List;
+    static environ: TextList;
 }
 
 /// The thread becomes another program: what it has recorded is the recorder's. A child that has the ring of its parent must
@@ -353,8 +354,8 @@ fn before_exec() {
 }
 
 /// Becomes another program.
-unsafe fn become_program(path: *const c_char, arguments: List, environment: List, is_in_path: bool) -> c_int {
-    type Exec = unsafe extern "C" fn(*const c_char, List, List) -> c_int;
+unsafe fn become_program(path: *const c_char, arguments: TextList, environment: TextList, is_in_path: bool) -> c_int {
+    type Exec = unsafe extern "C" fn(*const c_char, TextList, TextList) -> c_int;
     let real = real(if is_in_path { EXECVPE } else { EXECVE });
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
@@ -367,42 +368,42 @@ unsafe fn become_program(path: *const c_char, arguments: List, environment: List
 
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execve(path: *const c_char, arguments: List, environment: List) -> c_int {
+pub unsafe extern "C" fn execve(path: *const c_char, arguments: TextList, environment: TextList) -> c_int {
     // SAFETY: the program's own arguments.
     unsafe { become_program(path, arguments, environment, false) }
 }
 
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: List, environment: List) -> c_int {
+pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: TextList, environment: TextList) -> c_int {
     // SAFETY: the program's own arguments.
     unsafe { become_program(file, arguments, environment, true) }
 }
 
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execv(path: *const c_char, arguments: List) -> c_int {
+pub unsafe extern "C" fn execv(path: *const c_char, arguments: TextList) -> c_int {
     // SAFETY: the program's own arguments, and its environment.
     unsafe { become_program(path, arguments, environ, false) }
 }
 
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execvp(file: *const c_char, arguments: List) -> c_int {
+pub unsafe extern "C" fn execvp(file: *const c_char, arguments: TextList) -> c_int {
     // SAFETY: the program's own arguments, and its environment.
     unsafe { become_program(file, arguments, environ, true) }
 }
 
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fexecve(file: c_int, arguments: List, environment: List) -> c_int {
-    type Exec = unsafe extern "C" fn(c_int, List, List) -> c_int;
+pub unsafe extern "C" fn fexecve(file: c_int, arguments: TextList, environment: TextList) -> c_int {
+    type Exec = unsafe extern "C" fn(c_int, TextList, TextList) -> c_int;
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Exec>(real(FEXECVE));
         before_exec();
         if file >= 0 {
-            list_program(system::Text::new().add(b"/proc/self/fd/").number(file as u64, 1).as_ptr());
+            list_program(system::StackText::new().add(b"/proc/self/fd/").number(file as u64, 1).as_ptr());
         }
         with_ours(environment, |environment| real(file, arguments, environment))
     }
@@ -411,14 +412,14 @@ pub unsafe extern "C" fn fexecve(file: c_int, arguments: List, environment: List
 /// Behind the arguments stands an environment, when `has_environment`.
 unsafe extern "C" fn exec_list(
     path: *const c_char,
-    arguments: List,
+    arguments: TextList,
     is_in_path: usize,
     has_environment: usize,
 ) -> c_int {
     // SAFETY: the stub put the program's arguments into one list, which ends with a null pointer.
     unsafe {
         let behind = arguments.add(texts(arguments).count() + 1);
-        let environment = if has_environment != 0 { behind.cast::<List>().read() } else { environ };
+        let environment = if has_environment != 0 { behind.cast::<TextList>().read() } else { environ };
         become_program(path, arguments, environment, is_in_path != 0)
     }
 }
@@ -462,7 +463,7 @@ lists! {
     execle 0 1
 }
 
-type Spawn = unsafe extern "C" fn(*mut c_int, *const c_char, *const c_void, *const c_void, List, List) -> c_int;
+type Spawn = unsafe extern "C" fn(*mut c_int, *const c_char, *const c_void, *const c_void, TextList, TextList) -> c_int;
 
 /// As the C library's.
 #[unsafe(no_mangle)]
@@ -471,8 +472,8 @@ pub unsafe extern "C" fn posix_spawn(
     path: *const c_char,
     actions: *const c_void,
     attributes: *const c_void,
-    arguments: List,
-    environment: List,
+    arguments: TextList,
+    environment: TextList,
 ) -> c_int {
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
@@ -489,8 +490,8 @@ pub unsafe extern "C" fn posix_spawnp(
     file: *const c_char,
     actions: *const c_void,
     attributes: *const c_void,
-    arguments: List,
-    environment: List,
+    arguments: TextList,
+    environment: TextList,
 ) -> c_int {
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {

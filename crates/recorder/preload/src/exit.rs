@@ -1,13 +1,13 @@
 //! The ends of calls: returns, what the program tells, and calls that are found to be over.
 
-use crate::record::Kind;
+use crate::record::RecordKind;
 use crate::same_thread::SameThread;
 use crate::saved::Saved;
 use crate::settings::SETTINGS;
-use crate::thread::{Hook, Thread, current};
+use crate::thread::{Hook, ThreadData, current};
 use crate::{selective, system};
 
-impl Thread {
+impl ThreadData {
     /// Ends the innermost call, with what the stub saved of its result. `false` when there is no room for its records.
     #[inline(always)]
     pub(crate) fn close(&self, saved: Option<&Saved>) -> bool {
@@ -15,7 +15,7 @@ impl Thread {
             return selective::close(self, saved);
         }
         let at = self.depth.get() - 1;
-        if self.busy.get() == 0 && !self.record(Kind::Exit, at, self.frame(at).address.get()) {
+        if self.busy.get() == 0 && !self.record(RecordKind::Exit, at, self.frame(at).address.get()) {
             return false;
         }
         self.depth.set(at);
@@ -26,7 +26,7 @@ impl Thread {
     /// their records.
     ///
     /// # Safety
-    /// As for [`Thread::has_dead`].
+    /// As for [`ThreadData::has_dead`].
     #[inline(always)]
     pub(crate) unsafe fn close_dead(&self, place: usize, hook: Hook) -> bool {
         // SAFETY: the caller's.

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use crate::local::{State, local};
+use crate::local::{DatalessState, local};
 use crate::record::RECORD;
 use crate::ring::{self, SLOTS};
 use crate::same_thread::SameThread;
 use crate::settings::{self, SETTINGS};
-use crate::system::{self, Text};
-use crate::thread::{Thread, current};
+use crate::system::{self, StackText};
+use crate::thread::{ThreadData, current};
 use crate::{session, wakeup};
 
 const PAGE: usize = 4096;
@@ -46,7 +46,7 @@ fn is_copy() -> bool {
 }
 
 /// Becomes a child of its own, if this is one that does not know. Gives whether it was; the thread may have no ring then.
-pub(crate) fn notice(thread: Option<&Thread>) -> bool {
+pub(crate) fn notice(thread: Option<&ThreadData>) -> bool {
     let is_copy = is_copy() && settings::is_on();
     if is_copy {
         become_child(PROCESS.load(Ordering::Relaxed), thread);
@@ -66,7 +66,7 @@ extern "C" fn after_fork() {
     }
 }
 
-fn become_child(parent: i32, thread: Option<&Thread>) {
+fn become_child(parent: i32, thread: Option<&ThreadData>) {
     // SAFETY: it takes nothing and cannot fail.
     let pid = unsafe { system::getpid() };
     PROCESS.store(pid, Ordering::Relaxed);
@@ -74,7 +74,7 @@ fn become_child(parent: i32, thread: Option<&Thread>) {
     if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() } {
         mark.store(1, Ordering::Relaxed);
     }
-    let line = Text::new()
+    let line = StackText::new()
         .add(b"FORK timestamp=")
         .time(system::clock_ns(SETTINGS.clock()))
         .add(b" pid=")
@@ -83,12 +83,12 @@ fn become_child(parent: i32, thread: Option<&Thread>) {
     ring::forget_kept();
     match thread {
         Some(thread) => thread.go_on(),
-        None if local().state() == State::Ringless => local().set_state(State::New),
+        None if local().state() == DatalessState::Ringless => local().set_state(DatalessState::New),
         None => {}
     }
 }
 
-impl Thread {
+impl ThreadData {
     /// The thread of a child goes on with the calls that were open, in a ring of its own.
     fn go_on(&self) {
         // Without a ring the parent is busy already, and there is nothing to be unmapped.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::same_thread::SameThread;
-use crate::thread::{Call, Frame, Hook, Thread};
+use crate::thread::{Hook, OpenFrame, StartedCall, ThreadData};
 
 /// Frames that stand this far apart, outside of the thread's stack, are on one stack all the same.
 const NEAR: usize = 1 << 20;
@@ -19,7 +19,7 @@ fn replacement() -> usize {
     returned as *const () as usize
 }
 
-impl Frame {
+impl OpenFrame {
     /// Puts the return address back. Where it was ours, that is: what stands in the place of a frame that was left without
     /// a return may belong to another one.
     ///
@@ -49,9 +49,9 @@ impl Frame {
     }
 }
 
-impl Thread {
+impl ThreadData {
     /// The frames of open calls that end by a return, the outermost first.
-    pub(crate) fn returning(&self) -> impl DoubleEndedIterator<Item = &Frame> {
+    pub(crate) fn returning(&self) -> impl DoubleEndedIterator<Item = &OpenFrame> {
         (0..self.depth.get()).map(|at| self.frame(at)).filter(|frame| !frame.is_instrumented())
     }
 
@@ -87,7 +87,7 @@ impl Thread {
     /// # Safety
     /// The call is live, so its return address can be read and replaced; there is room for its frame.
     #[inline(always)]
-    pub(crate) unsafe fn push(&self, Call { place, address, hook, .. }: Call<'_>) {
+    pub(crate) unsafe fn push(&self, StartedCall { place, address, hook, .. }: StartedCall<'_>) {
         let depth = self.depth.get();
         // SAFETY: the caller's.
         let returns = if hook == Hook::Returns { unsafe { *(place as *const usize) } } else { 0 };

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::settings::{self, SETTINGS};
 use crate::{session, system};
 
-type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+type OpenLibrary = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
 
 /// As the C library's. It looks where the library that calls it says (`DT_RUNPATH`), so it is told who that is.
 #[unsafe(naked)]
@@ -24,7 +24,7 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_int, caller: *const c_vo
         if open.is_null() {
             return std::ptr::null_mut();
         }
-        let open = std::mem::transmute::<*mut c_void, Open>(open);
+        let open = std::mem::transmute::<*mut c_void, OpenLibrary>(open);
         let time = system::clock_ns(SETTINGS.clock());
         let path = find(open, name, caller);
         let library = open(path.as_ref().map_or(name, |path| path.as_ptr()), flags);
@@ -53,7 +53,7 @@ unsafe fn tell(library: *mut c_void, name: *const c_char, time: u64) {
 
 /// The file that a library without a folder in its name is, where its caller has folders of its own: the C library takes this
 /// library for the caller. `None` when it finds it all the same.
-unsafe fn find(open: Open, name: *const c_char, caller: *const c_void) -> Option<CString> {
+unsafe fn find(open: OpenLibrary, name: *const c_char, caller: *const c_void) -> Option<CString> {
     if name.is_null() {
         return None;
     }

@@ -3,10 +3,10 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::local::{State, local};
+use crate::local::{DatalessState, local};
 use crate::same_thread::SameThread;
 use crate::settings::SETTINGS;
-use crate::thread::{Extra, Frame, NotInChildren, RecordPath, Ring, Selected, SelectionCell, Thread};
+use crate::thread::{Extra, NotInChildren, OpenFrame, RecordPath, Selected, SelectionCell, ThreadData, ThreadRing};
 use crate::{exec, exit, fork, rules, selective, session, system, wakeup};
 
 /// The key whose destructor is [`end`].
@@ -27,9 +27,9 @@ pub(crate) unsafe fn prepare() -> bool {
 /// Begins to record the calling thread, or to count its calls.
 pub(crate) fn begin() {
     fork::notice(None);
-    local().set_state(State::Off);
+    local().set_state(DatalessState::Off);
     if !begin_ring() {
-        local().set_state(State::Ringless);
+        local().set_state(DatalessState::Ringless);
         wakeup::count_thread();
     }
 }
@@ -38,10 +38,10 @@ fn begin_ring() -> bool {
     let frames = SETTINGS.depth.get();
     let is_selective = selective::is_wanted();
     let extra = if is_selective { selective::len() } else { 0 };
-    let len = size_of::<Thread>() + frames * (size_of::<Frame>() + extra);
+    let len = size_of::<ThreadData>() + frames * (size_of::<OpenFrame>() + extra);
     let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS);
     // SAFETY: a new mapping at a place that the system chooses.
-    let pages = unsafe { system::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) }.cast::<Thread>();
+    let pages = unsafe { system::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) }.cast::<ThreadData>();
     if pages as isize == -1 {
         return false;
     }
@@ -54,7 +54,7 @@ fn begin_ring() -> bool {
     // SAFETY: the mapping has room for the structure, and behind it for all frames and what stands beside them; it is this
     // function's alone until it is written.
     let thread = unsafe {
-        pages.write(Thread {
+        pages.write(ThreadData {
             not_in_children: NotInChildren::new(),
             path,
             is_put_back: AtomicBool::new(false),
@@ -67,7 +67,7 @@ fn begin_ring() -> bool {
             writing: AtomicUsize::new(0),
             selected: Selected {
                 cache: rules::cache(),
-                extras: pages.add(1).cast::<Frame>().add(frames).cast::<Extra>(),
+                extras: pages.add(1).cast::<OpenFrame>().add(frames).cast::<Extra>(),
                 is_late: is_selective && selective::is_late(),
                 skips: AtomicBool::new(selective::skips(&selection)),
                 now: SelectionCell::new(selection),
@@ -75,7 +75,7 @@ fn begin_ring() -> bool {
             is_selective,
             tells_depth: AtomicBool::new(SETTINGS.tells_depth.get()),
             over: AtomicUsize::new(0),
-            ring: Ring::none(),
+            ring: ThreadRing::none(),
             pid: AtomicUsize::new(system::getpid() as usize),
             len,
             frames,
@@ -121,14 +121,14 @@ extern "C" fn end(pages: *mut c_void) {
     exit::end_guessed();
     // SAFETY: it is called by the thread whose mapping this is, once; see `thread`.
     unsafe {
-        let thread = &*pages.cast::<Thread>();
+        let thread = &*pages.cast::<ThreadData>();
         fork::notice(Some(thread));
         thread.busy.change(|busy| busy + 1);
         for frame in thread.returning().rev() {
             frame.put_back();
         }
         local().thread.set(std::ptr::null_mut());
-        local().set_state(State::Off);
+        local().set_state(DatalessState::Off);
         exec::forget_left();
         if !thread.is_ringless.get() {
             thread.give_back_ring();

@@ -37,7 +37,7 @@ const _: () = assert!(size_of::<Local>() == 32);
 
 /// The state of a thread without data.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum DatalessState {
     /// It begins at its next call.
     New = 0,
     /// It is beginning, or has ended: calls are not recorded.
@@ -50,16 +50,16 @@ pub(crate) enum State {
 
 impl Local {
     #[inline(always)]
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> DatalessState {
         match self.state.get() {
-            0 => State::New,
-            1 => State::Off,
-            2 => State::Ringless,
-            _ => State::Strict,
+            0 => DatalessState::New,
+            1 => DatalessState::Off,
+            2 => DatalessState::Ringless,
+            _ => DatalessState::Strict,
         }
     }
 
-    pub(crate) fn set_state(&self, state: State) {
+    pub(crate) fn set_state(&self, state: DatalessState) {
         self.state.set(state as usize);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::same_thread::SameThread;
-use crate::thread::Thread;
+use crate::thread::ThreadData;
 use crate::{system, values};
 
 /// Length of a record.
@@ -15,7 +15,7 @@ const MORE: u64 = 4;
 
 /// The kind of a record.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Entry = 0,
     Exit = 1,
     Lost = 2,
@@ -23,21 +23,21 @@ pub(crate) enum Kind {
 
 /// The values of a call, put together.
 #[derive(Clone, Copy)]
-pub(crate) struct Bytes {
+pub(crate) struct CallValues {
     pub(crate) at: *const u8,
     pub(crate) len: usize,
 }
 
-impl Bytes {
-    pub(crate) const NONE: Bytes = Bytes { at: std::ptr::null(), len: 0 };
+impl CallValues {
+    pub(crate) const NONE: CallValues = CallValues { at: std::ptr::null(), len: 0 };
 }
 
 /// The second word of a record.
-fn word(kind: Kind, depth: usize, address: usize) -> u64 {
+fn word(kind: RecordKind, depth: usize, address: usize) -> u64 {
     kind as u64 | MARKER | (depth as u64 & 0x3ff) << 6 | (address as u64) << 16
 }
 
-impl Thread {
+impl ThreadData {
     /// Is there room for so many bytes in the open slot?
     #[inline(always)]
     pub(crate) fn has_room(&self, len: usize) -> bool {
@@ -46,14 +46,21 @@ impl Thread {
 
     /// Writes a record of this time, if there is room.
     #[inline(always)]
-    pub(crate) fn record(&self, kind: Kind, depth: usize, address: usize) -> bool {
-        self.record_at(kind, depth, address, None, Bytes::NONE)
+    pub(crate) fn record(&self, kind: RecordKind, depth: usize, address: usize) -> bool {
+        self.record_at(kind, depth, address, None, CallValues::NONE)
     }
 
     /// Writes a record, if there is room; of a time that is over, when that is given; with values, whose length goes before
     /// them.
     #[inline(always)]
-    pub(crate) fn record_at(&self, kind: Kind, depth: usize, address: usize, time: Option<u64>, values: Bytes) -> bool {
+    pub(crate) fn record_at(
+        &self,
+        kind: RecordKind,
+        depth: usize,
+        address: usize,
+        time: Option<u64>,
+        values: CallValues,
+    ) -> bool {
         let len = if values.len == 0 { RECORD } else { (RECORD + 8 + values.len).next_multiple_of(RECORD) };
         self.writing.change(|writing| writing + 1);
         compiler_fence(Ordering::SeqCst);

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::record::{Kind, RECORD};
+use crate::record::{RECORD, RecordKind};
 use crate::same_thread::SameThread;
 use crate::settings::{self, SETTINGS};
-use crate::system::{self, Text};
-use crate::thread::Thread;
+use crate::system::{self, StackText};
+use crate::thread::ThreadData;
 use crate::{fork, layout, wakeup};
 
 /// Slots of a ring at first.
@@ -35,7 +35,7 @@ unsafe fn half(base: *mut u8, at: usize) -> &'static AtomicU32 {
     unsafe { AtomicU32::from_ptr(base.add(at).cast()) }
 }
 
-impl Thread {
+impl ThreadData {
     /// Counts records that are not there.
     pub(crate) fn lose(&self, count: u64) {
         self.lost.change(|lost| lost + count);
@@ -93,7 +93,7 @@ impl Thread {
         let lost = self.lost.get();
         if lost > 0 {
             self.lost.set(0);
-            self.record(Kind::Lost, 0, lost as usize);
+            self.record(RecordKind::Lost, 0, lost as usize);
         }
         true
     }
@@ -184,10 +184,10 @@ impl Thread {
         let mut number = system::clock_ns(1);
         // SAFETY: names are whole texts; a new file of `len` bytes is mapped, and every offset is one of its header.
         unsafe {
-            let (mut file, mut made) = (-1, Text::new());
+            let (mut file, mut made) = (-1, StackText::new());
             // Another thread may have the same number.
             for _ in 0..100 {
-                made = Text::new().add(rings).add(b"/").number(number, 1).add(b".new");
+                made = StackText::new().add(rings).add(b"/").number(number, 1).add(b".new");
                 file = system::open(made.as_ptr(), system::O_RDWR_CREAT_EXCL_CLOEXEC, 0o600);
                 if file >= 0 {
                     break;
@@ -222,7 +222,7 @@ impl Thread {
             put(layout::SLOTS, slots);
             put(layout::MODE, 1);
             self.put_thread();
-            let name = Text::new().add(rings).add(b"/").number(number, 1).add(b".ring");
+            let name = StackText::new().add(rings).add(b"/").number(number, 1).add(b".ring");
             self.not_in_children.end.set(0);
             self.lost.set(0);
             let is_ready = self.begin_slot();

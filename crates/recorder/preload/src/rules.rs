@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::table::{self, Action, Value};
+use crate::table::{self, Action, CallValue};
 
 /// Entries of the cache, a power of two.
 pub(crate) const CACHED: usize = 1 << 16;
@@ -13,7 +13,7 @@ struct Rules {
     /// Beginning, end and number of the action, by their beginning.
     ranges: Vec<[u64; 3]>,
     actions: Vec<Action>,
-    values: Vec<Value>,
+    values: Vec<CallValue>,
     /// Where addresses of entries stand that can be patched, and how many bytes those are.
     patches: Vec<[u64; 2]>,
     flags: u64,
@@ -72,7 +72,7 @@ pub(crate) fn has_any(flags: u64) -> bool {
 }
 
 /// Some of the values of the table.
-pub(crate) fn values([first, count]: [u64; 2]) -> &'static [Value] {
+pub(crate) fn values([first, count]: [u64; 2]) -> &'static [CallValue] {
     let all = rules().map_or(&[][..], |rules| &rules.values);
     all.get(first as usize..(first + count) as usize).unwrap_or(&[])
 }
@@ -122,7 +122,7 @@ impl Rules {
             rules.actions.push(Action::from_words(action));
         }
         for _ in 0..values {
-            rules.values.push(Value::from_words([words.next()?, words.next()?, words.next()?, words.next()?]));
+            rules.values.push(CallValue::from_words([words.next()?, words.next()?, words.next()?, words.next()?]));
         }
         for _ in 0..patches {
             rules.patches.push([words.next()?, words.next()?]);

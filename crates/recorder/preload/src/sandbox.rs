@@ -4,7 +4,7 @@
 use std::arch::{asm, naked_asm};
 use std::ffi::{c_int, c_long};
 
-use crate::local::{State, local};
+use crate::local::{DatalessState, local};
 use crate::same_thread::SameThread;
 use crate::{system, thread};
 
@@ -69,21 +69,21 @@ unsafe extern "C" fn guarded(
 }
 
 /// Records nothing more of this thread. Gives its state.
-fn enter() -> State {
+fn enter() -> DatalessState {
     let state = local().state();
     match thread::current() {
         Some(thread) => {
             thread.busy.change(|busy| busy + 1);
             thread.is_strict.set(true);
         }
-        None if state == State::New => local().set_state(State::Strict),
+        None if state == DatalessState::New => local().set_state(DatalessState::Strict),
         None => {}
     }
     state
 }
 
 /// The call failed: all is as before.
-fn leave(state: State) {
+fn leave(state: DatalessState) {
     match thread::current() {
         Some(thread) => {
             thread.busy.change(|busy| busy - 1);

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::record::{Bytes, Kind, RECORD};
+use crate::record::{CallValues, RECORD, RecordKind};
 use crate::same_thread::SameThread;
 use crate::saved::Saved;
 use crate::settings::SETTINGS;
-use crate::table::{self, Action, Value};
-use crate::thread::{Call, Extra, Hook, RecordPath, Selection, Thread};
+use crate::table::{self, Action, CallValue};
+use crate::thread::{Extra, Hook, RecordPath, Selection, StartedCall, ThreadData};
 use crate::{rules, system, values};
 
 /// Is recording on? Triggers of all threads switch it.
@@ -71,13 +71,13 @@ pub(crate) fn skips(selection: &Selection) -> bool {
 }
 
 /// Changes the selection that holds now.
-fn set_selection(thread: &Thread, selection: Selection) {
+fn set_selection(thread: &ThreadData, selection: Selection) {
     thread.selected.now.set(selection);
     thread.selected.skips.set(skips(&selection));
 }
 
 /// Where the values of a call are put together; of use only when there are values.
-fn buffer(thread: &Thread, at: usize) -> *mut u8 {
+fn buffer(thread: &ThreadData, at: usize) -> *mut u8 {
     let behind_extras = thread.selected.extras.wrapping_add(thread.frames);
     behind_extras.cast_mut().cast::<u8>().wrapping_add(at * values::ROOM)
 }
@@ -121,7 +121,7 @@ impl Decision {
 }
 
 #[inline(always)]
-fn decide(thread: &Thread, action: &Action) -> Decision {
+fn decide(thread: &ThreadData, action: &Action) -> Decision {
     let mut selection = thread.selected.now.get();
     let mut is_on = IS_ON.load(Ordering::Relaxed);
     let is_skipped = 'skipped: {
@@ -157,7 +157,7 @@ fn decide(thread: &Thread, action: &Action) -> Decision {
 }
 
 /// Would this call be recorded, if it were not too deep? Not where that depends on its time or on what it calls.
-pub(crate) fn would_record(thread: &Thread, address: usize) -> bool {
+pub(crate) fn would_record(thread: &ThreadData, address: usize) -> bool {
     let action = rules::of(address);
     let decision = decide(thread, action);
     let is_known = decision.selection.time == 0 && !rules::says(table::HAS_CALLERS);
@@ -167,8 +167,8 @@ pub(crate) fn would_record(thread: &Thread, address: usize) -> bool {
 /// A function was entered. `false` when there is no room for its record.
 ///
 /// # Safety
-/// As for [`Thread::push`]; what the stub saved are the registers of the caller.
-pub(crate) unsafe fn enter(thread: &Thread, call: Call<'_>) -> bool {
+/// As for [`ThreadData::push`]; what the stub saved are the registers of the caller.
+pub(crate) unsafe fn enter(thread: &ThreadData, call: StartedCall<'_>) -> bool {
     let action = rules::of(call.address);
     // As the stubs do it, with values as well.
     let is_plain = action.flags & !table::PATCH == 0 && action.results[1] == 0 && !thread.selected.skips.get();
@@ -178,7 +178,7 @@ pub(crate) unsafe fn enter(thread: &Thread, call: Call<'_>) -> bool {
         let saved = call.saved.filter(|_| !arguments.is_empty());
         if !thread.selected.is_late || saved.is_none() {
             // SAFETY: the caller's.
-            return unsafe { enter_simply(thread, Call { saved, ..call }, arguments) };
+            return unsafe { enter_simply(thread, StartedCall { saved, ..call }, arguments) };
         }
     }
     let decision = decide(thread, action);
@@ -204,7 +204,7 @@ fn switch(is_on: bool) {
 /// # Safety
 /// As for [`enter`].
 #[inline(always)]
-unsafe fn enter_decided(thread: &Thread, call: Call<'_>, action: &Action, decision: Decision) -> bool {
+unsafe fn enter_decided(thread: &ThreadData, call: StartedCall<'_>, action: &Action, decision: Decision) -> bool {
     let is_recorded = decision.records(action);
     let Decision { mut selection, is_on, is_skipped } = decision;
     let before = thread.selected.now.get();
@@ -254,8 +254,8 @@ unsafe fn enter_decided(thread: &Thread, call: Call<'_>, action: &Action, decisi
     extra.results[1].set(action.results[1]);
     if is_written {
         extra.flags.set(flags | WRITTEN);
-        let values = Bytes { at: buffer(thread, at), len: values };
-        if !thread.record_at(Kind::Entry, recorded, call.address, Some(clock), values) {
+        let values = CallValues { at: buffer(thread, at), len: values };
+        if !thread.record_at(RecordKind::Entry, recorded, call.address, Some(clock), values) {
             // A handler took the last place.
             thread.lose(1);
         }
@@ -276,7 +276,7 @@ unsafe fn enter_decided(thread: &Thread, call: Call<'_>, action: &Action, decisi
 ///
 /// # Safety
 /// As for [`enter`].
-unsafe fn enter_simply(thread: &Thread, call: Call<'_>, arguments: &[Value]) -> bool {
+unsafe fn enter_simply(thread: &ThreadData, call: StartedCall<'_>, arguments: &[CallValue]) -> bool {
     let at = thread.depth.get();
     let is_late = thread.selected.is_late;
     if !is_late && !thread.has_room(if call.saved.is_none() { RECORD } else { WITH_VALUES }) {
@@ -298,7 +298,7 @@ unsafe fn enter_simply(thread: &Thread, call: Call<'_>, arguments: &[Value]) -> 
             Some(saved) => unsafe { values::collect(arguments, saved, thread.pid.get(), buffer) },
             None => 0,
         };
-        if !thread.record_at(Kind::Entry, at, call.address, Some(clock), Bytes { at: buffer, len }) {
+        if !thread.record_at(RecordKind::Entry, at, call.address, Some(clock), CallValues { at: buffer, len }) {
             // A handler took the last place.
             thread.lose(1);
         }
@@ -307,7 +307,7 @@ unsafe fn enter_simply(thread: &Thread, call: Call<'_>, arguments: &[Value]) -> 
 }
 
 /// Writes the entries of open calls that wait. `false` when there is no room for all of them.
-fn flush(thread: &Thread, depth: usize) -> bool {
+fn flush(thread: &ThreadData, depth: usize) -> bool {
     let mut first = depth;
     while first > 0 && thread.extra(first - 1).flags.get() & WRITTEN == 0 {
         first -= 1;
@@ -321,8 +321,8 @@ fn flush(thread: &Thread, depth: usize) -> bool {
         // Before it is so: what a handler writes meanwhile would write it as well.
         extra.flags.set(flags | WRITTEN);
         let (recorded, address) = (extra.recorded.get() as usize, thread.frame(at).address.get());
-        let values = Bytes { at: buffer(thread, at), len: extra.values.get() as usize };
-        if !thread.record_at(Kind::Entry, recorded, address, Some(extra.clock.get()), values) {
+        let values = CallValues { at: buffer(thread, at), len: extra.values.get() as usize };
+        if !thread.record_at(RecordKind::Entry, recorded, address, Some(extra.clock.get()), values) {
             extra.flags.set(flags);
             return false;
         }
@@ -331,7 +331,7 @@ fn flush(thread: &Thread, depth: usize) -> bool {
 }
 
 /// Ends the innermost call. `false` when there is no room for its records.
-pub(crate) fn close(thread: &Thread, saved: Option<&Saved>) -> bool {
+pub(crate) fn close(thread: &ThreadData, saved: Option<&Saved>) -> bool {
     let at = thread.depth.get() - 1;
     let extra = thread.extra(at);
     let flags = extra.flags.get();
@@ -362,13 +362,13 @@ pub(crate) fn close(thread: &Thread, saved: Option<&Saved>) -> bool {
 
 /// Ends a call as the stubs do. `false` when there is no room for its record, or when its entry waits and is to be written.
 #[inline(always)]
-fn close_simply(thread: &Thread, at: usize, flags: u32) -> bool {
+fn close_simply(thread: &ThreadData, at: usize, flags: u32) -> bool {
     let extra = thread.extra(at);
     let is_over = if thread.selected.is_late {
         let is_short = system::now().wrapping_sub(extra.clock.get()) <= thread.selected.now.time.get();
         flags & WRITTEN == 0 && is_short
     } else {
-        thread.record(Kind::Exit, at, thread.frame(at).address.get())
+        thread.record(RecordKind::Exit, at, thread.frame(at).address.get())
     };
     if is_over {
         extra.flags.set(0);
@@ -380,7 +380,7 @@ fn close_simply(thread: &Thread, at: usize, flags: u32) -> bool {
 
 /// Writes the end of a call that is kept, and before it the entries that wait. `false` when there is no room.
 #[inline(always)]
-fn record_exit(thread: &Thread, at: usize, flags: u32, saved: Option<&Saved>) -> bool {
+fn record_exit(thread: &ThreadData, at: usize, flags: u32, saved: Option<&Saved>) -> bool {
     let extra = thread.extra(at);
     let (clock, now) = (extra.clock.get(), system::now());
     let is_kept = flags & (WRITTEN | TRACED) != 0
@@ -404,11 +404,11 @@ fn record_exit(thread: &Thread, at: usize, flags: u32, saved: Option<&Saved>) ->
         None => 0,
     };
     let (recorded, address) = (extra.recorded.get() as usize, thread.frame(at).address.get());
-    thread.record_at(Kind::Exit, recorded, address, end, Bytes { at: buffer, len })
+    thread.record_at(RecordKind::Exit, recorded, address, end, CallValues { at: buffer, len })
 }
 
 /// When a call ended that is found to be over: half way from its beginning, and not before the last record.
-fn guess(thread: &Thread, begin: u64, now: u64) -> u64 {
+fn guess(thread: &ThreadData, begin: u64, now: u64) -> u64 {
     let guessed = (begin + now.wrapping_sub(begin) / 2).max(thread.guessed.get() + 1).min(now);
     thread.guessed.set(guessed);
     guessed

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::settings::{self, Path, SETTINGS};
-use crate::system::{self, Text};
+use crate::system::{self, StackText};
 
 static SESSION: Path = Path::new();
 
 /// Appends a line to the list of tasks, by one write.
-pub(crate) fn tell(line: &Text) {
-    let name = Text::new().add(settings::folder()).add(b"/task.txt");
+pub(crate) fn tell(line: &StackText) {
+    let name = StackText::new().add(settings::folder()).add(b"/task.txt");
     // SAFETY: the name and the bytes of the line outlive the calls, which take no more than their length.
     unsafe {
         let file = system::open(name.as_ptr(), system::O_WRONLY_CREAT_APPEND_CLOEXEC, 0o644);
@@ -23,7 +23,7 @@ pub(crate) fn tell(line: &Text) {
 
 /// Tells that a library was loaded.
 pub(crate) fn tell_library(time: u64, base: u64, path: &[u8]) {
-    let line = Text::new().add(b"DLOP timestamp=").time(time).add(b" tid=").number(system::gettid().into(), 1);
+    let line = StackText::new().add(b"DLOP timestamp=").time(time).add(b" tid=").number(system::gettid().into(), 1);
     let line = line.add(b" sid=").add(SESSION.get()).add(b" base=").hex(base).add(b" libname=\"");
     tell(&line.add(path).add(b"\"\n"));
 }
@@ -32,7 +32,7 @@ pub(crate) fn tell_library(time: u64, base: u64, path: &[u8]) {
 pub(crate) fn tell_task(time: u64) {
     // SAFETY: it takes nothing and cannot fail.
     let (tid, pid) = (system::gettid(), unsafe { system::getpid() });
-    let line = Text::new().add(b"TASK timestamp=").time(time).add(b" tid=").number(tid.into(), 1);
+    let line = StackText::new().add(b"TASK timestamp=").time(time).add(b" tid=").number(tid.into(), 1);
     tell(&line.add(b" pid=").number(pid as u64, 1).add(b"\n"));
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn begin(folder: &std::ffi::OsStr) -> Option<String> {
     // The recorder makes its table of a map that is whole.
     std::fs::rename(unfinished, name).ok()?;
     let program = std::fs::read_link("/proc/self/exe").ok()?;
-    let line = Text::new().add(b"SESS timestamp=").time(time).add(b" pid=").number(pid.into(), 1);
+    let line = StackText::new().add(b"SESS timestamp=").time(time).add(b" pid=").number(pid.into(), 1);
     let line = line.add(b" sid=").add(id.as_bytes()).add(b" exename=\"");
     tell(&line.add(program.as_os_str().as_bytes()).add(b"\"\n"));
     Some(id)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 use crate::system;
 
 /// The settings that the environment has.
-pub(crate) struct Settings {
+pub(crate) struct PreloadSettings {
     pub(crate) slot_size: AtomicUsize,
     pub(crate) depth: AtomicUsize,
     /// Is it said when calls are deeper?
@@ -28,14 +28,14 @@ pub(crate) struct Settings {
     pub(crate) size: AtomicU64,
 }
 
-impl Settings {
+impl PreloadSettings {
     /// The clock of the lines of sessions and tasks, as the system numbers it.
     pub(crate) fn clock(&self) -> c_int {
         self.clock.load(Ordering::Relaxed)
     }
 }
 
-pub(crate) static SETTINGS: Settings = Settings {
+pub(crate) static SETTINGS: PreloadSettings = PreloadSettings {
     slot_size: AtomicUsize::new(128 << 10),
     depth: AtomicUsize::new(1024),
     tells_depth: AtomicBool::new(false),

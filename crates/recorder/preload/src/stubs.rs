@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 
 use crate::rules::CACHED;
 use crate::selective;
-use crate::thread::{Extra, RecordPath, SelectionCell, Thread};
+use crate::thread::{Extra, RecordPath, SelectionCell, ThreadData};
 
 /// Text that saves the integer registers that a call may change, in the order of [`Saved`](crate::saved::Saved) from its end.
 macro_rules! push_registers {
@@ -356,27 +356,27 @@ macro_rules! entry {
                 entry = sym crate::enter::entry,
                 slow = sym crate::enter::slow_entry,
                 aside = sym aside,
-                path = const offset_of!(Thread, path),
+                path = const offset_of!(ThreadData, path),
                 plain = const RecordPath::Plain as u8,
                 selected = const RecordPath::Selected as u8,
-                cache = const offset_of!(Thread, selected.cache),
+                cache = const offset_of!(ThreadData, selected.cache),
                 cached = const CACHED,
-                skips = const offset_of!(Thread, selected.skips),
-                is_late = const offset_of!(Thread, selected.is_late),
-                recorded = const offset_of!(Thread, selected.now) + offset_of!(SelectionCell, recorded),
-                extras = const offset_of!(Thread, selected.extras),
+                skips = const offset_of!(ThreadData, selected.skips),
+                is_late = const offset_of!(ThreadData, selected.is_late),
+                recorded = const offset_of!(ThreadData, selected.now) + offset_of!(SelectionCell, recorded),
+                extras = const offset_of!(ThreadData, selected.extras),
                 extra = const size_of::<Extra>(),
                 clock = const offset_of!(Extra, clock),
                 flags = const offset_of!(Extra, flags),
                 written = const selective::RECORDED | selective::WRITTEN | selective::SIMPLE,
                 waiting = const selective::RECORDED | selective::SIMPLE,
-                writing = const offset_of!(Thread, writing),
-                pos = const offset_of!(Thread, pos),
-                end = const offset_of!(Thread, not_in_children),
-                depth = const offset_of!(Thread, depth),
-                limit = const offset_of!(Thread, limit),
-                tells_depth = const offset_of!(Thread, tells_depth),
-                frames = const size_of::<Thread>(),
+                writing = const offset_of!(ThreadData, writing),
+                pos = const offset_of!(ThreadData, pos),
+                end = const offset_of!(ThreadData, not_in_children),
+                depth = const offset_of!(ThreadData, depth),
+                limit = const offset_of!(ThreadData, limit),
+                tells_depth = const offset_of!(ThreadData, tells_depth),
+                frames = const size_of::<ThreadData>(),
             )
         }
     };
@@ -503,23 +503,23 @@ global_asm!(
     exit = sym crate::exit::exit,
     slow = sym crate::exit::slow_exit,
     aside = sym aside,
-    path = const offset_of!(Thread, path),
+    path = const offset_of!(ThreadData, path),
     plain = const RecordPath::Plain as u8,
     selected = const RecordPath::Selected as u8,
-    is_late = const offset_of!(Thread, selected.is_late),
-    recorded = const offset_of!(Thread, selected.now) + offset_of!(SelectionCell, recorded),
-    time = const offset_of!(Thread, selected.now) + offset_of!(SelectionCell, time),
-    extras = const offset_of!(Thread, selected.extras),
+    is_late = const offset_of!(ThreadData, selected.is_late),
+    recorded = const offset_of!(ThreadData, selected.now) + offset_of!(SelectionCell, recorded),
+    time = const offset_of!(ThreadData, selected.now) + offset_of!(SelectionCell, time),
+    extras = const offset_of!(ThreadData, selected.extras),
     extra = const size_of::<Extra>(),
     clock = const offset_of!(Extra, clock),
     flags = const offset_of!(Extra, flags),
     simple = const selective::SIMPLE,
     written = const selective::WRITTEN,
-    writing = const offset_of!(Thread, writing),
-    pos = const offset_of!(Thread, pos),
-    end = const offset_of!(Thread, not_in_children),
-    depth = const offset_of!(Thread, depth),
-    frames = const size_of::<Thread>(),
+    writing = const offset_of!(ThreadData, writing),
+    pos = const offset_of!(ThreadData, pos),
+    end = const offset_of!(ThreadData, not_in_children),
+    depth = const offset_of!(ThreadData, depth),
+    frames = const size_of::<ThreadData>(),
 );
 
 macro_rules! unwinding {

@@ -186,18 +186,18 @@ pub(crate) fn replace(number: &AtomicUsize, old: usize, new: usize) -> bool {
 }
 
 /// A text without allocation, for names of files and lines.
-pub(crate) struct Text {
+pub(crate) struct StackText {
     bytes: [u8; 1024],
     len: usize,
 }
 
-impl Text {
-    pub(crate) fn new() -> Text {
-        Text { bytes: [0; 1024], len: 0 }
+impl StackText {
+    pub(crate) fn new() -> StackText {
+        StackText { bytes: [0; 1024], len: 0 }
     }
 
     /// The text with more behind it; what does not fit is left out.
-    pub(crate) fn add(mut self, bytes: &[u8]) -> Text {
+    pub(crate) fn add(mut self, bytes: &[u8]) -> StackText {
         for &byte in bytes {
             // The last one stays 0.
             if self.len < self.bytes.len() - 1 {
@@ -208,7 +208,7 @@ impl Text {
         self
     }
 
-    pub(crate) fn number(self, number: u64, digits: usize) -> Text {
+    pub(crate) fn number(self, number: u64, digits: usize) -> StackText {
         let (mut buffer, mut at, mut rest) = ([b'0'; 20], 20, number);
         while rest > 0 || 20 - at < digits.max(1) {
             at -= 1;
@@ -218,7 +218,7 @@ impl Text {
         self.add(&buffer[at..])
     }
 
-    pub(crate) fn hex(self, number: u64) -> Text {
+    pub(crate) fn hex(self, number: u64) -> StackText {
         let mut text = self;
         let digits = (16 - number.leading_zeros() / 4).max(1);
         for at in (0..digits).rev() {
@@ -228,7 +228,7 @@ impl Text {
     }
 
     /// Seconds and ns, as lines of tasks have them.
-    pub(crate) fn time(self, ns: u64) -> Text {
+    pub(crate) fn time(self, ns: u64) -> StackText {
         self.number(ns / 1_000_000_000, 1).add(b".").number(ns % 1_000_000_000, 9)
     }
 

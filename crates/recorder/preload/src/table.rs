@@ -74,7 +74,7 @@ impl Action {
 
 /// A value of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Value {
+pub(crate) struct CallValue {
     /// One of the forms below.
     pub(crate) form: u64,
     /// Bytes that are stored, other than of texts.
@@ -104,17 +104,17 @@ pub(crate) const RESULT: u64 = 3;
 pub(crate) const FLOAT_RESULT: u64 = 4;
 pub(crate) const LONG_RESULT: u64 = 5;
 
-/// Numbers of a [`Value`].
+/// Numbers of a [`CallValue`].
 pub(crate) const VALUE_WORDS: usize = 4;
 
-impl Value {
+impl CallValue {
     /// Its numbers, in their order in the file.
     pub(crate) fn words(&self) -> [u64; VALUE_WORDS] {
         [self.form, self.size, self.place, self.index]
     }
 
     /// From its numbers.
-    pub(crate) fn from_words([form, size, place, index]: [u64; VALUE_WORDS]) -> Value {
-        Value { form, size, place, index }
+    pub(crate) fn from_words([form, size, place, index]: [u64; VALUE_WORDS]) -> CallValue {
+        CallValue { form, size, place, index }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Why the `unsafe` here, and in the modules that use it, is sound
 //!
-//! * A [`Thread`] is a private mapping, whose address stands in thread-local storage ([`Local`](crate::local::Local)). Only
+//! * A [`ThreadData`] is a private mapping, whose address stands in thread-local storage ([`Local`](crate::local::Local)). Only
 //!   its own thread reaches it: functions of this library, signal handlers, which run to their end or leave while what they
 //!   interrupted stands still, and children of `vfork`, which have the same memory while their parent waits. The pointers
 //!   in it keep the compiler from sending one to another thread.
@@ -37,7 +37,7 @@ const PAGE: usize = 4096;
 
 /// The data of a thread, in a mapping of its own: behind it frames, then what calls have beside those.
 #[repr(C)]
-pub(crate) struct Thread {
+pub(crate) struct ThreadData {
     pub(crate) not_in_children: NotInChildren,
     /// May the stubs write records of calls themselves? The stubs compare it together with the next ones, as one number of
     /// eight bytes.
@@ -66,7 +66,7 @@ pub(crate) struct Thread {
     pub(crate) tells_depth: AtomicBool,
     /// Calls beyond the limit whose ends the program tells.
     pub(crate) over: AtomicUsize,
-    pub(crate) ring: Ring,
+    pub(crate) ring: ThreadRing,
     /// Its process.
     pub(crate) pid: AtomicUsize,
     /// Bytes of the mapping.
@@ -80,7 +80,7 @@ pub(crate) struct Thread {
     /// Records that had no room, and that no record counts yet.
     pub(crate) lost: AtomicU64,
     /// This structure with all that stands behind it: a reference reaches only itself.
-    pub(crate) pages: *mut Thread,
+    pub(crate) pages: *mut ThreadData,
 }
 
 /// The beginning of a thread's data, a page that children do not get: they find zeros there, however they were made. So
@@ -154,7 +154,7 @@ pub(crate) struct SelectionCell {
 
 /// An open call.
 #[repr(C)]
-pub(crate) struct Frame {
+pub(crate) struct OpenFrame {
     /// Where it returns to; 0 when the program tells its end.
     pub(crate) returns: AtomicUsize,
     /// Where that stands on the stack.
@@ -181,7 +181,7 @@ pub(crate) struct Extra {
 }
 
 /// The ring of a thread, where it is mapped.
-pub(crate) struct Ring {
+pub(crate) struct ThreadRing {
     pub(crate) base: AtomicPtr<u8>,
     pub(crate) len: AtomicUsize,
     pub(crate) slots: AtomicU64,
@@ -201,7 +201,7 @@ pub(crate) enum Hook {
 
 /// A call that begins.
 #[derive(Clone, Copy)]
-pub(crate) struct Call<'a> {
+pub(crate) struct StartedCall<'a> {
     /// Where its return address stands, or what is near to that.
     pub(crate) place: usize,
     /// An address in the function.
@@ -213,9 +213,9 @@ pub(crate) struct Call<'a> {
 
 /// The data of the calling thread, if its calls are recorded.
 #[inline(always)]
-pub(crate) fn current() -> Option<&'static Thread> {
+pub(crate) fn current() -> Option<&'static ThreadData> {
     // SAFETY: null, or the mapping of this thread, which was written as a whole; see above.
-    unsafe { local().thread.get().cast::<Thread>().as_ref() }
+    unsafe { local().thread.get().cast::<ThreadData>().as_ref() }
 }
 
 impl NotInChildren {
@@ -268,10 +268,10 @@ impl SelectionCell {
     }
 }
 
-impl Ring {
+impl ThreadRing {
     /// None: it is taken or made when the thread begins.
-    pub(crate) fn none() -> Ring {
-        Ring {
+    pub(crate) fn none() -> ThreadRing {
+        ThreadRing {
             base: AtomicPtr::default(),
             len: AtomicUsize::default(),
             slots: AtomicU64::default(),
@@ -287,7 +287,7 @@ impl Ring {
     }
 }
 
-impl Frame {
+impl OpenFrame {
     #[inline(always)]
     pub(crate) fn set(&self, returns: usize, place: usize, address: usize) {
         self.returns.set(returns);
@@ -301,13 +301,13 @@ impl Frame {
     }
 }
 
-impl Thread {
+impl ThreadData {
     /// The frame of an open call, or of one that begins.
     #[inline(always)]
-    pub(crate) fn frame(&self, at: usize) -> &Frame {
+    pub(crate) fn frame(&self, at: usize) -> &OpenFrame {
         debug_assert!(at < self.frames);
         // SAFETY: the mapping has room for that many frames behind this structure, and bytes of 0 are frames, too.
-        unsafe { &*self.pages.add(1).cast::<Frame>().add(at) }
+        unsafe { &*self.pages.add(1).cast::<OpenFrame>().add(at) }
     }
 
     /// The state of a call beside its frame, open or beginning. Only when calls are selected.
@@ -320,7 +320,7 @@ impl Thread {
 
     /// The innermost open call.
     #[inline(always)]
-    pub(crate) fn top(&self) -> Option<&Frame> {
+    pub(crate) fn top(&self) -> Option<&OpenFrame> {
         self.depth.get().checked_sub(1).map(|at| self.frame(at))
     }
 

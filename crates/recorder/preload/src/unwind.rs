@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::same_thread::SameThread;
 use crate::system;
-use crate::thread::{Hook, Thread, current};
+use crate::thread::{Hook, ThreadData, current};
 
 /// The functions that stand before those of the program's libraries, in the order of their numbers.
 const NAMES: [&CStr; 7] = [
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn prepare(stack: usize, number: usize) -> *mut c_v
     })
 }
 
-impl Thread {
+impl ThreadData {
     /// Puts all return addresses back, for an unwinder that looks at them. Frames that are dead by now are forgotten: what
     /// stands in their places belongs to others. `false` when there is no room for their ends.
     fn put_back(&self, stack: usize) -> bool {

@@ -6,7 +6,7 @@
 use std::arch::asm;
 
 use crate::saved::Saved;
-use crate::table::{self, Value};
+use crate::table::{self, CallValue};
 
 /// Bytes of the values of a call, at most.
 pub(crate) const MOST: usize = 1024;
@@ -22,7 +22,7 @@ const PAGE: usize = 4096;
 const SYS_PROCESS_VM_READV: usize = 310;
 
 /// Writes values to `out`, which has [`ROOM`] bytes. Gives their length, a multiple of 8; 0 when they are too long.
-pub(crate) unsafe fn collect(values: &[Value], saved: &Saved, own: usize, out: *mut u8) -> usize {
+pub(crate) unsafe fn collect(values: &[CallValue], saved: &Saved, own: usize, out: *mut u8) -> usize {
     let mut at = 0;
     for value in values {
         let size = value.size as usize;
@@ -70,7 +70,7 @@ pub(crate) unsafe fn collect(values: &[Value], saved: &Saved, own: usize, out: *
 }
 
 /// The bytes of a value, or its address.
-unsafe fn raw(value: &Value, saved: &Saved) -> [u64; 2] {
+unsafe fn raw(value: &CallValue, saved: &Saved) -> [u64; 2] {
     let index = value.index as usize;
     let integers = [saved.rdi, saved.rsi, saved.rdx, saved.rcx, saved.r8, saved.r9];
     // SAFETY: as in `collect`.

@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::layout;
-use crate::system::{self, Text};
+use crate::system::{self, StackText};
 
 static WORDS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Finds the file of words in the folder of rings.
 pub(crate) unsafe fn find(rings: &[u8]) {
-    let name = Text::new().add(rings).add(b"/").add(layout::BELL.as_bytes());
+    let name = StackText::new().add(rings).add(b"/").add(layout::BELL.as_bytes());
     // SAFETY: the name is a whole text; a file of the recorder of this length is mapped.
     unsafe {
         let file = system::open(name.as_ptr(), system::O_RDWR_CLOEXEC);

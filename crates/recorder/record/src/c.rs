@@ -16,7 +16,7 @@ use crate::recorder::{self, Summary};
 use crate::ring::Room;
 use crate::{clock, local};
 
-pub use self::event::{Event, Place};
+pub use self::event::{Event, StatePlace};
 
 pub(crate) mod event;
 
@@ -41,12 +41,12 @@ pub fn process() -> Process {
 }
 
 /// Makes an event known, or asks again whether it is on. Its state is stored, and given: 0 when this time it is discarded.
-pub fn register(place: Place, event: &Event<'_>) -> u32 {
+pub fn register(place: StatePlace, event: &Event<'_>) -> u32 {
     recorder::register_place(place, event).unwrap_or(0)
 }
 
 /// Forgets the place of an event. Nothing is stored there any more.
-pub fn forget(place: Place) {
+pub fn forget(place: StatePlace) {
     recorder::forget_place(place);
 }
 

@@ -13,7 +13,7 @@ use tracemill_ring::{self as ring_file, Pair, header, packet};
 use crate::clock;
 use crate::local::system;
 use crate::options::{Mode, Options};
-use crate::recorder::{self, Ring};
+use crate::recorder::{self, ProcessRing};
 use crate::ring::Mapping;
 
 /// Time between two looks while packets come.
@@ -26,7 +26,7 @@ const PAIRS: Duration = Duration::from_secs(1);
 /// The state that the consumer shares with the threads that record.
 pub(crate) struct Consumer {
     /// Rings that it does not know yet.
-    added: Mutex<Vec<Arc<Ring>>>,
+    added: Mutex<Vec<Arc<ProcessRing>>>,
     is_over: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn start(
 
 impl Consumer {
     /// A ring that it has to look after, if it does not yet.
-    pub(crate) fn add(&self, ring: Arc<Ring>) {
+    pub(crate) fn add(&self, ring: Arc<ProcessRing>) {
         if let Ok(mut added) = self.added.lock() {
             added.push(ring);
         }
@@ -67,8 +67,8 @@ impl Consumer {
 }
 
 /// A ring, its stream file, and what was seen of it last.
-struct Moved {
-    ring: Arc<Ring>,
+struct MovedRing {
+    ring: Arc<ProcessRing>,
     file: Option<File>,
     fill: Option<u64>,
 }
@@ -80,7 +80,7 @@ struct Mover {
     frequency: u64,
     /// The first reading of the clocks.
     first: Pair,
-    rings: Vec<Moved>,
+    rings: Vec<MovedRing>,
 }
 
 impl Mover {
@@ -116,7 +116,7 @@ impl Mover {
         let Ok(mut added) = self.consumer.added.lock() else { return };
         for ring in added.drain(..) {
             if !self.rings.iter().any(|known| known.ring.number == ring.number) {
-                self.rings.push(Moved { ring, file: None, fill: None });
+                self.rings.push(MovedRing { ring, file: None, fill: None });
             }
         }
     }
@@ -146,7 +146,7 @@ impl Mover {
     }
 }
 
-impl Moved {
+impl MovedRing {
     fn move_packets(&mut self, folder: &Path, options: &Options) -> io::Result<bool> {
         let mapping = &self.ring.mapping;
         let number = |at: usize| mapping.u64(at).load(Ordering::Acquire);

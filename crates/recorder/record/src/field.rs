@@ -68,7 +68,7 @@ pub trait Field: sealed::Sealed {
 }
 
 /// A value that slices can have as elements.
-pub trait Element: Field + Copy {}
+pub trait SliceElement: Field + Copy {}
 
 macro_rules! numbers {
     ($($type:ty as $as:ty => $class:expr),* $(,)?) => {$(
@@ -88,7 +88,7 @@ macro_rules! numbers {
             }
         }
 
-        impl Element for $type {}
+        impl SliceElement for $type {}
     )*};
 }
 
@@ -175,9 +175,9 @@ impl Field for String {
     }
 }
 
-impl<T: Element> sealed::Sealed for [T] {}
+impl<T: SliceElement> sealed::Sealed for [T] {}
 
-impl<T: Element> Field for [T] {
+impl<T: SliceElement> Field for [T] {
     const CLASS: FieldClass = FieldClass::Slice(&T::CLASS);
 
     #[inline(always)]
@@ -192,9 +192,9 @@ impl<T: Element> Field for [T] {
     }
 }
 
-impl<T: Element, const N: usize> sealed::Sealed for [T; N] {}
+impl<T: SliceElement, const N: usize> sealed::Sealed for [T; N] {}
 
-impl<T: Element, const N: usize> Field for [T; N] {
+impl<T: SliceElement, const N: usize> Field for [T; N] {
     const CLASS: FieldClass = FieldClass::Slice(&T::CLASS);
 
     #[inline(always)]

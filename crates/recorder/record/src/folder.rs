@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use tracemill_ring::{self as ring_file, Header, Kind, Pair, header, packet};
+use tracemill_ring::{self as ring_file, Header, Pair, SlotContents, header, packet};
 
-use crate::metadata::{self, Clock};
+use crate::metadata::{self, RecordedClock};
 
 /// The findings of finishing a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct Recovered {
 }
 
 /// A ring of a folder, copied.
-struct Ring {
+struct FolderRing {
     number: u64,
     header: Header,
     bytes: Vec<u8>,
@@ -90,7 +90,7 @@ fn after_exec(first: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Finishes a trace, when its recorder has ended.
-pub(crate) fn finish(folder: &Path, clock: Option<Clock>, sync: bool) -> io::Result<Recovered> {
+pub(crate) fn finish(folder: &Path, clock: Option<RecordedClock>, sync: bool) -> io::Result<Recovered> {
     let mut problems = Vec::new();
     let rings = read_rings(folder, &mut problems)?;
     finish_rings(folder, folder, rings, clock, sync, problems)
@@ -146,13 +146,13 @@ fn end_of(file: &File) -> io::Result<ring_file::StreamEnd> {
     }))
 }
 
-fn estimated(pairs: &[Pair]) -> Option<Clock> {
+fn estimated(pairs: &[Pair]) -> Option<RecordedClock> {
     let (frequency, origin_ns) = ring_file::estimate(*pairs.first()?, *pairs.last()?)?;
-    Some(Clock { frequency, origin_ns })
+    Some(RecordedClock { frequency, origin_ns })
 }
 
 /// The rings of events of a trace, in the order of their numbers.
-fn read_rings(folder: &Path, problems: &mut Vec<String>) -> io::Result<Vec<Ring>> {
+fn read_rings(folder: &Path, problems: &mut Vec<String>) -> io::Result<Vec<FolderRing>> {
     let folder = folder.join(ring_file::FOLDER);
     let mut rings = Vec::new();
     for entry in fs::read_dir(&folder)? {
@@ -161,7 +161,7 @@ fn read_rings(folder: &Path, problems: &mut Vec<String>) -> io::Result<Vec<Ring>
         let file = File::open(entry.path())?;
         let bytes = copy_of_ring(file.metadata()?.len(), |bytes, at| file.read_exact_at(bytes, at))?;
         match Header::read(&bytes, bytes.len() as u64) {
-            Ok(header) if header.kind == Kind::Events => rings.push(Ring { number, header, bytes }),
+            Ok(header) if header.kind == SlotContents::Events => rings.push(FolderRing { number, header, bytes }),
             Ok(_) => problems.push(format!("{}: it is a ring of calls", entry.path().display())),
             Err(why) => problems.push(format!("{}: {why}", entry.path().display())),
         }
@@ -207,7 +207,7 @@ fn copy_of_ring(len: u64, read_at: impl Fn(&mut [u8], u64) -> io::Result<()>) ->
 }
 
 /// Does a process still write to this ring?
-fn is_written(folder: &Path, ring: &Ring) -> bool {
+fn is_written(folder: &Path, ring: &FolderRing) -> bool {
     let path = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     let path = path.join(ring_file::FOLDER).join(ring_file::file_name(ring.number));
     // The process may be another one of the same number: it is ours when it has the ring in memory.
@@ -222,8 +222,8 @@ fn is_written(folder: &Path, ring: &Ring) -> bool {
 fn finish_rings(
     from: &Path,
     to: &Path,
-    rings: Vec<Ring>,
-    clock: Option<Clock>,
+    rings: Vec<FolderRing>,
+    clock: Option<RecordedClock>,
     sync: bool,
     problems: Vec<String>,
 ) -> io::Result<Recovered> {
@@ -246,7 +246,7 @@ fn finish_rings(
     Ok(recovered)
 }
 
-impl Ring {
+impl FolderRing {
     fn finish(self, to: &Path, sync: bool, recovered: &mut Recovered) -> io::Result<()> {
         let path = to.join(ring_file::stream_name(self.number));
         let file = File::options().read(true).append(true).create(true).open(&path)?;

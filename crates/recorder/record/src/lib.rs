@@ -60,10 +60,10 @@ pub mod tracing;
 #[doc(hidden)]
 pub use bell::Bell;
 pub use error::StartError;
-pub use field::{Element, Field, FieldClass, Fields};
+pub use field::{Field, FieldClass, Fields, SliceElement};
 pub use folder::{Recovered, recover, snapshot};
 pub use handle::Recorder;
-pub use metadata::{Call, Format};
+pub use metadata::{CallHalf, Format};
 pub use options::{Mode, Options};
 pub use recorder::Summary;
 pub use site::Site;

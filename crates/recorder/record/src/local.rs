@@ -13,13 +13,13 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::ring::Writer;
+use crate::ring::RingWriter;
 
 pub(crate) mod process;
 pub(crate) mod system;
 
 thread_local! {
-    static WRITER: Cell<*const Writer> = const { Cell::new(std::ptr::null()) };
+    static WRITER: Cell<*const RingWriter> = const { Cell::new(std::ptr::null()) };
 }
 
 /// A copy of the pointer for C: thread-local storage of the initial-exec model, which is a load at a place that is the same
@@ -97,13 +97,13 @@ pub(crate) mod c {
 
 /// The writer of the calling thread.
 #[inline(always)]
-pub(crate) fn writer() -> Option<&'static Writer> {
+pub(crate) fn writer() -> Option<&'static RingWriter> {
     // SAFETY: null or a writer, which lives for ever.
     unsafe { WRITER.get().as_ref() }
 }
 
 /// Makes a writer that of the calling thread. It is given back when the thread ends.
-pub(crate) fn set_writer(writer: Option<&'static Writer>) {
+pub(crate) fn set_writer(writer: Option<&'static RingWriter>) {
     let pointer = writer.map_or(std::ptr::null(), std::ptr::from_ref);
     WRITER.set(pointer);
     c::set(pointer.cast());

@@ -52,7 +52,7 @@ fn procname() -> String {
 
 /// Frequency and origin of the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct RecordedClock {
     /// In Hz.
     pub(crate) frequency: u64,
     /// Time at cycle 0, in ns since the epoch.
@@ -61,7 +61,7 @@ pub(crate) struct Clock {
 
 /// Half of a call that a class stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Call {
+pub enum CallHalf {
     /// It is no call.
     None,
     /// It begins.
@@ -72,22 +72,22 @@ pub enum Call {
 
 /// A level of events: LTTng's number, and the name that babeltrace2 has for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Level {
+pub(crate) struct EventLevel {
     pub(crate) number: u8,
     pub(crate) name: &'static str,
 }
 
 /// A class of events.
 #[derive(Clone, Debug)]
-pub(crate) struct Class {
+pub(crate) struct RecordedClass {
     pub(crate) id: u32,
     pub(crate) name: String,
-    pub(crate) call: Call,
-    pub(crate) level: Option<Level>,
+    pub(crate) call: CallHalf,
+    pub(crate) level: Option<EventLevel>,
     pub(crate) fields: Vec<(String, FieldClass)>,
 }
 
-impl Clock {
+impl RecordedClock {
     /// Whole seconds and cycles of the time at cycle 0.
     fn offset(self) -> (i64, u64) {
         let seconds = self.origin_ns.div_euclid(1_000_000_000);
@@ -114,7 +114,7 @@ impl Clock {
 }
 
 /// Everything before the event classes.
-pub(crate) fn beginning(format: Format, environment: &Environment, clock: Clock) -> String {
+pub(crate) fn beginning(format: Format, environment: &Environment, clock: RecordedClock) -> String {
     match format {
         Format::Ctf2 => ctf2(environment, clock),
         Format::Ctf18 => ctf18(environment, clock),
@@ -122,7 +122,7 @@ pub(crate) fn beginning(format: Format, environment: &Environment, clock: Clock)
 }
 
 /// An event class.
-pub(crate) fn class(format: Format, class: &Class) -> String {
+pub(crate) fn class(format: Format, class: &RecordedClass) -> String {
     match format {
         Format::Ctf2 => ctf2_class(class),
         Format::Ctf18 => ctf18_class(class),
@@ -130,7 +130,7 @@ pub(crate) fn class(format: Format, class: &Class) -> String {
 }
 
 /// Metadata that we wrote, with another clock.
-pub(crate) fn with_clock(text: &str, clock: Clock) -> String {
+pub(crate) fn with_clock(text: &str, clock: RecordedClock) -> String {
     let is_clock =
         |line: &str| line.starts_with("clock { name = cycles;") || line.starts_with("\x1e{\"type\": \"clock-class\"");
     let mut changed = String::with_capacity(text.len() + 64);
@@ -178,7 +178,7 @@ fn ctf2_structure<'a>(members: impl IntoIterator<Item = (&'a str, String)>) -> S
     format!("{{\"type\": \"structure\", \"member-classes\": [{}]}}", members.join(", "))
 }
 
-fn ctf2(environment: &Environment, clock: Clock) -> String {
+fn ctf2(environment: &Environment, clock: RecordedClock) -> String {
     let uuid: Vec<String> = environment.uuid.iter().map(u8::to_string).collect();
     let (major, minor) = major_minor();
     let header = ctf2_structure([
@@ -245,7 +245,7 @@ fn members(fields: &[(String, FieldClass)], said: impl Fn(&str) -> String) -> Ve
     with_length.collect()
 }
 
-fn ctf2_class(class: &Class) -> String {
+fn ctf2_class(class: &RecordedClass) -> String {
     let mut payload = Vec::new();
     for ((name, length), (_, field)) in members(&class.fields, str::to_string).into_iter().zip(&class.fields) {
         let location = format!("{{\"origin\": \"event-record-payload\", \"path\": [{}]}}", quoted(&length));
@@ -266,9 +266,9 @@ fn ctf2_class(class: &Class) -> String {
         }
     }
     let call = match class.call {
-        Call::None => None,
-        Call::Entry => Some("\"tracemill\": {\"call\": \"entry\"}".to_string()),
-        Call::Exit => Some("\"tracemill\": {\"call\": \"exit\"}".to_string()),
+        CallHalf::None => None,
+        CallHalf::Entry => Some("\"tracemill\": {\"call\": \"entry\"}".to_string()),
+        CallHalf::Exit => Some("\"tracemill\": {\"call\": \"exit\"}".to_string()),
     };
     let level = class.level.map(|level| format!("\"babeltrace.org,2020\": {{\"log-level\": \"{}\"}}", level.name));
     let attributes = match (call, level) {
@@ -286,7 +286,7 @@ fn ctf2_class(class: &Class) -> String {
     )
 }
 
-fn ctf18(environment: &Environment, clock: Clock) -> String {
+fn ctf18(environment: &Environment, clock: RecordedClock) -> String {
     let mut text = String::from("/* CTF 1.8 */\n");
     for bits in [8, 16, 32, 64] {
         for (sign, is_signed) in [("u", false), ("i", true)] {
@@ -340,7 +340,7 @@ fn ctf18_type(class: FieldClass) -> String {
     }
 }
 
-fn ctf18_class(class: &Class) -> String {
+fn ctf18_class(class: &RecordedClass) -> String {
     let mut fields = String::new();
     for ((name, length), (_, field)) in members(&class.fields, ctf18_name).into_iter().zip(&class.fields) {
         let _ = match field {
@@ -366,8 +366,10 @@ mod tests {
     #[test]
     fn the_clock_is_replaced_in_both_dialects() {
         let environment = Environment { uuid: [1; 16], hostname: "mill".into(), procname: "a \"b\"".into(), pid: 7 };
-        let (first, last) =
-            (Clock { frequency: 1_000, origin_ns: 5 }, Clock { frequency: 2_000, origin_ns: -1_500_000_000 });
+        let (first, last) = (
+            RecordedClock { frequency: 1_000, origin_ns: 5 },
+            RecordedClock { frequency: 2_000, origin_ns: -1_500_000_000 },
+        );
         for format in [Format::Ctf2, Format::Ctf18] {
             let text = beginning(format, &environment, first);
             assert_eq!(with_clock(&text, first), text);

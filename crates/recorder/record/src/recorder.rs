@@ -15,15 +15,15 @@ use crate::consumer::{self, Consumer};
 use crate::error::StartError;
 use crate::field::{FieldClass, LONGEST_TEXT};
 use crate::local::{process, system};
-use crate::metadata::{self, Call, Class, Clock, Environment, Level};
+use crate::metadata::{self, CallHalf, Environment, EventLevel, RecordedClass, RecordedClock};
 use crate::options::{Mode, Options, folder_of_child, lets_through};
-use crate::ring::{Mapping, Room, Writer};
+use crate::ring::{Mapping, RingWriter, Room};
 use crate::site::Site;
 use crate::{clock, folder, local};
 
-use self::known::Known;
 #[cfg(feature = "c")]
 use self::known::Mirror;
+use self::known::RegisteredSite;
 
 mod known;
 
@@ -41,7 +41,7 @@ fn has_ended() -> io::Error {
 }
 
 /// The process's knowledge about recording.
-pub(crate) struct State {
+pub(crate) struct ProcessState {
     running: Option<Running>,
     /// How a forked child begins at its first event.
     pending: Option<Options>,
@@ -50,10 +50,10 @@ pub(crate) struct State {
     is_unclaimed: bool,
     /// Events that could not even be counted in a ring.
     uncounted: u64,
-    sites: Vec<Known>,
+    sites: Vec<RegisteredSite>,
     /// Writers whose threads live; below, those without a thread.
-    writers: Vec<&'static Writer>,
-    idle: Vec<&'static Writer>,
+    writers: Vec<&'static RingWriter>,
+    idle: Vec<&'static RingWriter>,
 }
 
 /// A recording.
@@ -62,26 +62,26 @@ struct Running {
     folder: PathBuf,
     pid: u32,
     environment: Environment,
-    clock: Clock,
+    clock: RecordedClock,
     first: Pair,
     pair: Pair,
     metadata: File,
     /// When the disk took no description of a class, unless it has taken one since.
     refused: Option<Instant>,
     /// In the order of their ids.
-    classes: Vec<Class>,
-    ids: HashMap<Kind, u32>,
-    rings: Vec<Arc<Ring>>,
+    classes: Vec<RecordedClass>,
+    ids: HashMap<ClassIdentity, u32>,
+    rings: Vec<Arc<ProcessRing>>,
     free: Vec<usize>,
     consumer: Option<(Arc<Consumer>, JoinHandle<()>)>,
 }
 
 /// All that tells classes apart.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Kind {
+struct ClassIdentity {
     name: String,
-    call: Call,
-    level: Option<Level>,
+    call: CallHalf,
+    level: Option<EventLevel>,
     fields: Vec<(String, FieldClass)>,
 }
 
@@ -96,14 +96,14 @@ pub struct Summary {
 }
 
 /// A ring of this process.
-pub(crate) struct Ring {
+pub(crate) struct ProcessRing {
     pub(crate) number: u64,
     pub(crate) mapping: Mapping,
 }
 
-impl State {
-    pub(crate) const fn new() -> State {
-        State {
+impl ProcessState {
+    pub(crate) const fn new() -> ProcessState {
+        ProcessState {
             running: None,
             pending: None,
             generation: 0,
@@ -136,7 +136,7 @@ impl State {
     /// and the next one asks again.
     fn decide(&mut self, at: usize) {
         self.begin_pending();
-        let Known { site, classes, shape, .. } = self.sites[at];
+        let RegisteredSite { site, classes, shape, .. } = self.sites[at];
         let name = site.full_name();
         match self.running.as_mut().filter(|running| lets_through(&running.options.filter, &name)) {
             None => site.turn_off(),
@@ -166,7 +166,7 @@ impl State {
         self.uncounted = 0;
         LONGEST_TEXT.store(running.options.text_bytes, Ordering::Relaxed);
         self.running = Some(running);
-        self.sites.iter().for_each(Known::ask_again);
+        self.sites.iter().for_each(RegisteredSite::ask_again);
     }
 
     /// Has the first ring count what could be counted nowhere so far. Without any ring no packet does.
@@ -213,7 +213,7 @@ impl Running {
         std::thread::sleep(FIRST_PAIRS);
         let pair = clock::pair();
         let (frequency, origin_ns) = ring_file::estimate(first, pair).unwrap_or((1_000_000_000, 0));
-        let clock = Clock { frequency, origin_ns };
+        let clock = RecordedClock { frequency, origin_ns };
         let pid = std::process::id();
         let environment = Environment::of_process(pid).map_err(failed)?;
         let path = folder.join("metadata");
@@ -244,20 +244,20 @@ impl Running {
     /// The id of the class of a site's events. `None` when there are too many, or the disk is full or was just now.
     fn add_class(&mut self, site: &Site, name: String, classes: &[FieldClass]) -> Option<u32> {
         let fields = site.fields().iter().map(|name| name.to_string()).zip(classes.iter().copied());
-        let kind = Kind { name, call: site.call(), level: site.level(), fields: fields.collect() };
+        let kind = ClassIdentity { name, call: site.call(), level: site.level(), fields: fields.collect() };
         match self.ids.get(&kind) {
             Some(id) => Some(*id),
             None => {
-                let Kind { name, call, level, fields } = kind;
-                self.describe(Class { id: 0, name, call, level, fields })
+                let ClassIdentity { name, call, level, fields } = kind;
+                self.describe(RecordedClass { id: 0, name, call, level, fields })
             }
         }
     }
 
     /// Gives a class the next id, and describes it on the disk.
-    fn describe(&mut self, class: Class) -> Option<u32> {
+    fn describe(&mut self, class: RecordedClass) -> Option<u32> {
         let id = u32::try_from(self.classes.len()).ok().filter(|&id| id < MAX_CLASSES)?;
-        let class = Class { id, ..class };
+        let class = RecordedClass { id, ..class };
         if self.refused.is_some_and(|refused| refused.elapsed() < REFUSED) {
             return None;
         }
@@ -266,14 +266,14 @@ impl Running {
         if self.refused.is_some() {
             return None;
         }
-        let Class { name, call, level, fields, .. } = class.clone();
-        self.ids.insert(Kind { name, call, level, fields }, id);
+        let RecordedClass { name, call, level, fields, .. } = class.clone();
+        self.ids.insert(ClassIdentity { name, call, level, fields }, id);
         self.classes.push(class);
         Some(id)
     }
 
     /// A ring for the calling thread: one whose thread ended, or a new one.
-    fn ring(&mut self) -> io::Result<Arc<Ring>> {
+    fn ring(&mut self) -> io::Result<Arc<ProcessRing>> {
         let ring = match self.free.pop() {
             Some(at) => self.rings[at].clone(),
             None => self.new_ring()?,
@@ -284,7 +284,7 @@ impl Running {
         Ok(ring)
     }
 
-    fn new_ring(&mut self) -> io::Result<Arc<Ring>> {
+    fn new_ring(&mut self) -> io::Result<Arc<ProcessRing>> {
         let number = self.rings.len() as u64;
         let (size, slots) = self.options.slots();
         let folder = self.folder.join(ring_file::FOLDER);
@@ -309,13 +309,13 @@ impl Running {
         consumer::add_pair(&mapping, self.first);
         consumer::add_pair(&mapping, self.pair);
         fs::rename(&made, &path)?;
-        let ring = Arc::new(Ring { number, mapping });
+        let ring = Arc::new(ProcessRing { number, mapping });
         self.rings.push(ring.clone());
         Ok(ring)
     }
 
     fn discarded(&self) -> u64 {
-        let count = |ring: &Arc<Ring>| ring.mapping.u64(header::DISCARDED).load(Ordering::Relaxed);
+        let count = |ring: &Arc<ProcessRing>| ring.mapping.u64(header::DISCARDED).load(Ordering::Relaxed);
         self.rings.iter().map(count).sum()
     }
 
@@ -336,7 +336,7 @@ impl Running {
             self.rings.drain(..).for_each(std::mem::forget);
         }
         let clock = ring_file::estimate(self.first, last);
-        let clock = clock.map(|(frequency, origin_ns)| Clock { frequency, origin_ns });
+        let clock = clock.map(|(frequency, origin_ns)| RecordedClock { frequency, origin_ns });
         folder::finish(&self.folder, clock, self.options.sync)?;
         Ok(summary)
     }
@@ -360,7 +360,7 @@ fn append(file: &mut File, text: &[u8]) -> io::Result<()> {
 
 /// Begins to record. Gives the number of the recording.
 pub(crate) fn start(options: Options) -> Result<u64, StartError> {
-    let is_recording = |state: &mut State| {
+    let is_recording = |state: &mut ProcessState| {
         let is_claimed = std::mem::take(&mut state.is_unclaimed) && state.running.is_some();
         if is_claimed { Ok(state.generation) } else { Err(state.running.is_some()) }
     };
@@ -411,7 +411,7 @@ pub(crate) fn start_from_environment() {
 pub(crate) fn finish(generation: u64) -> io::Result<Summary> {
     let ended = process::locked(|state| {
         state.running_of(generation)?;
-        state.sites.iter().for_each(Known::turn_off);
+        state.sites.iter().for_each(RegisteredSite::turn_off);
         let are_quiet = state.close_writers();
         // Events that wait for room find none any more.
         state.uncounted += state.writers.iter().filter(|writer| writer.is_waiting()).count() as u64;
@@ -475,7 +475,7 @@ pub(crate) fn folder(generation: u64) -> io::Result<PathBuf> {
 
 /// Events of a recording that were discarded so far.
 pub(crate) fn discarded(generation: u64) -> u64 {
-    let discarded = |state: &mut State| {
+    let discarded = |state: &mut ProcessState| {
         let uncounted = state.uncounted + UNPLACED.load(Ordering::Relaxed);
         Some(state.running_of(generation)?.discarded() + uncounted)
     };
@@ -496,7 +496,7 @@ pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], shap
             return site.state();
         }
         let at = state.sites.iter().position(|known| std::ptr::eq(known.site, site)).unwrap_or_else(|| {
-            state.sites.push(Known {
+            state.sites.push(RegisteredSite {
                 site,
                 classes,
                 shape,
@@ -542,9 +542,9 @@ static IS_SAID: AtomicBool = AtomicBool::new(false);
 
 /// Gives the calling thread a writer, which gets a ring when it needs room. `None` when it cannot record; the event is counted
 /// then.
-pub(crate) fn give_writer() -> Option<&'static Writer> {
+pub(crate) fn give_writer() -> Option<&'static RingWriter> {
     let given = process::locked(|state| {
-        let writer = state.idle.pop().unwrap_or_else(Writer::leaked);
+        let writer = state.idle.pop().unwrap_or_else(RingWriter::leaked);
         // The recording of its thread before says nothing about this one.
         writer.enter_generation(0);
         state.writers.push(writer);
@@ -558,7 +558,7 @@ pub(crate) fn give_writer() -> Option<&'static Writer> {
 }
 
 /// Gives a writer without a ring one of the recording, if there is one.
-pub(crate) fn give_ring(writer: &Writer) -> Room {
+pub(crate) fn give_ring(writer: &RingWriter) -> Room {
     writer.park(true);
     let given = process::locked(|state| match open(state, writer) {
         false => Room::None,
@@ -572,7 +572,7 @@ pub(crate) fn give_ring(writer: &Writer) -> Room {
     given.unwrap_or(Room::None)
 }
 
-fn open(state: &mut State, writer: &Writer) -> bool {
+fn open(state: &mut ProcessState, writer: &RingWriter) -> bool {
     let Some(running) = &mut state.running else {
         // An event whose class was asked for before the process was forked.
         UNPLACED.fetch_add(u64::from(state.pending.is_some()), Ordering::Relaxed);
@@ -601,15 +601,15 @@ fn open(state: &mut State, writer: &Writer) -> bool {
 
 /// As [`register`], of a site of C, whose state stands at `place` from now on.
 #[cfg(feature = "c")]
-pub(crate) fn register_place(place: crate::c::event::Place, event: &crate::c::event::Event<'_>) -> Option<u32> {
+pub(crate) fn register_place(place: crate::c::event::StatePlace, event: &crate::c::event::Event<'_>) -> Option<u32> {
     let registered = process::locked(|state| {
-        let is_it = |known: &Known| known.mirror == Mirror::At(place);
+        let is_it = |known: &RegisteredSite| known.mirror == Mirror::At(place);
         // A site of a library that was unloaded serves the next one of its kind.
-        let is_free = |known: &Known| known.mirror == Mirror::Gone && event.is_of(known.site, known.classes);
+        let is_free = |known: &RegisteredSite| known.mirror == Mirror::Gone && event.is_of(known.site, known.classes);
         let at = state.sites.iter().position(is_it).or_else(|| state.sites.iter().position(is_free));
         let at = at.unwrap_or_else(|| {
             let (site, classes) = event.leak();
-            state.sites.push(Known { site, classes, shape: 0, mirror: Mirror::Gone });
+            state.sites.push(RegisteredSite { site, classes, shape: 0, mirror: Mirror::Gone });
             state.sites.len() - 1
         });
         state.sites[at].mirror = Mirror::At(place);
@@ -624,7 +624,7 @@ pub(crate) fn register_place(place: crate::c::event::Place, event: &crate::c::ev
 
 /// Forgets a place of C: its library is unloaded.
 #[cfg(feature = "c")]
-pub(crate) fn forget_place(place: crate::c::event::Place) {
+pub(crate) fn forget_place(place: crate::c::event::StatePlace) {
     process::locked(|state| {
         if let Some(known) = state.sites.iter_mut().find(|known| known.mirror == Mirror::At(place)) {
             known.turn_off();
@@ -634,7 +634,7 @@ pub(crate) fn forget_place(place: crate::c::event::Place) {
 }
 
 /// Takes the writer of a thread that ends.
-pub(crate) fn take_back(writer: &'static Writer) {
+pub(crate) fn take_back(writer: &'static RingWriter) {
     process::locked(|state| {
         if let Some(running) = state.running.as_mut().filter(|_| writer.is_open()) {
             let at = writer.number() as usize;
@@ -661,13 +661,13 @@ pub(crate) fn ask_to_flush() {
 
 /// How full the slots of the rings are, and whether their threads are outside of events.
 pub(crate) fn fills() -> Vec<(u32, Option<u64>, bool)> {
-    let fill = |writer: &&'static Writer| (writer.number(), writer.fill(), writer.is_quiet());
+    let fill = |writer: &&'static RingWriter| (writer.number(), writer.fill(), writer.is_quiet());
     process::locked(|state| state.writers.iter().filter(|writer| writer.is_open()).map(fill).collect())
         .unwrap_or_default()
 }
 
 /// Forgets the recording in a child of `fork`: rings, files and threads are the parent's.
-pub(crate) fn forget(state: &mut State) {
+pub(crate) fn forget(state: &mut ProcessState) {
     // Writers of threads that do not exist here stay as they are.
     std::mem::take(&mut state.writers).iter().for_each(|writer| writer.close());
     state.idle.clear();

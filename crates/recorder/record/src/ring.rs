@@ -137,7 +137,7 @@ fn allocate(file: &File, len: u64) -> io::Result<()> {
 ///
 /// On pages of its own, so also on cache lines that no other thread's has.
 #[repr(C, align(4096))]
-pub(crate) struct Writer {
+pub(crate) struct RingWriter {
     /// The open slot.
     slot: AtomicPtr<u8>,
     /// Bytes reserved in it, or [`NO_SLOT`].
@@ -164,7 +164,7 @@ pub(crate) struct Writer {
     generation: AtomicU64,
     slot_size: AtomicU64,
     slots: AtomicU64,
-    kept: Kept,
+    kept: NotInherited,
 }
 
 /// Where an event has its place.
@@ -182,7 +182,7 @@ pub(crate) enum Room {
 /// slow path and find no ring, even where nobody told the child that it is one, as `fork` does. What an event needs that
 /// a signal handler interrupted, to make a child, stands in the other page.
 #[repr(C, align(4096))]
-struct Kept {
+struct NotInherited {
     /// Size of a slot; 0 sends events to the slow path.
     limit: AtomicU64,
     /// Is there a ring?
@@ -191,16 +191,16 @@ struct Kept {
 
 #[cfg(feature = "c")]
 const _: () = {
-    assert!(std::mem::offset_of!(Writer, slot) == 0 && std::mem::offset_of!(Writer, pos) == 8);
-    assert!(std::mem::offset_of!(Writer, begin) == 16 && std::mem::offset_of!(Writer, depth) == 24);
-    assert!(std::mem::offset_of!(Writer, behind) == 32 && std::mem::offset_of!(Writer, kept) == 4096);
-    assert!(std::mem::offset_of!(Kept, limit) == 0);
+    assert!(std::mem::offset_of!(RingWriter, slot) == 0 && std::mem::offset_of!(RingWriter, pos) == 8);
+    assert!(std::mem::offset_of!(RingWriter, begin) == 16 && std::mem::offset_of!(RingWriter, depth) == 24);
+    assert!(std::mem::offset_of!(RingWriter, behind) == 32 && std::mem::offset_of!(RingWriter, kept) == 4096);
+    assert!(std::mem::offset_of!(NotInherited, limit) == 0);
 };
 
-impl Writer {
+impl RingWriter {
     /// A writer without a ring.
-    pub(crate) fn new() -> Writer {
-        Writer {
+    pub(crate) fn new() -> RingWriter {
+        RingWriter {
             slot: AtomicPtr::default(),
             pos: AtomicU64::new(NO_SLOT),
             begin: AtomicU64::new(0),
@@ -215,14 +215,14 @@ impl Writer {
             generation: AtomicU64::new(0),
             slot_size: AtomicU64::new(0),
             slots: AtomicU64::new(0),
-            kept: Kept { limit: AtomicU64::new(0), is_open: AtomicU32::new(0) },
+            kept: NotInherited { limit: AtomicU64::new(0), is_open: AtomicU32::new(0) },
         }
     }
 
     /// One that lives for ever.
-    pub(crate) fn leaked() -> &'static Writer {
-        let writer: &'static Writer = Box::leak(Box::new(Writer::new()));
-        system::keep_from_children((&raw const writer.kept).cast(), size_of::<Kept>());
+    pub(crate) fn leaked() -> &'static RingWriter {
+        let writer: &'static RingWriter = Box::leak(Box::new(RingWriter::new()));
+        system::keep_from_children((&raw const writer.kept).cast(), size_of::<NotInherited>());
         writer
     }
 

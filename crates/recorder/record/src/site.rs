@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::metadata::{Call, Level};
+use crate::metadata::{CallHalf, EventLevel};
 
 pub(crate) mod record;
 
@@ -21,21 +21,26 @@ pub struct Site {
     shape: AtomicU64,
     target: &'static str,
     name: &'static str,
-    call: Call,
+    call: CallHalf,
     fields: &'static [&'static str],
-    level: Option<Level>,
+    level: Option<EventLevel>,
 }
 
 impl Site {
     /// A place for events of this name, with fields of these names.
-    pub const fn new(target: &'static str, name: &'static str, call: Call, fields: &'static [&'static str]) -> Site {
+    pub const fn new(
+        target: &'static str,
+        name: &'static str,
+        call: CallHalf,
+        fields: &'static [&'static str],
+    ) -> Site {
         let (state, shape) = (AtomicU32::new(UNKNOWN), AtomicU64::new(0));
         Site { state, shape, target, name, call, fields, level: None }
     }
 
     /// The site with a level.
     #[cfg(feature = "tracing")]
-    pub(crate) fn with_level(self, level: Level) -> Site {
+    pub(crate) fn with_level(self, level: EventLevel) -> Site {
         Site { level: Some(level), ..self }
     }
 
@@ -56,9 +61,9 @@ impl Site {
     /// Full name of its events.
     pub(crate) fn full_name(&self) -> String {
         let half = match self.call {
-            Call::None => "",
-            Call::Entry => "_entry",
-            Call::Exit => "_exit",
+            CallHalf::None => "",
+            CallHalf::Entry => "_entry",
+            CallHalf::Exit => "_exit",
         };
         format!("{}:{}{half}", self.target, self.name)
     }
@@ -74,11 +79,11 @@ impl Site {
         self.state.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn level(&self) -> Option<Level> {
+    pub(crate) fn level(&self) -> Option<EventLevel> {
         self.level
     }
 
-    pub(crate) fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> CallHalf {
         self.call
     }
 

@@ -40,8 +40,8 @@ use tracing_core::{Event, Metadata};
 use crate::field::{Encoded, EncodedTwo, FieldClass, LONGEST_TEXT, cut};
 use crate::inline_buf::InlineBuf;
 use crate::local;
-use crate::metadata::{Call, Level};
-use crate::ring::Writer;
+use crate::metadata::{CallHalf, EventLevel};
+use crate::ring::RingWriter;
 use crate::ring::write::write;
 use crate::site::Site;
 
@@ -51,7 +51,7 @@ pub use spans::{Layer, Subscriber};
 const MAX_FIELDS: usize = 32;
 
 /// A value's class, in three bits.
-type Kind = u8;
+type ValueKind = u8;
 const KINDS: [FieldClass; 5] =
     [FieldClass::Unsigned(64), FieldClass::Signed(64), FieldClass::Float(64), FieldClass::Bool, FieldClass::Text];
 
@@ -59,18 +59,18 @@ const KINDS: [FieldClass; 5] =
 /// The first number has eight of them, and is moved behind the others when it is full: so two keys of few fields are
 /// compared as one number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Key([u64; MAX_FIELDS / 8]);
+struct FieldsKey([u64; MAX_FIELDS / 8]);
 
 /// The fields of an event: which ones have values, and those as the bytes of an event.
-struct Values {
-    key: Key,
-    bytes: Bytes,
+struct FieldValues {
+    key: FieldsKey,
+    bytes: SmallBytes,
     /// Was there one that only `Debug` can show?
     has_shown: bool,
 }
 
 /// Bytes that are few in nearly all events: those need no memory but the stack.
-struct Bytes {
+struct SmallBytes {
     few: [u8; FEW],
     /// How many of them there are; [`MANY_BYTES`] when all are elsewhere.
     len: usize,
@@ -86,8 +86,8 @@ thread_local! {
     static MANY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-impl Key {
-    const EMPTY: Key = Key([0; MAX_FIELDS / 8]);
+impl FieldsKey {
+    const EMPTY: FieldsKey = FieldsKey([0; MAX_FIELDS / 8]);
 
     /// Is it that of few fields, whose first number this is?
     #[inline(always)]
@@ -97,7 +97,7 @@ impl Key {
 
     /// Notes a field. `false` when it stands behind too many others, as a number or by its place: a byte has room for no more.
     #[inline(always)]
-    fn add(&mut self, field: &Field, kind: Kind) -> bool {
+    fn add(&mut self, field: &Field, kind: ValueKind) -> bool {
         let index = field.index();
         if index >= MAX_FIELDS || self.0[0] >> 56 != 0 && !self.make_room() {
             return false;
@@ -116,20 +116,20 @@ impl Key {
     }
 
     #[inline(always)]
-    fn is(&self, other: &Key) -> bool {
+    fn is(&self, other: &FieldsKey) -> bool {
         self.0[0] == other.0[0] && (self.0[1] | other.0[1] == 0 || self == other)
     }
 
     /// The numbers of the fields, and their kinds.
-    fn fields(&self) -> impl Iterator<Item = (usize, Kind)> {
+    fn fields(&self) -> impl Iterator<Item = (usize, ValueKind)> {
         let bytes = self.0.into_iter().rev().flat_map(u64::to_be_bytes).filter(|byte| *byte != 0);
         bytes.map(|byte| (usize::from(byte >> 3), (byte & 7) - 1))
     }
 }
 
-impl Bytes {
-    const fn new() -> Bytes {
-        Bytes { few: [0; FEW], len: 0, many: None }
+impl SmallBytes {
+    const fn new() -> SmallBytes {
+        SmallBytes { few: [0; FEW], len: 0, many: None }
     }
 
     /// Appends bytes of a number.
@@ -165,10 +165,10 @@ impl Bytes {
     fn show(&mut self, value: &dyn fmt::Debug) {
         let room = self.few.get_mut(self.len..).and_then(|rest| rest.split_at_mut_checked(4));
         let (length, few) = room.unwrap_or_default();
-        let mut shown = Shown { few, len: 0, many: String::new() };
+        let mut shown = DebugText { few, len: 0, many: String::new() };
         // A value that cannot be shown ends where it failed.
         let _ = write!(shown, "{value:?}");
-        let Shown { few, len, many } = shown;
+        let DebugText { few, len, many } = shown;
         if many.is_empty() && !length.is_empty() && len <= LONGEST_TEXT.load(Ordering::Relaxed) {
             length.copy_from_slice(&(len as u32).to_le_bytes());
             self.len += 4 + len;
@@ -198,14 +198,14 @@ impl Bytes {
 }
 
 /// The text of a value, while it is few bytes in their place.
-struct Shown<'a> {
+struct DebugText<'a> {
     few: &'a mut [u8],
     len: usize,
     /// All of it, when it is more.
     many: String,
 }
 
-impl fmt::Write for Shown<'_> {
+impl fmt::Write for DebugText<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if self.many.is_empty() {
             if let Some(place) = self.few.get_mut(self.len..).and_then(|rest| rest.get_mut(..text.len())) {
@@ -220,15 +220,15 @@ impl fmt::Write for Shown<'_> {
     }
 }
 
-impl Values {
-    const fn new() -> Values {
-        Values { key: Key::EMPTY, bytes: Bytes::new(), has_shown: false }
+impl FieldValues {
+    const fn new() -> FieldValues {
+        FieldValues { key: FieldsKey::EMPTY, bytes: SmallBytes::new(), has_shown: false }
     }
 
     /// Values that begin with these numbers of spans.
     #[inline(always)]
-    fn with_numbers<const N: usize>(numbers: [u64; N]) -> Values {
-        let mut values = Values::new();
+    fn with_numbers<const N: usize>(numbers: [u64; N]) -> FieldValues {
+        let mut values = FieldValues::new();
         numbers.into_iter().for_each(|number| values.bytes.put(number.to_le_bytes()));
         values
     }
@@ -241,14 +241,14 @@ impl Values {
     }
 
     #[inline(always)]
-    fn add<const N: usize>(&mut self, field: &Field, kind: Kind, bytes: [u8; N]) {
+    fn add<const N: usize>(&mut self, field: &Field, kind: ValueKind, bytes: [u8; N]) {
         if self.key.add(field, kind) {
             self.bytes.put(bytes);
         }
     }
 }
 
-impl Visit for Values {
+impl Visit for FieldValues {
     fn record_u64(&mut self, field: &Field, value: u64) {
         self.add(field, 0, value.to_le_bytes());
     }
@@ -282,7 +282,7 @@ impl Visit for Values {
 /// The values of an event that are numbers and short texts, of a place with few fields: nearly all of them are. What takes
 /// them is small, since it is called for each.
 struct Plain {
-    /// The first number of a [`Key`].
+    /// The first number of a [`FieldsKey`].
     key: u64,
     /// Closed when there are other values among them.
     bytes: InlineBuf,
@@ -292,9 +292,9 @@ impl Plain {
     /// Most fields of a place whose events may be plain: a key of more is more than a number.
     const FIELDS: usize = 8;
 
-    /// As [`Key::add`].
+    /// As [`FieldsKey::add`].
     #[inline(always)]
-    fn add<const N: usize>(&mut self, field: &Field, kind: Kind, bytes: [u8; N]) {
+    fn add<const N: usize>(&mut self, field: &Field, kind: ValueKind, bytes: [u8; N]) {
         match self.bytes.put(bytes) {
             true => self.key = self.key << 8 | (field.index() as u64) << 3 | u64::from(kind + 1),
             false => self.bytes.close(),
@@ -334,7 +334,7 @@ impl Visit for Plain {
 
 /// The kinds of events of a call site, which differ in their names and in the numbers of spans that they begin with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum CallSiteKind {
     Event,
     /// An event whose parent is given explicitly.
     EventOfSpan,
@@ -345,39 +345,39 @@ enum Part {
     Close,
 }
 
-impl Part {
+impl CallSiteKind {
     fn suffix(self) -> &'static str {
         match self {
-            Part::Event | Part::EventOfSpan | Part::Entry | Part::Exit => "",
-            Part::Late => "_record",
-            Part::Follows => "_follows",
-            Part::Close => "_close",
+            CallSiteKind::Event | CallSiteKind::EventOfSpan | CallSiteKind::Entry | CallSiteKind::Exit => "",
+            CallSiteKind::Late => "_record",
+            CallSiteKind::Follows => "_follows",
+            CallSiteKind::Close => "_close",
         }
     }
 
-    fn call(self) -> Call {
+    fn call(self) -> CallHalf {
         match self {
-            Part::Entry => Call::Entry,
-            Part::Exit => Call::Exit,
-            _ => Call::None,
+            CallSiteKind::Entry => CallHalf::Entry,
+            CallSiteKind::Exit => CallHalf::Exit,
+            _ => CallHalf::None,
         }
     }
 
     /// Names of the fields before those of the call site.
     fn numbers(self) -> &'static [&'static str] {
         match self {
-            Part::Event => &[],
-            Part::EventOfSpan => &["parent_span_id"],
-            Part::Entry => &["span_id", "parent_span_id"],
-            Part::Exit | Part::Late | Part::Close => &["span_id"],
-            Part::Follows => &["span_id", "follows_span_id"],
+            CallSiteKind::Event => &[],
+            CallSiteKind::EventOfSpan => &["parent_span_id"],
+            CallSiteKind::Entry => &["span_id", "parent_span_id"],
+            CallSiteKind::Exit | CallSiteKind::Late | CallSiteKind::Close => &["span_id"],
+            CallSiteKind::Follows => &["span_id", "follows_span_id"],
         }
     }
 }
 
 /// One way in which a call site fills its fields, and the class for it. Nearly all have one.
 struct Variant {
-    key: Key,
+    key: FieldsKey,
     /// Are there few fields, and no values that must be shown?
     is_plain: bool,
     site: Site,
@@ -391,7 +391,7 @@ struct Variants(OnceLock<Box<Variant>>);
 
 impl Variants {
     /// Records an event of a class that fits its values.
-    fn record(&'static self, place: &'static Metadata<'static>, part: Part, values: &Values) {
+    fn record(&'static self, place: &'static Metadata<'static>, part: CallSiteKind, values: &FieldValues) {
         let mut list = self;
         loop {
             let variant = list.0.get_or_init(|| Box::new(Variant::new(place, part, values)));
@@ -404,7 +404,7 @@ impl Variants {
 }
 
 impl Variant {
-    fn new(place: &'static Metadata<'static>, part: Part, values: &Values) -> Variant {
+    fn new(place: &'static Metadata<'static>, part: CallSiteKind, values: &FieldValues) -> Variant {
         let names: Vec<&'static str> = place.fields().iter().map(|field| field.name()).collect();
         let own = values.key.fields().map(|(index, _)| names.get(index).copied().unwrap_or_default());
         let fields = part.numbers().iter().copied().chain(own);
@@ -424,7 +424,7 @@ impl Variant {
 }
 
 /// LTTng's levels, in the same order.
-fn level(place: &Metadata<'_>) -> Level {
+fn level(place: &Metadata<'_>) -> EventLevel {
     let (number, name) = match *place.level() {
         tracing_core::Level::ERROR => (3, "error"),
         tracing_core::Level::WARN => (4, "warning"),
@@ -432,51 +432,51 @@ fn level(place: &Metadata<'_>) -> Level {
         tracing_core::Level::DEBUG => (7, "debug:system"),
         tracing_core::Level::TRACE => (14, "debug"),
     };
-    Level { number, name }
+    EventLevel { number, name }
 }
 
 /// A place in the program, for ever.
-struct Place {
+struct CodePlace {
     metadata: &'static Metadata<'static>,
     parts: [Variants; 7],
 }
 
-impl Place {
-    fn new(metadata: &'static Metadata<'static>) -> Place {
-        Place { metadata, parts: Default::default() }
+impl CodePlace {
+    fn new(metadata: &'static Metadata<'static>) -> CodePlace {
+        CodePlace { metadata, parts: Default::default() }
     }
 
-    fn part(&'static self, part: Part) -> &'static Variants {
+    fn part(&'static self, part: CallSiteKind) -> &'static Variants {
         &self.parts[part as usize]
     }
 
     /// Records an event whose values begin with the numbers that such events have.
-    fn record(&'static self, part: Part, values: &Values) {
+    fn record(&'static self, part: CallSiteKind, values: &FieldValues) {
         self.part(part).record(self.metadata, part, values);
     }
 
     /// Records an event of nothing but numbers.
-    fn record_numbers<const N: usize>(&'static self, part: Part, numbers: [u64; N]) {
-        self.record(part, &Values::with_numbers(numbers));
+    fn record_numbers<const N: usize>(&'static self, part: CallSiteKind, numbers: [u64; N]) {
+        self.record(part, &FieldValues::with_numbers(numbers));
     }
 
     fn record_late(&'static self, id: u64, record: &Record<'_>) {
-        let mut values = Values::with_numbers([id]);
+        let mut values = FieldValues::with_numbers([id]);
         record.record(&mut values);
-        self.record(Part::Late, &values);
+        self.record(CallSiteKind::Late, &values);
         values.give_back();
     }
 }
 
 /// Places by the address of their metadata: found without a lock.
-static PLACES: [OnceLock<Place>; 4096] = [const { OnceLock::new() }; 4096];
+static PLACES: [OnceLock<CodePlace>; 4096] = [const { OnceLock::new() }; 4096];
 /// Places for which there is no room.
-static MORE: Mutex<Option<HashMap<usize, &'static Place>>> = Mutex::new(None);
+static MORE: Mutex<Option<HashMap<usize, &'static CodePlace>>> = Mutex::new(None);
 /// Steps in search of a free place.
 const STEPS: usize = 64;
 
 #[inline(always)]
-fn place(metadata: &'static Metadata<'static>) -> &'static Place {
+fn place(metadata: &'static Metadata<'static>) -> &'static CodePlace {
     match PLACES[first_step(metadata)].get() {
         Some(place) if std::ptr::eq(place.metadata, metadata) => place,
         _ => find_place(metadata),
@@ -490,23 +490,23 @@ fn first_step(metadata: &'static Metadata<'static>) -> usize {
 
 #[cold]
 #[inline(never)]
-fn find_place(metadata: &'static Metadata<'static>) -> &'static Place {
+fn find_place(metadata: &'static Metadata<'static>) -> &'static CodePlace {
     let first = first_step(metadata);
     for step in 0..STEPS {
-        let place = PLACES[(first + step) % PLACES.len()].get_or_init(|| Place::new(metadata));
+        let place = PLACES[(first + step) % PLACES.len()].get_or_init(|| CodePlace::new(metadata));
         if std::ptr::eq(place.metadata, metadata) {
             return place;
         }
     }
     let mut more = MORE.lock().unwrap_or_else(PoisonError::into_inner);
     let address = std::ptr::from_ref(metadata) as usize;
-    more.get_or_insert_default().entry(address).or_insert_with(|| Box::leak(Box::new(Place::new(metadata))))
+    more.get_or_insert_default().entry(address).or_insert_with(|| Box::leak(Box::new(CodePlace::new(metadata))))
 }
 
 /// Records an event of the span that it belongs to by the calls of its thread.
 fn record_event(event: &Event<'_>) {
     let place = place(event.metadata());
-    if let (Some(writer), Some(variant)) = (local::writer(), place.part(Part::Event).0.get())
+    if let (Some(writer), Some(variant)) = (local::writer(), place.part(CallSiteKind::Event).0.get())
         && variant.is_plain
     {
         // Not moved: what was just written in small parts is slow to be read in larger ones.
@@ -530,24 +530,24 @@ fn record_event(event: &Event<'_>) {
 }
 
 #[inline(never)]
-fn write_plain(writer: &Writer, id: u32, bytes: &[u8]) -> bool {
+fn write_plain(writer: &RingWriter, id: u32, bytes: &[u8]) -> bool {
     write(writer, id, &Encoded(bytes))
 }
 
 /// Records an event with values that must be shown or are many, or the first one of a thread, of a place, or of its kind.
 #[inline(never)]
-fn record_values(place: &'static Place, event: &Event<'_>) {
-    let mut values = Values::new();
+fn record_values(place: &'static CodePlace, event: &Event<'_>) {
+    let mut values = FieldValues::new();
     event.record(&mut values);
-    place.record(Part::Event, &values);
+    place.record(CallSiteKind::Event, &values);
     values.give_back();
 }
 
 /// Records an event whose parent was given explicitly; 0 when that is none.
 #[cold]
 fn record_event_of(span: u64, event: &Event<'_>) {
-    let mut values = Values::with_numbers([span]);
+    let mut values = FieldValues::with_numbers([span]);
     event.record(&mut values);
-    place(event.metadata()).record(Part::EventOfSpan, &values);
+    place(event.metadata()).record(CallSiteKind::EventOfSpan, &values);
     values.give_back();
 }

@@ -6,7 +6,7 @@ pub use super::layout::*;
 
 /// The contents of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SlotContents {
     /// CTF packets.
     Events,
     /// Records of calls.
@@ -15,7 +15,7 @@ pub enum Kind {
 
 /// Behaviour when all slots are full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
+pub enum FullMode {
     /// A consumer moves slots out; when it is late, events are discarded.
     Stream,
     /// The oldest slot is written over.
@@ -37,7 +37,7 @@ pub struct Pair {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Contents of the slots.
-    pub kind: Kind,
+    pub kind: SlotContents,
     /// The state of its use: [`FREE`], [`WRITING`], [`ENDED`] or [`CLOSED`].
     pub state: u32,
     /// Size of a slot in bytes.
@@ -59,7 +59,7 @@ pub struct Header {
     /// UUID of the trace.
     pub uuid: [u8; 16],
     /// Behaviour when it is full.
-    pub mode: Mode,
+    pub mode: FullMode,
     /// Frequency of the clock in Hz.
     pub frequency: u64,
     /// The last clock pairs, in the order of time.
@@ -76,13 +76,13 @@ impl Header {
             return Err("it does not begin with the header of a ring".into());
         }
         let kind = match u32_at(bytes, KIND) {
-            1 => Kind::Events,
-            2 => Kind::Calls,
+            1 => SlotContents::Events,
+            2 => SlotContents::Calls,
             kind => return Err(format!("kind {kind} of rings is not known (1 is events, 2 calls)")),
         };
         let mode = match u64_at(bytes, MODE) {
-            2 => Mode::Flight,
-            1 => Mode::Stream,
+            2 => FullMode::Flight,
+            1 => FullMode::Stream,
             mode => return Err(format!("mode {mode} of rings is not known (1 is stream, 2 flight)")),
         };
         let (slot_size, slots) = (u64_at(bytes, SLOT_SIZE), u64_at(bytes, SLOTS));

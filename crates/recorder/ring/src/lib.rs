@@ -11,7 +11,7 @@ pub mod packet;
 mod slots;
 mod stream;
 
-pub use header::{Header, Kind, Mode, Pair, estimate};
+pub use header::{FullMode, Header, Pair, SlotContents, estimate};
 pub use slots::{Slot, Slots, closing_packet, copy_of, slots};
 pub use stream::{StreamEnd, stream_end, stream_end_of};
 

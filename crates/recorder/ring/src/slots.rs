@@ -1,6 +1,6 @@
 //! Which slots of a ring hold packets, in which order.
 
-use super::header::{Header, Mode};
+use super::header::{FullMode, Header};
 use super::{packet, u32_at, u64_at};
 
 /// A slot that holds a packet.
@@ -43,7 +43,7 @@ pub fn slots(header: &Header, bytes: &[u8], moved: Option<u64>) -> Slots {
         }
         let content = content_bits / 8;
         let is_moved =
-            moved.is_some_and(|last| sequence <= last) || header.mode == Mode::Stream && sequence < header.taken;
+            moved.is_some_and(|last| sequence <= last) || header.mode == FullMode::Stream && sequence < header.taken;
         if !is_moved && content > packet::LEN as u64 {
             slots.packets.push(Slot { sequence, offset, content });
         }
@@ -71,7 +71,7 @@ fn damage(header: &Header, slot: &[u8], sequence: u64, content_bits: u64, at: u6
 /// A copy of a slot's packet. A slot of a flight ring stays as it is; of a stream only what has events is kept. `None` when
 /// the slot was written over since it was found.
 pub fn copy_of(header: &Header, bytes: &[u8], slot: &Slot) -> Option<Vec<u8>> {
-    let len = if header.mode == Mode::Flight { header.slot_size } else { slot.content };
+    let len = if header.mode == FullMode::Flight { header.slot_size } else { slot.content };
     let begin = slot.offset as usize;
     let mut copy = bytes.get(begin..begin + len as usize)?.to_vec();
     // Events may have come since; they are not in the copy's content.

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use tracemill_record::Bell;
 
 use crate::descendants::{Descendants, FollowedProcesses, Heirs, RemainingProcess};
-use crate::folder::{self, Run};
+use crate::folder::{self, RunFacts};
 use crate::left_rings;
 use crate::program::ProgramFile;
 use crate::rings::Rings;
-use crate::rules::{self, Describe, Selection, Tables};
-use crate::times::Times;
+use crate::rules::{self, Describe, Selection, TableWriter};
+use crate::times::ClockMapping;
 use crate::unrecordable::unrecordable;
 
 /// The library that is loaded before those of the program.
@@ -64,7 +64,7 @@ pub struct Options {
     /// Bytes of the slots of a ring that has grown, at most.
     pub largest_bytes: usize,
     /// Clock of the times.
-    pub clock: Clock,
+    pub clock: SystemClock,
     /// Is the address space the same in each run?
     pub has_fixed_addresses: bool,
     /// Folder with files of symbols that stand for those of programs and libraries.
@@ -80,7 +80,7 @@ pub struct Options {
 
 /// A clock of the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Clock {
+pub enum SystemClock {
     /// `CLOCK_MONOTONIC`.
     #[default]
     Mono,
@@ -90,13 +90,13 @@ pub enum Clock {
     Boot,
 }
 
-impl Clock {
+impl SystemClock {
     /// The number that the system has for it.
     fn number(self) -> i32 {
         match self {
-            Clock::Mono => 1,
-            Clock::MonoRaw => 4,
-            Clock::Boot => 7,
+            SystemClock::Mono => 1,
+            SystemClock::MonoRaw => 4,
+            SystemClock::Boot => 7,
         }
     }
 }
@@ -110,7 +110,7 @@ impl Default for Options {
             depth: 1024,
             when_full: WhenFull::Wait,
             largest_bytes: 256 << 20,
-            clock: Clock::Mono,
+            clock: SystemClock::Mono,
             has_fixed_addresses: false,
             symbols: None,
             selection: Selection::default(),
@@ -397,11 +397,11 @@ impl Recording {
         mut followed: FollowedProcesses,
         options: &Options,
     ) -> io::Result<Recorded> {
-        let mut watch = Watch::new(Rings::new(&self.rings, &self.folder, true), options.clock);
+        let mut watch = RingWatch::new(Rings::new(&self.rings, &self.folder, true), options.clock);
         watch.rings.find_bell();
         watch.read_clocks();
         let selection = &options.selection;
-        let mut tables = selection.decide.clone().map(|decide| Tables::new(decide, selection.size, self.rate));
+        let mut tables = selection.decide.clone().map(|decide| TableWriter::new(decide, selection.size, self.rate));
         let mut waiting = WaitForOthers::default();
         let mut remaining = Vec::new();
         loop {
@@ -429,7 +429,7 @@ impl Recording {
             watch.sleep(rung, if is_busy { LOOK } else { IDLE });
         }
         let status = followed.status();
-        let run = Run {
+        let run = RunFacts {
             command: words(&self.program, arguments),
             status: status.map(ExitStatusExt::into_raw),
             elapsed: self.begin.elapsed(),
@@ -490,7 +490,7 @@ pub fn recover(folder: &Path, describe: impl FnOnce(&Selection) -> Option<Descri
     let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
     let mut rings = Rings::new(&rings, &folder, false);
     rings.look()?;
-    let mut watch = Watch::new(rings, Clock::Mono);
+    let mut watch = RingWatch::new(rings, SystemClock::Mono);
     watch.rings.find_bell();
     watch.rings.pairs().into_iter().for_each(|pair| watch.times.add(pair));
     let (left, _) = watch.rings.drain(&watch.times, &is_dead)?;
@@ -513,17 +513,17 @@ pub(crate) fn is_dead(pid: u32) -> bool {
 }
 
 /// The rings of a recording and the clocks.
-struct Watch {
+struct RingWatch {
     rings: Rings,
-    times: Times,
-    clock: Clock,
+    times: ClockMapping,
+    clock: SystemClock,
     pairs: u64,
     paired: Instant,
 }
 
-impl Watch {
-    fn new(rings: Rings, clock: Clock) -> Watch {
-        Watch { rings, times: Times::default(), clock, pairs: 0, paired: Instant::now() }
+impl RingWatch {
+    fn new(rings: Rings, clock: SystemClock) -> RingWatch {
+        RingWatch { rings, times: ClockMapping::default(), clock, pairs: 0, paired: Instant::now() }
     }
 
     fn read_clocks(&mut self) {
@@ -565,7 +565,7 @@ impl Watch {
         }
     }
 
-    fn finish(self, folder: &Path, run: &Run, status: Option<ExitStatus>) -> io::Result<Recorded> {
+    fn finish(self, folder: &Path, run: &RunFacts, status: Option<ExitStatus>) -> io::Result<Recorded> {
         let finished = folder::finish(folder, run);
         let bell = self.rings.bell();
         let mut recorded = Recorded {

@@ -22,7 +22,7 @@ pub(crate) struct Elf {
     pub(crate) patchable: Vec<[u64; 2]>,
 }
 
-struct Section {
+struct ElfSection {
     kind: u32,
     name: u64,
     address: u64,
@@ -86,7 +86,7 @@ impl Elf {
         Some(elf)
     }
 
-    fn add_symbols(&mut self, bytes: &[u8], table: &Section, sections: &[Section], base: u64, are_kept: bool) {
+    fn add_symbols(&mut self, bytes: &[u8], table: &ElfSection, sections: &[ElfSection], base: u64, are_kept: bool) {
         let texts = usize::try_from(table.link).ok().and_then(|at| sections.get(at)).map_or(0, |text| text.offset);
         let end = table.offset.saturating_add(table.size).min(bytes.len() as u64);
         for at in (table.offset..end).step_by(24) {
@@ -125,11 +125,11 @@ impl Elf {
     }
 }
 
-fn sections(bytes: &[u8]) -> Option<Vec<Section>> {
+fn sections(bytes: &[u8]) -> Option<Vec<ElfSection>> {
     let (at, len, count) = (u64_at(bytes, 40)?, u16_at(bytes, 58)?, u16_at(bytes, 60)?);
     let section = |number: u64| {
         let at = at.checked_add(number * len)?;
-        Some(Section {
+        Some(ElfSection {
             name: u32_at(bytes, at)?,
             kind: u32_at(bytes, at + 4)? as u32,
             address: u64_at(bytes, at + 16)?,
@@ -141,7 +141,7 @@ fn sections(bytes: &[u8]) -> Option<Vec<Section>> {
     Some((0..count).map_while(section).collect())
 }
 
-fn build_id(bytes: &[u8], section: &Section) -> Option<String> {
+fn build_id(bytes: &[u8], section: &ElfSection) -> Option<String> {
     let (name, len) = (u32_at(bytes, section.offset)?, u32_at(bytes, section.offset + 4)?);
     let begin = usize::try_from(section.offset + 12 + name.next_multiple_of(4)).ok()?;
     let id = bytes.get(begin..begin.checked_add(usize::try_from(len.min(64)).ok()?)?)?;

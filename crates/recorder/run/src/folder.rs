@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::elf::Elf;
-use crate::rules::{Describe, Description, Selection, Values};
+use crate::rules::{Describe, Description, Selection, ValueLines};
 
 /// Sessions are listed, addresses of symbols are relative, the stack's greatest depth is known, tables of arguments are
 /// there.
@@ -15,7 +15,7 @@ const FEATURES: u64 = 1 << 1 | 1 << 5 | 1 << 6 | 1 << 9;
 
 /// The facts of the run that `info` holds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct RunFacts {
     pub(crate) program: PathBuf,
     pub(crate) command: Vec<String>,
     /// As `wait` gives it.
@@ -45,7 +45,7 @@ pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection, command: &
         (selection.guesses_ends, "guesses"),
     ];
     let flags = flags.into_iter().filter(|(is, _)| *is).map(|(_, name)| format!(" {name}")).collect::<String>();
-    let Values { arguments, results } = &selection.values;
+    let ValueLines { arguments, results } = &selection.values;
     let mut text = format!("{depth}{flags}\0{arguments}\0{results}");
     command.iter().for_each(|word| text.push_str(&format!("\0{word}")));
     fs::write(folder.join(RECORDING), text)?;
@@ -53,14 +53,14 @@ pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection, command: &
 }
 
 /// The run of a recorder that died, as far as it is known.
-pub(crate) fn left(folder: &Path) -> Run {
+pub(crate) fn left(folder: &Path) -> RunFacts {
     let text = fs::read(folder.join(RECORDING)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut parts = text.split('\0');
     let first = parts.next().unwrap_or_default();
     let has = |name: &str| first.split(' ').any(|word| word == name);
     let mut part = || parts.next().unwrap_or_default().to_string();
-    let values = Values { arguments: part(), results: part() };
+    let values = ValueLines { arguments: part(), results: part() };
     let selection = Selection {
         values,
         has_auto_values: has("auto"),
@@ -71,11 +71,11 @@ pub(crate) fn left(folder: &Path) -> Run {
         ..Selection::default()
     };
     let depth = first.split(' ').next().and_then(|depth| depth.parse().ok()).unwrap_or(1024);
-    Run { depth, selection, command: parts.map(str::to_string).collect(), ..Run::default() }
+    RunFacts { depth, selection, command: parts.map(str::to_string).collect(), ..RunFacts::default() }
 }
 
 fn header(info: u64, depth: u16, selection: &Selection) -> Vec<u8> {
-    let Values { arguments, results } = &selection.values;
+    let ValueLines { arguments, results } = &selection.values;
     let (is_auto, is_described) = (selection.has_auto_values, selection.describe.is_some());
     let more = [
         (is_auto || !arguments.is_empty(), 3),
@@ -108,7 +108,7 @@ pub(crate) fn sessions(folder: &Path) -> usize {
 }
 
 /// Writes what can be said only at the end. Gives the files whose symbols could not be read, and why.
-pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<Vec<(PathBuf, String)>> {
+pub(crate) fn finish(folder: &Path, run: &RunFacts) -> io::Result<Vec<(PathBuf, String)>> {
     let (symbols, unreadable) = write_symbols(folder, run.symbols.as_deref(), run.selection.describe.as_ref())?;
     let mut text = String::new();
     let mut mask = 0;
@@ -156,7 +156,7 @@ pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<Vec<(PathBuf, Strin
     add(7, &format!("taskinfo:lines=2\ntaskinfo:nr_tid={}\ntaskinfo:tids={}", tids.len(), list.join(",")));
     let load = read("/proc/loadavg");
     add(9, &format!("loadinfo:{}", load.split(' ').take(3).collect::<Vec<_>>().join(" / ")));
-    let Values { arguments, results } = &run.selection.values;
+    let ValueLines { arguments, results } = &run.selection.values;
     let specs: Vec<_> =
         [("argspec", arguments), ("retspec", results)].into_iter().filter(|(_, text)| !text.is_empty()).collect();
     let is_auto = run.selection.has_auto_values;

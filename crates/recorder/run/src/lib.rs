@@ -32,13 +32,13 @@ mod times;
 mod unrecordable;
 
 pub use command::{
-    Clock, Options, Recorded, WhenFull, become_program, is_finished, is_left, record, record_beside, record_started,
-    recover, run_idle,
+    Options, Recorded, SystemClock, WhenFull, become_program, is_finished, is_left, record, record_beside,
+    record_started, recover, run_idle,
 };
 pub use descendants::{RemainingProcess, has_children};
 pub use left_rings::{LeftRings, sweep};
 pub use program::{Built, Obstacle, ProgramFile, inspect};
 pub use rules::{
-    Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, Form, Function, Place, Selection, Value,
-    Values,
+    Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, RecordedFunction, RecordedValue, Selection,
+    StoredForm, ValueLines, ValuePlace,
 };

@@ -1,7 +1,7 @@
 //! Records as a thread writes them into a slot, and as the file of its task has them: times in place of clock values, and
 //! no lengths of values.
 
-use crate::times::{Line, Times};
+use crate::times::{ClockLine, ClockMapping};
 
 /// Length of a record in bytes.
 pub(crate) const RECORD: usize = 16;
@@ -16,7 +16,7 @@ const MORE: u64 = 4;
 
 /// The part of what a thread wrote that was seen before.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenPart {
     /// Clock of its last record.
     clock: u64,
     /// Lost records that its records count.
@@ -25,14 +25,14 @@ pub(crate) struct Seen {
 
 /// Records for the file of a task.
 #[derive(Debug, Default)]
-pub(crate) struct Records {
+pub(crate) struct TaskRecords {
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: u64,
     /// Records of lost ones, and how many those are.
     pub(crate) told: (u64, u64),
 }
 
-impl Records {
+impl TaskRecords {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         (self.count, self.told) = (0, (0, 0));
@@ -60,9 +60,16 @@ impl Records {
 
     /// Adds the records of a slot: of a full one, or of the last one, where older ones may stand behind them. `last` is the
     /// time of the last record.
-    pub(crate) fn add(&mut self, slot: &[u8], times: &Times, is_last: bool, seen: &mut Seen, last: &mut u64) {
+    pub(crate) fn add(
+        &mut self,
+        slot: &[u8],
+        times: &ClockMapping,
+        is_last: bool,
+        seen: &mut SeenPart,
+        last: &mut u64,
+    ) {
         self.bytes.reserve(slot.len() + RECORD);
-        let mut line = Line::default();
+        let mut line = ClockLine::default();
         let mut time = |clock: u64, last: u64| {
             if !line.cycles.contains(&clock) {
                 line = times.line(clock);
@@ -129,8 +136,8 @@ mod tests {
         let (entry, lost) = (7 << 16 | MARKER, 3 << 16 | LOST | MARKER);
         // An entry, one with five bytes of values, one that was never finished, lost ones, an exit, unused bytes.
         let words = [10, entry, 20, entry | MORE, 5, 0x1122_3344_5566, 25, 2 << 16, 0, 0, 0, lost, 30, entry | 1, 0, 0];
-        let (mut records, mut seen, mut last) = (Records::default(), Seen::default(), 0);
-        records.add(&slot(&words), &Times::default(), false, &mut seen, &mut last);
+        let (mut records, mut seen, mut last) = (TaskRecords::default(), SeenPart::default(), 0);
+        records.add(&slot(&words), &ClockMapping::default(), false, &mut seen, &mut last);
         let mut expected = slot(&[10, entry, 20, entry | MORE, 0x1122_3344_5566]);
         expected.truncate(37);
         expected.extend(slot(&[0, lost, 30, entry | 1]));
@@ -139,7 +146,7 @@ mod tests {
         // Of the last slot, what stands there from the round before is older.
         records.clear();
         let words = [40, entry, 41, entry | 1, 12, entry, 13, entry];
-        records.add(&slot(&words), &Times::default(), true, &mut seen, &mut last);
+        records.add(&slot(&words), &ClockMapping::default(), true, &mut seen, &mut last);
         assert_eq!((records.count, records.bytes.len(), last), (2, 32, 41));
     }
 }

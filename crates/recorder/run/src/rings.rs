@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tracemill_record::Bell;
-use tracemill_ring::{self as ring, Header, Kind, Pair, header};
+use tracemill_ring::{self as ring, Header, Pair, SlotContents, header};
 
-use crate::records::{MARKER, MARKERS, RECORD, Records, Seen, number};
-use crate::times::Times;
+use crate::records::{MARKER, MARKERS, RECORD, SeenPart, TaskRecords, number};
+use crate::times::ClockMapping;
 
 /// Where this process notes in a ring how long the file of its task was before a slot, whose number stands before that, and
 /// the time of the last record before it.
@@ -21,8 +21,8 @@ const NOTE: u64 = 96;
 pub(crate) struct Rings {
     folder: PathBuf,
     output: PathBuf,
-    known: BTreeMap<u64, Ring>,
-    tasks: BTreeMap<u32, Task>,
+    known: BTreeMap<u64, OpenRing>,
+    tasks: BTreeMap<u32, TaskFile>,
     /// Records that had no room.
     pub(crate) lost: u64,
     /// The first error of files that could not be written.
@@ -39,10 +39,10 @@ pub(crate) struct Rings {
     asked: Option<Instant>,
     /// A slot, and the records of it.
     slot: Vec<u8>,
-    records: Records,
+    records: TaskRecords,
 }
 
-struct Ring {
+struct OpenRing {
     path: PathBuf,
     /// Open where few others are.
     file: Option<File>,
@@ -52,12 +52,12 @@ struct Ring {
     is_free: bool,
     /// Does it hold no note of a recorder that died?
     is_ours: bool,
-    seen: Seen,
+    seen: SeenPart,
 }
 
 /// A part of what is in a ring.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum RingPart {
     /// The next slot, which is full.
     Slot,
     /// The open slot of a thread that was killed, which may not even have been begun: what stands there from the round
@@ -90,7 +90,7 @@ impl Now {
     }
 }
 
-struct Task {
+struct TaskFile {
     path: PathBuf,
     /// Open while something comes.
     file: Option<File>,
@@ -111,9 +111,9 @@ const READINGS: usize = 4;
 /// Time between two questions which processes are over.
 const ASK: Duration = Duration::from_millis(1);
 
-impl Task {
-    fn new(path: PathBuf, last: u64) -> Task {
-        Task { path, file: None, len: 0, records: 0, last, unwritten: 0 }
+impl TaskFile {
+    fn new(path: PathBuf, last: u64) -> TaskFile {
+        TaskFile { path, file: None, len: 0, records: 0, last, unwritten: 0 }
     }
 
     fn file(&mut self) -> io::Result<&mut File> {
@@ -161,7 +161,7 @@ impl Rings {
             readings: Vec::new(),
             asked: None,
             slot: Vec::new(),
-            records: Records::default(),
+            records: TaskRecords::default(),
         }
     }
 
@@ -184,13 +184,13 @@ impl Rings {
             }
             let file = open_ring(&entry.path())?;
             let header = read_header(&file)?;
-            if header.kind == Kind::Calls {
+            if header.kind == SlotContents::Calls {
                 for (number, pair) in &self.readings {
                     let _ = put_pair(&file, *number, *pair);
                 }
                 let (path, taken, is_free) = (entry.path(), header.taken, header.state == header::FREE);
-                let seen = Seen::default();
-                self.known.insert(number, Ring { path, file: None, taken, header, is_free, is_ours: false, seen });
+                let seen = SeenPart::default();
+                self.known.insert(number, OpenRing { path, file: None, taken, header, is_free, is_ours: false, seen });
             }
         }
         Ok(())
@@ -224,7 +224,7 @@ impl Rings {
 
     /// Takes all slots that are full, and the open ones of threads that are over. Returns how many rings are left, and
     /// whether there was something to take.
-    pub(crate) fn drain(&mut self, times: &Times, is_dead: &dyn Fn(u32) -> bool) -> io::Result<(usize, bool)> {
+    pub(crate) fn drain(&mut self, times: &ClockMapping, is_dead: &dyn Fn(u32) -> bool) -> io::Result<(usize, bool)> {
         let numbers: Vec<u64> = self.known.keys().copied().collect();
         // After `exec` the thread of the same id has another ring.
         let used = self.known.iter().filter(|(_, ring)| !ring.is_free);
@@ -268,9 +268,9 @@ impl Rings {
     /// comes. A thread whose `exec` left the ring has a newer one.
     fn drain_ring(
         &mut self,
-        ring: &mut Ring,
+        ring: &mut OpenRing,
         file: &File,
-        times: &Times,
+        times: &ClockMapping,
         is_over: bool,
         is_newest: &dyn Fn(u32) -> bool,
     ) -> io::Result<(bool, bool)> {
@@ -286,11 +286,11 @@ impl Rings {
             }
             // Another thread has it.
             [ring.header.pid, ring.header.tid] = now.who;
-            (ring.is_free, ring.seen) = (false, Seen::default());
+            (ring.is_free, ring.seen) = (false, SeenPart::default());
         }
         let mut is_busy = false;
         while ring.taken < now.done {
-            self.take(ring, file, times, Part::Slot)?;
+            self.take(ring, file, times, RingPart::Slot)?;
             ring.taken += 1;
             file.write_all_at(&ring.taken.to_le_bytes(), header::TAKEN as u64)?;
             if let Some(bell) = &self.bell {
@@ -302,7 +302,7 @@ impl Rings {
             return Ok((is_busy, false));
         }
         // A thread that ends in order ends its slot.
-        self.take(ring, file, times, if state == header::WRITING { Part::OpenSlot } else { Part::Lost })?;
+        self.take(ring, file, times, if state == header::WRITING { RingPart::OpenSlot } else { RingPart::Lost })?;
         if let Some(task) = self.tasks.get_mut(&ring.header.tid) {
             self.open_tasks -= usize::from(task.file.take().is_some());
         }
@@ -315,7 +315,7 @@ impl Rings {
     }
 
     /// Appends the records of a part of a ring to the file of its task.
-    fn take(&mut self, ring: &mut Ring, file: &File, times: &Times, part: Part) -> io::Result<()> {
+    fn take(&mut self, ring: &mut OpenRing, file: &File, times: &ClockMapping, part: RingPart) -> io::Result<()> {
         let tid = ring.header.tid;
         let mut last = match self.tasks.get(&tid) {
             Some(task) => task.last,
@@ -330,12 +330,12 @@ impl Rings {
         let unwritten = self.tasks.get(&tid).map_or(0, |task| task.unwritten);
         self.records.clear();
         self.records.lose(unwritten);
-        if part != Part::Lost {
+        if part != RingPart::Lost {
             self.slot.resize(ring.header.slot_size as usize, 0);
             file.read_exact_at(&mut self.slot, ring.header.slot_offset(ring.taken))?;
-            self.records.add(&self.slot, times, part == Part::OpenSlot, &mut ring.seen, &mut last);
+            self.records.add(&self.slot, times, part == RingPart::OpenSlot, &mut ring.seen, &mut last);
         }
-        if part != Part::Slot {
+        if part != RingPart::Slot {
             // Losses since then are counted in the header only.
             let uncounted = Now::of(file)?.discarded.saturating_sub(ring.seen.lost);
             self.records.lose(uncounted);
@@ -366,14 +366,14 @@ impl Rings {
     }
 
     /// Appends the records that were found to the file of the ring's task.
-    fn write(&mut self, ring: &mut Ring, file: &File, before_slot: u64) -> io::Result<()> {
+    fn write(&mut self, ring: &mut OpenRing, file: &File, before_slot: u64) -> io::Result<()> {
         let tid = ring.header.tid;
         if self.tasks.get(&tid).is_none_or(|task| task.file.is_none()) && self.open_tasks >= OPEN_TASKS {
             self.tasks.values_mut().for_each(|task| task.file = None);
             self.open_tasks = 0;
         }
         let task = self.tasks.entry(tid);
-        let task = task.or_insert_with(|| Task::new(self.output.join(format!("{tid}.dat")), before_slot));
+        let task = task.or_insert_with(|| TaskFile::new(self.output.join(format!("{tid}.dat")), before_slot));
         if task.file.is_none() {
             task.file()?;
             self.open_tasks += 1;
@@ -464,7 +464,7 @@ mod tests {
             put(&mut bytes, at, value);
         }
         fs::write(&path, &bytes).expect("a ring");
-        let (times, is_dead) = (Times::default(), |_| false);
+        let (times, is_dead) = (ClockMapping::default(), |_| false);
         let mut rings = Rings::new(&folder, &folder, false);
         let readings = [5, 6].map(|at| Pair { cycles: at * 100, monotonic_ns: at * 10, realtime_ns: at as i64 });
         (5..).zip(readings).for_each(|(number, pair)| rings.keep_pair(number, pair));

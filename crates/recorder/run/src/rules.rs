@@ -12,7 +12,7 @@ use crate::table;
 /// A function of the program or of a library.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Function {
+pub struct RecordedFunction {
     /// Its name, as the file has it.
     pub name: String,
     /// Name of the file.
@@ -49,25 +49,25 @@ pub struct Action {
     /// Its entry is patched, where that can be.
     pub is_patched: bool,
     /// Its arguments that are recorded.
-    pub arguments: Vec<Value>,
+    pub arguments: Vec<RecordedValue>,
     /// The parts of its return value that are recorded.
-    pub results: Vec<Value>,
+    pub results: Vec<RecordedValue>,
 }
 
 /// A value of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Value {
+pub struct RecordedValue {
     /// The form in which it is stored.
-    pub form: Form,
+    pub form: StoredForm,
     /// Bytes that are stored; not of texts.
     pub size: usize,
     /// Where it is.
-    pub place: Place,
+    pub place: ValuePlace,
 }
 
 /// The form in which a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum StoredForm {
     /// Its bytes.
     Plain,
     /// The text of C that it points to.
@@ -82,7 +82,7 @@ pub enum Form {
 
 /// Where a value is, by the calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum ValuePlace {
     /// An integer or address, from 0.
     Integer(u32),
     /// A float, from 0.
@@ -97,24 +97,24 @@ pub enum Place {
     LongResult,
 }
 
-impl Value {
-    fn of_table(self) -> table::Value {
+impl RecordedValue {
+    fn of_table(self) -> table::CallValue {
         let form = match self.form {
-            Form::Plain => table::PLAIN,
-            Form::Text => table::TEXT,
-            Form::StdString => table::STD_STRING,
-            Form::Bytes => table::BYTES,
-            Form::Behind => table::BEHIND,
+            StoredForm::Plain => table::PLAIN,
+            StoredForm::Text => table::TEXT,
+            StoredForm::StdString => table::STD_STRING,
+            StoredForm::Bytes => table::BYTES,
+            StoredForm::Behind => table::BEHIND,
         };
         let (place, index) = match self.place {
-            Place::Integer(index) => (table::INTEGER, index),
-            Place::Float(index) => (table::VECTOR, index),
-            Place::Stack(index) => (table::STACK, index),
-            Place::Result(index) => (table::RESULT, index),
-            Place::FloatResult(index) => (table::FLOAT_RESULT, index),
-            Place::LongResult => (table::LONG_RESULT, 0),
+            ValuePlace::Integer(index) => (table::INTEGER, index),
+            ValuePlace::Float(index) => (table::VECTOR, index),
+            ValuePlace::Stack(index) => (table::STACK, index),
+            ValuePlace::Result(index) => (table::RESULT, index),
+            ValuePlace::FloatResult(index) => (table::FLOAT_RESULT, index),
+            ValuePlace::LongResult => (table::LONG_RESULT, 0),
         };
-        table::Value { form, size: self.size as u64, place, index: index.into() }
+        table::CallValue { form, size: self.size as u64, place, index: index.into() }
     }
 }
 
@@ -129,7 +129,7 @@ pub struct Actions {
 
 /// The lines of `info` about the values that are recorded.
 #[derive(Clone, Debug, Default)]
-pub struct Values {
+pub struct ValueLines {
     /// The options for arguments, joined.
     pub arguments: String,
     /// The options for return values, joined.
@@ -141,7 +141,7 @@ pub struct Values {
 pub struct Decide(pub Arc<DecideFn>);
 
 /// See [`Decide`].
-pub type DecideFn = dyn Fn(&[Function]) -> Actions + Send + Sync;
+pub type DecideFn = dyn Fn(&[RecordedFunction]) -> Actions + Send + Sync;
 
 impl std::fmt::Debug for Decide {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -189,7 +189,7 @@ pub struct Selection {
     /// Return addresses stay as they are: ends of calls are guessed.
     pub guesses_ends: bool,
     /// The lines of `info` about values.
-    pub values: Values,
+    pub values: ValueLines,
     /// Describes functions in `.dbg` files, if that is wanted.
     pub describe: Option<Describe>,
     /// Are the values recorded of which these files tell?
@@ -214,7 +214,7 @@ impl Selection {
 }
 
 /// Writes tables for sessions that begin.
-pub(crate) struct Tables {
+pub(crate) struct TableWriter {
     decide: Decide,
     /// Smaller functions are left out, unless an action says otherwise.
     size: u64,
@@ -223,9 +223,9 @@ pub(crate) struct Tables {
     done: BTreeSet<PathBuf>,
 }
 
-impl Tables {
-    pub(crate) fn new(decide: Decide, size: u64, rate: u64) -> Tables {
-        Tables { decide, size, rate, done: BTreeSet::new() }
+impl TableWriter {
+    pub(crate) fn new(decide: Decide, size: u64, rate: u64) -> TableWriter {
+        TableWriter { decide, size, rate, done: BTreeSet::new() }
     }
 
     /// Looks for maps of sessions that have no table yet.
@@ -258,7 +258,13 @@ impl Tables {
                 if "tTw".contains(letter) {
                     places.push([begin.saturating_add(address), begin.saturating_add(end)]);
                     let (module, path, size) = (module.clone(), path.clone(), end - address);
-                    functions.push(Function { name, module, path, address: address.saturating_add(base), size });
+                    functions.push(RecordedFunction {
+                        name,
+                        module,
+                        path,
+                        address: address.saturating_add(base),
+                        size,
+                    });
                 }
             }
         }
@@ -291,7 +297,7 @@ impl Tables {
         words.push(patchable.len() as u64);
         words.extend(ranges.into_iter().flatten());
         words.extend(numbered.iter().flat_map(table::Action::words));
-        words.extend(values.iter().flat_map(table::Value::words));
+        words.extend(values.iter().flat_map(table::CallValue::words));
         words.extend(patchable.into_iter().flatten());
         let words = words.into_iter().flat_map(u64::to_le_bytes);
         table::MAGIC.iter().copied().chain(words).collect()
@@ -349,13 +355,13 @@ fn number(entries: &[table::Action], most: usize) -> (Vec<u64>, Vec<table::Actio
 /// Values of calls, each run of them once.
 #[derive(Default)]
 struct Runs {
-    all: Vec<table::Value>,
-    places: HashMap<Vec<Value>, [u64; 2]>,
+    all: Vec<table::CallValue>,
+    places: HashMap<Vec<RecordedValue>, [u64; 2]>,
 }
 
 impl Runs {
     /// The place of values in the list of all.
-    fn add(&mut self, values: &[Value]) -> [u64; 2] {
+    fn add(&mut self, values: &[RecordedValue]) -> [u64; 2] {
         if values.is_empty() {
             return [0; 2];
         }
@@ -392,7 +398,7 @@ mod tests {
 
     #[test]
     fn runs_of_values_are_kept_once() {
-        let value = |index| Value { form: Form::Plain, size: 8, place: Place::Integer(index) };
+        let value = |index| RecordedValue { form: StoredForm::Plain, size: 8, place: ValuePlace::Integer(index) };
         let mut runs = Runs::default();
         let places = [&[][..], &[value(0)], &[value(1), value(0)], &[value(0)]].map(|values| runs.add(values));
         assert_eq!((places, runs.all.len()), ([[0, 0], [0, 1], [1, 2], [0, 1]], 3));

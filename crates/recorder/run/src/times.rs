@@ -6,11 +6,11 @@ use tracemill_ring::Pair;
 
 /// A map from clock values to `CLOCK_MONOTONIC` in ns: straight lines between readings. It never goes back.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Times {
+pub(crate) struct ClockMapping {
     pairs: Vec<Pair>,
 }
 
-impl Times {
+impl ClockMapping {
     /// Adds a reading. One that is not later than the last, in both clocks, is left out.
     pub(crate) fn add(&mut self, pair: Pair) {
         let is_later = |last: &Pair| pair.cycles > last.cycles && pair.monotonic_ns >= last.monotonic_ns;
@@ -26,28 +26,28 @@ impl Times {
     }
 
     /// The line that gives the time of a clock value.
-    pub(crate) fn line(&self, cycles: u64) -> Line {
+    pub(crate) fn line(&self, cycles: u64) -> ClockLine {
         let [first, .., last] = self.pairs.as_slice() else {
             let (base, slope) = self.pairs.first().map_or((0, 1 << FRACTION), |only| (only.monotonic_ns as i64, 0));
-            return Line { cycles: 0..u64::MAX, base, slope };
+            return ClockLine { cycles: 0..u64::MAX, base, slope };
         };
         // A line between neighbours is too short to be prolonged.
         if cycles >= last.cycles {
-            return Line::new(last.cycles..u64::MAX, last.monotonic_ns, first, last);
+            return ClockLine::new(last.cycles..u64::MAX, last.monotonic_ns, first, last);
         }
         if cycles < first.cycles {
-            let line = Line::new(0..first.cycles, 0, first, last);
-            return Line { base: first.monotonic_ns as i64 - line.ns(first.cycles) as i64, ..line };
+            let line = ClockLine::new(0..first.cycles, 0, first, last);
+            return ClockLine { base: first.monotonic_ns as i64 - line.ns(first.cycles) as i64, ..line };
         }
         let after = self.pairs.partition_point(|pair| pair.cycles <= cycles).clamp(1, self.pairs.len() - 1);
         let (a, b) = (&self.pairs[after - 1], &self.pairs[after]);
-        Line::new(a.cycles..b.cycles, a.monotonic_ns, a, b)
+        ClockLine::new(a.cycles..b.cycles, a.monotonic_ns, a, b)
     }
 }
 
 /// A part of the map: a straight line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct ClockLine {
     /// The clock values that it is for.
     pub(crate) cycles: Range<u64>,
     /// Time of the first one.
@@ -56,14 +56,14 @@ pub(crate) struct Line {
     slope: u64,
 }
 
-/// Bits of [`Line::slope`] behind the point.
+/// Bits of [`ClockLine::slope`] behind the point.
 const FRACTION: u32 = 48;
 
-impl Line {
-    fn new(cycles: Range<u64>, base: u64, from: &Pair, to: &Pair) -> Line {
+impl ClockLine {
+    fn new(cycles: Range<u64>, base: u64, from: &Pair, to: &Pair) -> ClockLine {
         let (ns, counts) = (u128::from(to.monotonic_ns - from.monotonic_ns), u128::from(to.cycles - from.cycles));
         let slope = (ns << FRACTION).div_ceil(counts.max(1));
-        Line { cycles, base: base as i64, slope: u64::try_from(slope).unwrap_or(u64::MAX) }
+        ClockLine { cycles, base: base as i64, slope: u64::try_from(slope).unwrap_or(u64::MAX) }
     }
 
     /// The time of one of its clock values.
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn times_follow_the_readings_and_never_go_back() {
-        let mut times = Times::default();
+        let mut times = ClockMapping::default();
         for (cycles, monotonic_ns) in [(1_000, 500), (2_000, 1_000), (3_000, 1_600), (2_500, 9_999)] {
             times.add(Pair { cycles, monotonic_ns, realtime_ns: 0 });
         }

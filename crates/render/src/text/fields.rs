@@ -5,17 +5,17 @@ use tracemill_codec::plan::{NodeId, Visitor};
 use tracemill_model::schema::{Encoding, LabelList};
 
 use super::options::Palette;
-use super::table::{EnumText, Kind, NodeText, Short, Table};
+use super::table::{EnumText, NodeText, PlainForm, TextForm, TextTable};
 use tracemill_codec::text::out::{Out, put_g};
 use tracemill_codec::text::strings;
 
 /// Prints the fields of one scope.
-pub(super) struct Printer<'a> {
+pub(super) struct FieldPrinter<'a> {
     pub(super) out: &'a mut Out,
-    pub(super) table: &'a mut Table,
+    pub(super) table: &'a mut TextTable,
 }
 
-impl Printer<'_> {
+impl FieldPrinter<'_> {
     /// The node, when it is shown, after what stands before its value.
     #[inline]
     fn begin(&mut self, node: NodeId) -> Option<&mut NodeText> {
@@ -32,7 +32,7 @@ impl Printer<'_> {
         let (color, reset) = (self.table.palette.value, self.table.palette.reset);
         let text = &mut self.table.nodes[node as usize];
         if text.visible {
-            if let Kind::Character = text.kind {
+            if let TextForm::Character = text.kind {
                 self.table.characters.push(value as u8);
             }
             self.out.put_piece(&text.before);
@@ -80,15 +80,15 @@ impl Printer<'_> {
     }
 }
 
-impl Visitor for Printer<'_> {
+impl Visitor for FieldPrinter<'_> {
     const FOR_PEOPLE: bool = true;
 
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
         let text = &self.table.nodes[node as usize];
         match text.short {
-            Short::Decimal => self.out.put_piece_u64(&text.before, value),
-            Short::Hexadecimal => self.out.put_piece_hex(&text.before, value),
+            PlainForm::Decimal => self.out.put_piece_u64(&text.before, value),
+            PlainForm::Hexadecimal => self.out.put_piece_hex(&text.before, value),
             _ => self.integer(node, value, false),
         }
     }
@@ -97,8 +97,8 @@ impl Visitor for Printer<'_> {
     fn signed(&mut self, node: NodeId, value: i64) {
         let text = &self.table.nodes[node as usize];
         match text.short {
-            Short::Decimal if value >= 0 => self.out.put_piece_u64(&text.before, value as u64),
-            Short::Decimal => {
+            PlainForm::Decimal if value >= 0 => self.out.put_piece_u64(&text.before, value as u64),
+            PlainForm::Decimal => {
                 self.out.put_piece(&text.before);
                 self.out.put_i64(value);
             }
@@ -120,12 +120,12 @@ impl Visitor for Printer<'_> {
 
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
         let text = &self.table.nodes[node as usize];
-        if text.short == Short::Text {
+        if text.short == PlainForm::Text {
             self.out.put_piece(&text.before);
             return strings::put_escaped(self.out, bytes);
         }
         match text.kind {
-            Kind::Text(encoding) if encoding != Encoding::Utf8 => {
+            TextForm::Text(encoding) if encoding != Encoding::Utf8 => {
                 self.colored(node, |out| strings::put_escaped(out, encoding.to_utf8(bytes).as_bytes()));
             }
             _ => self.colored(node, |out| strings::put_escaped(out, bytes)),
@@ -134,7 +134,7 @@ impl Visitor for Printer<'_> {
 
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
         let Some(text) = self.begin(node) else { return };
-        let media_type = if let Kind::Blob(media_type) = &text.kind { media_type.clone() } else { "".into() };
+        let media_type = if let TextForm::Blob(media_type) = &text.kind { media_type.clone() } else { "".into() };
         self.out.put(b"( ");
         strings::put_escaped(self.out, media_type.as_bytes());
         self.out.put(b" : base64 = \"");
@@ -147,7 +147,7 @@ impl Visitor for Printer<'_> {
         if !self.table.nodes[node as usize].is_folded
             && let Some(text) = self.begin(node)
         {
-            let begin = if matches!(text.kind, Kind::Tuple) { b'[' } else { b'{' };
+            let begin = if matches!(text.kind, TextForm::Tuple) { b'[' } else { b'{' };
             self.out.put_byte(begin);
         }
     }
@@ -156,7 +156,7 @@ impl Visitor for Printer<'_> {
     fn end_struct(&mut self, node: NodeId) {
         let text = &self.table.nodes[node as usize];
         if !text.is_folded {
-            let end: &[u8] = if matches!(text.kind, Kind::Tuple) { b" ]" } else { b" }" };
+            let end: &[u8] = if matches!(text.kind, TextForm::Tuple) { b" ]" } else { b" }" };
             self.mark(node, end);
         }
     }
@@ -193,8 +193,8 @@ impl Visitor for Printer<'_> {
         // The value directly follows the index.
         if let Some((index, short)) = self.table.indexed(array, index) {
             match short {
-                Short::Decimal => return self.out.put_piece_u64(index, value),
-                Short::Hexadecimal => return self.out.put_piece_hex(index, value),
+                PlainForm::Decimal => return self.out.put_piece_u64(index, value),
+                PlainForm::Hexadecimal => return self.out.put_piece_hex(index, value),
                 _ => {}
             }
         }
@@ -204,7 +204,7 @@ impl Visitor for Printer<'_> {
 
     #[inline]
     fn signed_element(&mut self, array: NodeId, index: u64, value: i64) {
-        if let Some((index, Short::Decimal)) = self.table.indexed(array, index)
+        if let Some((index, PlainForm::Decimal)) = self.table.indexed(array, index)
             && value >= 0
         {
             return self.out.put_piece_u64(index, value as u64);
@@ -215,7 +215,7 @@ impl Visitor for Printer<'_> {
 
     fn end_array(&mut self, node: NodeId) {
         self.mark(node, b" ]");
-        if let NodeText { kind: Kind::Characters, visible: true, .. } = self.table.nodes[node as usize] {
+        if let NodeText { kind: TextForm::Characters, visible: true, .. } = self.table.nodes[node as usize] {
             self.characters();
         }
     }
@@ -231,13 +231,13 @@ impl Visitor for Printer<'_> {
     }
 
     fn begin_optional(&mut self, node: NodeId) {
-        if self.begin(node).is_some_and(|text| !matches!(text.kind, Kind::Bare)) {
+        if self.begin(node).is_some_and(|text| !matches!(text.kind, TextForm::Bare)) {
             self.out.put(b"{ ");
         }
     }
 
     fn end_optional(&mut self, node: NodeId) {
-        if !matches!(self.table.nodes[node as usize].kind, Kind::Bare) {
+        if !matches!(self.table.nodes[node as usize].kind, TextForm::Bare) {
             self.mark(node, b" }");
         }
     }
@@ -250,8 +250,8 @@ impl Visitor for Printer<'_> {
 }
 
 /// Prints an integer in any form and color.
-pub(super) fn put_integer(out: &mut Out, kind: &mut Kind, value: u64, signed: bool, color: &str, reset: &str) {
-    if let Kind::Enum(text) = kind {
+pub(super) fn put_integer(out: &mut Out, kind: &mut TextForm, value: u64, signed: bool, color: &str, reset: &str) {
+    if let TextForm::Enum(text) = kind {
         text.put_labels(out, value, signed);
         out.put(color.as_bytes());
         put_number(out, &text.base, value, signed);
@@ -263,14 +263,14 @@ pub(super) fn put_integer(out: &mut Out, kind: &mut Kind, value: u64, signed: bo
     out.put(reset.as_bytes());
 }
 
-pub(super) fn put_number(out: &mut Out, kind: &Kind, value: u64, signed: bool) {
+pub(super) fn put_number(out: &mut Out, kind: &TextForm, value: u64, signed: bool) {
     match kind {
-        Kind::Hexadecimal { mask } => {
+        TextForm::Hexadecimal { mask } => {
             out.put(b"0x");
             out.put_hex(value & mask);
         }
-        Kind::Octal { mask } => out.put_fmt(format_args!("0{:o}", value & mask)),
-        Kind::Binary { len_bits } => {
+        TextForm::Octal { mask } => out.put_fmt(format_args!("0{:o}", value & mask)),
+        TextForm::Binary { len_bits } => {
             out.put(b"0b");
             for bit in (0..*len_bits).rev() {
                 out.put_byte(b'0' + (value >> bit & 1) as u8);

@@ -14,18 +14,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, EventRef, PacketData};
-use tracemill_codec::plan::{Fault, Plan, State};
+use tracemill_codec::plan::{DecoderState, Fault, Plan};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::schema::{ClockOrigin, EventClassId, FieldPath, Schema, Scope};
 
 use super::time::{TimeStyle, WallClock, put_unsigned_seconds};
-use fields::Printer;
+use fields::FieldPrinter;
 use options::Palette;
-pub use options::{HeaderFields, Names, Origins, TextOptions};
+pub use options::{HeaderFields, Origins, ShownNames, TextOptions};
 use origin::OriginOf;
 use summary::{SummaryPrinter, SummaryTable, summary_table};
-use table::{SectionNames, Table, add_references, referenced};
-use tracemill_codec::text::out::{Out, Piece};
+use table::{SectionNames, TextTable, add_references, referenced};
+use tracemill_codec::text::out::{Out, TextPiece};
 use tracemill_codec::text::strings;
 use words::{Words, class_words, name_text, summary_head, trace_words};
 
@@ -58,16 +58,16 @@ pub struct TextTrace {
     trace_words: Words,
     /// By class; made when the first event of a class is printed.
     classes: Vec<Option<Box<ClassTable>>>,
-    packet_tables: HashMap<u32, Table>,
+    packet_tables: HashMap<u32, TextTable>,
     referenced: HashSet<FieldPath>,
     /// Index of the trace.
     trace: usize,
     /// For each stream the rendered context of the packet that was printed last.
-    packets: Vec<Option<Context>>,
+    packets: Vec<Option<ContextTexts>>,
     wall: WallClock,
     /// Are times shown as `[hh:mm:ss.nnnnnnnnn] (+s.nnnnnnnnn) `, without colour?
     has_plain_times: bool,
-    state: State,
+    state: DecoderState,
     name: Vec<u8>,
     /// By class, when the trace's lines sum events up.
     summaries: Vec<Option<SummaryTable>>,
@@ -76,10 +76,10 @@ pub struct TextTrace {
 }
 
 /// The texts of contexts that many events of a stream share.
-struct Context {
+struct ContextTexts {
     packet: Arc<PacketData>,
     /// The packet context; `None` when there is nothing to print.
-    text: Option<Piece>,
+    text: Option<TextPiece>,
     kept: KeptContext,
 }
 
@@ -88,7 +88,7 @@ struct Context {
 struct KeptContext {
     /// The encoded common context.
     bytes: Vec<u8>,
-    text: Option<Piece<96>>,
+    text: Option<TextPiece<96>>,
     /// Events in a row that had another one.
     misses: u8,
 }
@@ -102,7 +102,7 @@ impl KeptContext {
     fn put_anew(
         &mut self,
         bytes: &[u8],
-        packet: Option<&Piece>,
+        packet: Option<&TextPiece>,
         out: &mut Out,
         put: impl FnOnce(&mut Out) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
@@ -114,22 +114,22 @@ impl KeptContext {
         self.misses += 1;
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        self.text = Some(Piece::new(&out.written()[start..]));
+        self.text = Some(TextPiece::new(&out.written()[start..]));
         Ok(())
     }
 }
 
 struct ClassTable {
     /// From behind the time to the first context.
-    head: Piece,
+    head: TextPiece,
     /// Text after the event's own name, when its class has many: the head then ends before it.
-    own_name: Option<Piece>,
-    table: Table,
+    own_name: Option<TextPiece>,
+    table: TextTable,
     /// The bytes of the common context, when it may be kept; otherwise 0.
     context_bytes: usize,
     origin: Option<OriginOf>,
     /// Text after the last field, with the end of the line.
-    tail: Piece,
+    tail: TextPiece,
 }
 
 impl TextTrace {
@@ -161,7 +161,7 @@ impl TextTrace {
             packets: Vec::new(),
             wall,
             has_plain_times,
-            state: State::default(),
+            state: DecoderState::default(),
             name: Vec::new(),
             summaries: schema.events().iter().map(|_| None).collect(),
             summary_head,
@@ -216,7 +216,7 @@ impl TextTrace {
             strings::put_plain(out, &self.name);
             out.put_piece(behind);
         }
-        let Some(Some(Context { text, kept, .. })) = self.packets.get_mut(stream) else { return Ok(hole) };
+        let Some(Some(ContextTexts { text, kept, .. })) = self.packets.get_mut(stream) else { return Ok(hole) };
         let (state, len) = (&mut self.state, table.context_bytes);
         let bytes = if len == 0 || kept.misses == MAX_MISSES { None } else { event.context_bytes(len) };
         if let Some(bytes) = bytes {
@@ -225,21 +225,25 @@ impl TextTrace {
                 out.put_piece(text);
             } else {
                 kept.put_anew(bytes, text.as_ref(), out, |out| {
-                    event.visit_flat_context(state, &mut Printer { out, table: &mut table.table }).map(|_| ())
+                    event.visit_flat_context(state, &mut FieldPrinter { out, table: &mut table.table }).map(|_| ())
                 })?;
             }
             let behind = event.chunk.body_bits(event.at) + len as u64 * 8;
-            event.visit_flat_behind_context(behind, state, &mut Printer { out, table: &mut table.table })?;
+            event.visit_flat_behind_context(behind, state, &mut FieldPrinter { out, table: &mut table.table })?;
         } else {
             if let Some(text) = text {
                 out.put_piece(text);
             }
             match &table.origin {
-                None => event.visit_flat(state, &mut Printer { out, table: &mut table.table })?,
+                None => event.visit_flat(state, &mut FieldPrinter { out, table: &mut table.table })?,
                 Some(origin) => {
-                    let behind = event.visit_flat_context(state, &mut Printer { out, table: &mut table.table })?;
+                    let behind = event.visit_flat_context(state, &mut FieldPrinter { out, table: &mut table.table })?;
                     origin.put(out, event, ns.unwrap_or(0), state, (self.palette, self.options.names.context))?;
-                    event.visit_flat_behind_context(behind, state, &mut Printer { out, table: &mut table.table })?;
+                    event.visit_flat_behind_context(
+                        behind,
+                        state,
+                        &mut FieldPrinter { out, table: &mut table.table },
+                    )?;
                 }
             }
         }
@@ -376,18 +380,18 @@ impl TextTrace {
             let plan = packet.plans.packet_context_rows(class);
             let names = SectionNames { scope: options.names.scope, fields: &[options.names.context] };
             let scopes = [(Scope::PacketContext, "stream.packet.context")];
-            Table::new(schema, plan, palette, referenced, &scopes, &names, Vec::new())
+            TextTable::new(schema, plan, palette, referenced, &scopes, &names, Vec::new())
         });
         let mut text = None;
         if table.is_shown {
             let mut out = Out::default();
-            packet.visit_context(&mut Printer { out: &mut out, table })?;
+            packet.visit_context(&mut FieldPrinter { out: &mut out, table })?;
             out.put(&table.tail);
-            text = Some(Piece::new(out.written()));
+            text = Some(TextPiece::new(out.written()));
         }
         let len = self.packets.len().max(stream + 1);
         self.packets.resize_with(len, || None);
-        self.packets[stream] = Some(Context { packet: packet.clone(), text, kept: KeptContext::default() });
+        self.packets[stream] = Some(ContextTexts { packet: packet.clone(), text, kept: KeptContext::default() });
         Ok(())
     }
 
@@ -405,7 +409,8 @@ impl TextTrace {
         ];
         let show_names = SectionNames { scope: names.scope, fields: &[names.context, names.context, names.payload] };
         let comma = if self.shows_packet_context(event.stream) { ", " } else { "" };
-        let mut table = Table::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
+        let mut table =
+            TextTable::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
         let mut tail = std::mem::take(&mut table.tail);
         // The comma behind a packet context is for a scope; without one there is none.
         if !table.is_shown {
@@ -416,9 +421,9 @@ impl TextTrace {
         let own_name = event.open_ids.as_ref().map(|_| {
             let behind = if names.header { ", " } else { ": " };
             head.truncate(head.len() - behind.len());
-            Piece::new(behind)
+            TextPiece::new(behind)
         });
-        let (head, tail) = (Piece::new(head), Piece::new(tail));
+        let (head, tail) = (TextPiece::new(head), TextPiece::new(tail));
         ClassTable { head, own_name, table, context_bytes: 0, origin: None, tail }
     }
 

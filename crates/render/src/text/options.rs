@@ -9,7 +9,7 @@ use crate::time::TimeStyle;
 
 /// Names that a line shows (`--names`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Names {
+pub struct ShownNames {
     /// Of payload fields.
     pub payload: bool,
     /// Of context fields.
@@ -20,9 +20,9 @@ pub struct Names {
     pub header: bool,
 }
 
-impl Default for Names {
+impl Default for ShownNames {
     fn default() -> Self {
-        Names { payload: true, context: true, scope: false, header: false }
+        ShownNames { payload: true, context: true, scope: false, header: false }
     }
 }
 
@@ -63,7 +63,7 @@ impl Default for HeaderFields {
 #[derive(Clone, Debug, Default)]
 pub struct TextOptions {
     /// Names.
-    pub names: Names,
+    pub names: ShownNames,
     /// Words about trace and class.
     pub fields: HeaderFields,
     /// Time.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
+use tracemill_codec::plan::{DecoderState, Fault, NodeId, Plan, Visitor};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 use tracemill_model::schema::EventClassId;
@@ -35,10 +35,10 @@ impl OriginOf {
         out: &mut Out,
         event: EventRef<'_>,
         ns: i128,
-        state: &mut State,
+        state: &mut DecoderState,
         (palette, names): (Palette, bool),
     ) -> Result<(), Fault> {
-        let mut found = Found { nodes: self.nodes, process: 0, address: 0 };
+        let mut found = OriginFields { nodes: self.nodes, process: 0, address: 0 };
         event.visit_flat_context(state, &mut found)?;
         let origin = self.origins.origin(self.trace, found.process, found.address, ns);
         let name = |out: &mut Out, name: &str| {
@@ -61,13 +61,13 @@ impl OriginOf {
 }
 
 /// Keeps two fields.
-struct Found {
+struct OriginFields {
     nodes: [NodeId; 2],
     process: i64,
     address: u64,
 }
 
-impl Visitor for Found {
+impl Visitor for OriginFields {
     fn signed(&mut self, node: NodeId, value: i64) {
         if node == self.nodes[0] {
             self.process = value;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tracemill_codec::plan::{Node, NodeId, Plan, Visitor};
+use tracemill_codec::plan::{NodeId, Plan, PlanNode, Visitor};
 use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, Render, Schema, Summary};
 
 use super::options::Palette;
-use tracemill_codec::text::out::{Out, Piece, put_g};
+use tracemill_codec::text::out::{Out, TextPiece, put_g};
 use tracemill_codec::text::strings;
 
 /// Fields of a class in a line that sums events up.
@@ -26,7 +26,7 @@ pub(super) fn summary_table(schema: &Schema, class: EventClassId, plan: &Plan, p
     let (event, summary) = (schema.event(class), schema.summary.as_ref());
     let root = plan.roots.get(2).copied().flatten();
     let node_of = |name: &str| {
-        let is_it = |node: &Node| Some(node.parent) == root && &*node.name == name;
+        let is_it = |node: &PlanNode| Some(node.parent) == root && &*node.name == name;
         plan.nodes.iter().position(is_it).map(|at| at as NodeId)
     };
     let name = summary.filter(|summary| summary.has_name).map(|_| {
@@ -62,9 +62,9 @@ pub(super) struct MadeSummary {
     pub(super) before: Arc<dyn Render>,
     pub(super) after: Arc<dyn Render>,
     /// The name with a blank before it when there is one; behind an event without the text before, without the blank.
-    pub(super) name: [Piece; 2],
+    pub(super) name: [TextPiece; 2],
     /// The name, followed by `: `.
-    pub(super) name_and_more: [Piece; 2],
+    pub(super) name_and_more: [TextPiece; 2],
 }
 
 impl MadeSummary {
@@ -72,9 +72,9 @@ impl MadeSummary {
         let name = name.map(|name| [palette.event.as_bytes(), name, palette.reset.as_bytes()].concat());
         let with_blank = name.as_ref().map_or(Vec::new(), |name| [b" ", &name[..]].concat());
         let alone = name.unwrap_or_default();
-        let more = |name: &[u8]| Piece::new([name, b": "].concat());
+        let more = |name: &[u8]| TextPiece::new([name, b": "].concat());
         let name_and_more = [more(&alone), more(&with_blank)];
-        MadeSummary { before, after, name: [Piece::new(alone), Piece::new(with_blank)], name_and_more }
+        MadeSummary { before, after, name: [TextPiece::new(alone), TextPiece::new(with_blank)], name_and_more }
     }
 
     #[inline]

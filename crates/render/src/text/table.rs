@@ -12,17 +12,17 @@ use tracemill_model::schema::{
 
 use super::options::Palette;
 use super::words::name_text;
-use tracemill_codec::text::out::{Piece, SmallTexts};
+use tracemill_codec::text::out::{SmallTexts, TextPiece};
 
 /// Output for each node of a plan.
 ///
 /// Text that is known beforehand is gathered into what stands before the next value: the ends of structures, the
 /// beginnings of scopes, commas and names. Inside arrays, variants and optional fields each mark is printed on its own.
-pub(super) struct Table {
+pub(super) struct TextTable {
     pub(super) nodes: Vec<NodeText>,
     pub(super) palette: Palette,
     /// ` [0] = `, `, [1] = `: the texts before the first elements of arrays.
-    pub(super) indexes: Vec<Piece>,
+    pub(super) indexes: Vec<TextPiece>,
     /// Is any scope printed?
     pub(super) is_shown: bool,
     /// The array of characters that is open: where it begins in the line, and its bytes.
@@ -43,20 +43,20 @@ pub(super) const INDEXES: usize = 32;
 
 pub(super) struct NodeText {
     /// Text before the value: comma, name.
-    pub(super) before: Piece,
-    pub(super) kind: Kind,
+    pub(super) before: TextPiece,
+    pub(super) kind: TextForm,
     pub(super) visible: bool,
     /// A structure whose marks are printed with its neighbours.
     pub(super) is_folded: bool,
     /// Elements of this array show their index.
     pub(super) indexed: bool,
     /// Form of a value.
-    pub(super) short: Short,
+    pub(super) short: PlainForm,
 }
 
 /// The values that most fields are, without colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Short {
+pub(super) enum PlainForm {
     /// An integer in base 10.
     Decimal,
     /// An integer in base 16, when it has no sign.
@@ -67,7 +67,7 @@ pub(super) enum Short {
     No,
 }
 
-pub(super) enum Kind {
+pub(super) enum TextForm {
     Decimal,
     Hexadecimal {
         mask: u64,
@@ -94,13 +94,13 @@ pub(super) enum Kind {
 
 pub(super) struct EnumText {
     pub(super) class: LabelList,
-    pub(super) base: Kind,
+    pub(super) base: TextForm,
     /// Text up to the number for small values: from `( ` to ` : container = `.
     pub(super) texts: SmallTexts,
     pub(super) palette: Palette,
 }
 
-impl Table {
+impl TextTable {
     /// Prepares the nodes of a plan whose roots are `scopes`, those that are declared; `text` stands before them.
     pub(super) fn new(
         schema: &Schema,
@@ -113,10 +113,16 @@ impl Table {
     ) -> Self {
         let has_array =
             plan.nodes.iter().any(|node| matches!(schema.field_class(node.class).kind, FieldKind::Array(_)));
-        let index = |at: usize| Piece::new(format!("{} [{at}] = ", if at == 0 { "" } else { "," }));
+        let index = |at: usize| TextPiece::new(format!("{} [{at}] = ", if at == 0 { "" } else { "," }));
         let indexes = if has_array { (0..INDEXES).map(index).collect() } else { Vec::new() };
-        let mut builder =
-            Builder { schema, palette, referenced, names: false, nodes: Vec::with_capacity(plan.nodes.len()), text };
+        let mut builder = TextTableBuilder {
+            schema,
+            palette,
+            referenced,
+            names: false,
+            nodes: Vec::with_capacity(plan.nodes.len()),
+            text,
+        };
         let mut is_shown = false;
         for (section, root) in plan.roots.iter().enumerate() {
             let Some(root) = root else { continue };
@@ -135,13 +141,13 @@ impl Table {
             }
             is_shown |= shown;
         }
-        let Builder { nodes, text, .. } = builder;
-        Table { nodes, palette, indexes, is_shown, text_start: 0, characters: Vec::new(), tail: text }
+        let TextTableBuilder { nodes, text, .. } = builder;
+        TextTable { nodes, palette, indexes, is_shown, text_start: 0, characters: Vec::new(), tail: text }
     }
 
     /// The prepared text of an index of an array of integers, and the form of its elements.
     #[inline]
-    pub(super) fn indexed(&self, array: NodeId, index: u64) -> Option<(&Piece, Short)> {
+    pub(super) fn indexed(&self, array: NodeId, index: u64) -> Option<(&TextPiece, PlainForm)> {
         let [array, element, ..] = self.nodes.get(array as usize..)? else { return None };
         let piece = self.indexes.get(index as usize)?;
         (array.visible && array.indexed).then_some((piece, element.short))
@@ -149,7 +155,7 @@ impl Table {
 }
 
 /// Walks a tree in the order in which the plan numbered its nodes.
-pub(super) struct Builder<'a> {
+pub(super) struct TextTableBuilder<'a> {
     pub(super) schema: &'a Schema,
     pub(super) palette: Palette,
     pub(super) referenced: &'a HashSet<FieldPath>,
@@ -159,7 +165,7 @@ pub(super) struct Builder<'a> {
     pub(super) text: Vec<u8>,
 }
 
-impl Builder<'_> {
+impl TextTableBuilder<'_> {
     /// Adds the nodes of a field; says whether it is visible. `folds` is false inside arrays, variants and optionals.
     fn field(&mut self, id: FieldClassId, path: &mut FieldPath, before: &[u8], folds: bool) -> bool {
         if !self.is_visible(id, path) {
@@ -169,13 +175,13 @@ impl Builder<'_> {
         let class = self.schema.field_class(id);
         self.text.extend_from_slice(before);
         let is_folded = folds && matches!(class.kind, FieldKind::Struct(_));
-        let before = if is_folded { Piece::new("") } else { Piece::new(std::mem::take(&mut self.text)) };
+        let before = if is_folded { TextPiece::new("") } else { TextPiece::new(std::mem::take(&mut self.text)) };
         let kind = self.kind(id);
         let short = match kind {
-            Kind::Decimal if self.palette.value.is_empty() => Short::Decimal,
-            Kind::Hexadecimal { .. } if self.palette.value.is_empty() => Short::Hexadecimal,
-            Kind::Text(Encoding::Utf8) if self.palette.value.is_empty() => Short::Text,
-            _ => Short::No,
+            TextForm::Decimal if self.palette.value.is_empty() => PlainForm::Decimal,
+            TextForm::Hexadecimal { .. } if self.palette.value.is_empty() => PlainForm::Hexadecimal,
+            TextForm::Text(Encoding::Utf8) if self.palette.value.is_empty() => PlainForm::Text,
+            _ => PlainForm::No,
         };
         self.nodes.push(NodeText { before, kind, visible: true, is_folded, indexed: self.names, short });
         match &class.kind {
@@ -207,9 +213,9 @@ impl Builder<'_> {
                 let element = self.nodes.len();
                 self.field(array.element, path, b"", false);
                 if is_character(self.schema, array.element) {
-                    self.nodes[element].kind = Kind::Character;
-                    self.nodes[element].short = Short::No;
-                    self.nodes[element - 1].kind = Kind::Characters;
+                    self.nodes[element].kind = TextForm::Character;
+                    self.nodes[element].short = PlainForm::No;
+                    self.nodes[element - 1].kind = TextForm::Characters;
                 }
                 path.steps.pop();
             }
@@ -259,34 +265,34 @@ impl Builder<'_> {
 
     fn add_hidden(&mut self, id: FieldClassId) {
         self.nodes.push(NodeText {
-            before: Piece::new(""),
-            kind: Kind::Other,
+            before: TextPiece::new(""),
+            kind: TextForm::Other,
             visible: false,
             is_folded: false,
             indexed: false,
-            short: Short::No,
+            short: PlainForm::No,
         });
         for child in layout::children(self.schema.field_class(id)) {
             self.add_hidden(child);
         }
     }
 
-    fn kind(&self, id: FieldClassId) -> Kind {
+    fn kind(&self, id: FieldClassId) -> TextForm {
         match &self.schema.field_class(id).kind {
-            FieldKind::Integer(class) if class.mappings.is_some() => Kind::Enum(Box::new(EnumText {
+            FieldKind::Integer(class) if class.mappings.is_some() => TextForm::Enum(Box::new(EnumText {
                 class: class.label_list(),
                 base: integer_kind(class),
                 texts: SmallTexts::default(),
                 palette: self.palette,
             })),
             FieldKind::Integer(class) => integer_kind(class),
-            FieldKind::BitArray(_) | FieldKind::BitMap(_) => Kind::Hexadecimal { mask: u64::MAX },
-            FieldKind::String(class) => Kind::Text(class.encoding),
-            FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
-            FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
-            FieldKind::Optional(OptionalClass { presence: Presence::Unmarked(_), .. }) => Kind::Bare,
-            FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
-            _ => Kind::Other,
+            FieldKind::BitArray(_) | FieldKind::BitMap(_) => TextForm::Hexadecimal { mask: u64::MAX },
+            FieldKind::String(class) => TextForm::Text(class.encoding),
+            FieldKind::Rendered(_) => TextForm::Text(Encoding::Utf8),
+            FieldKind::Blob(class) => TextForm::Blob(class.media_type.clone()),
+            FieldKind::Optional(OptionalClass { presence: Presence::Unmarked(_), .. }) => TextForm::Bare,
+            FieldKind::Struct(class) if class.is_tuple() => TextForm::Tuple,
+            _ => TextForm::Other,
         }
     }
 }
@@ -298,7 +304,7 @@ pub(super) fn is_character(schema: &Schema, id: FieldClassId) -> bool {
     class.align_bits == 8 && matches!(&class.kind, FieldKind::Integer(integer) if is_one(integer))
 }
 
-pub(super) fn integer_kind(class: &IntegerClass) -> Kind {
+pub(super) fn integer_kind(class: &IntegerClass) -> TextForm {
     let len_bits = if class.is_variable_length() { 64 } else { class.len_bits };
     // Octal and hexadecimal show a negative number as its bits, rounded up to whole digits.
     let mask = |digit_bits: u32| match len_bits.next_multiple_of(digit_bits) {
@@ -307,10 +313,10 @@ pub(super) fn integer_kind(class: &IntegerClass) -> Kind {
         bits => (1 << bits) - 1,
     };
     match class.base {
-        DisplayBase::Decimal => Kind::Decimal,
-        DisplayBase::Hexadecimal => Kind::Hexadecimal { mask: mask(4) },
-        DisplayBase::Octal => Kind::Octal { mask: if class.signed { mask(3) } else { u64::MAX } },
-        DisplayBase::Binary => Kind::Binary { len_bits },
+        DisplayBase::Decimal => TextForm::Decimal,
+        DisplayBase::Hexadecimal => TextForm::Hexadecimal { mask: mask(4) },
+        DisplayBase::Octal => TextForm::Octal { mask: if class.signed { mask(3) } else { u64::MAX } },
+        DisplayBase::Binary => TextForm::Binary { len_bits },
     }
 }
 

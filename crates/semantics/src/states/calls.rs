@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::machine::{Map, Values};
+use super::machine::{ConceptValues, Map};
 use crate::Field;
 
 /// A name of a system call.
@@ -31,7 +31,7 @@ const RECENT: usize = 64;
 impl CallNames {
     /// The name of the system call that an event enters, where all events of its class have it.
     #[inline]
-    pub(super) fn of_class(&mut self, values: &impl Values) -> Option<CallName> {
+    pub(super) fn of_class(&mut self, values: &impl ConceptValues) -> Option<CallName> {
         let text = values.constant(Field::Name)?;
         let place = text.as_ptr() as usize;
         let recent = self.recent.get((place >> 4) % RECENT).copied();
@@ -68,7 +68,7 @@ fn without_prefix(name: &str) -> &str {
 }
 
 /// The name that an event states; a system call that only has a number is named after it.
-pub(super) fn own_name(values: &impl Values) -> Arc<str> {
+pub(super) fn own_name(values: &impl ConceptValues) -> Arc<str> {
     match values.text(Field::Name).or_else(|| values.text(Field::Nr)) {
         Some(name) => without_prefix(&name).into(),
         None => match values.integer(Field::Nr) {

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::cpu::Current;
-use super::machine::{CpuIndex, Loss, LossKind, MAX_NAMED, Machines, Ns, ThreadIndex};
+use super::machine::{CpuIndex, LossKind, MAX_NAMED, Machines, Ns, PendingLoss, ThreadIndex};
 use super::observer::Observer;
 use super::thread::{Base, ThreadState};
 
@@ -79,16 +79,16 @@ impl Machines {
     pub fn cover_cpu(&mut self, machine: u32, cpu: u64, from: Option<Ns>, to: Option<Ns>) {
         if let Some(from) = from {
             self.miss_cpu(machine, cpu);
-            self.push_loss(Loss { at: from, kind: LossKind::SeenAgain, machine, cpu });
+            self.push_loss(PendingLoss { at: from, kind: LossKind::SeenAgain, machine, cpu });
         }
         if let Some(to) = to {
-            self.push_loss(Loss { at: to, kind: LossKind::Unseen, machine, cpu });
+            self.push_loss(PendingLoss { at: to, kind: LossKind::Unseen, machine, cpu });
         }
     }
 
     /// No event of a CPU is there.
     pub fn miss_cpu(&mut self, machine: u32, cpu: u64) {
-        self.push_loss(Loss { at: Ns::MIN, kind: LossKind::Unseen, machine, cpu });
+        self.push_loss(PendingLoss { at: Ns::MIN, kind: LossKind::Unseen, machine, cpu });
     }
 
     /// The CPUs that were not seen all of the time: their machines and numbers, in their order.

@@ -77,7 +77,7 @@ impl InterruptKind {
 
 /// Something that interrupts the thread of a CPU.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
+pub(super) struct Interruption {
     pub(super) kind: InterruptKind,
     pub(super) number: i64,
     pub(super) since: Ns,
@@ -98,7 +98,7 @@ pub struct Cpu {
     /// Its frequency, when an event said so.
     pub khz: Option<i64>,
     pub(super) current: Current,
-    pub(super) stack: Vec<Frame>,
+    pub(super) stack: Vec<Interruption>,
     /// Depth of functions of timers, and of interrupts from other CPUs.
     pub(super) timers: u32,
     pub(super) ipis: u32,

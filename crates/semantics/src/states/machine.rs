@@ -32,7 +32,7 @@ pub struct CpuIndex(pub u32);
 pub struct ThreadIndex(pub u32);
 
 /// The fields of an event, as fields of its concept.
-pub trait Values {
+pub trait ConceptValues {
     /// The value of an integer; `None` when the event does not have it or it is no integer.
     fn integer(&self, field: Field) -> Option<i128>;
     /// The value of a text.
@@ -59,7 +59,7 @@ pub trait Values {
     }
 }
 
-impl<V: Values + ?Sized> Values for &V {
+impl<V: ConceptValues + ?Sized> ConceptValues for &V {
     fn integer(&self, field: Field) -> Option<i128> {
         (**self).integer(field)
     }
@@ -84,7 +84,7 @@ impl<V: Values + ?Sized> Values for &V {
 }
 
 /// An event of a concept. The machine knows what its fields are read from, so that reading one is no call; observers do not.
-pub struct Happening<'a, V: ?Sized = dyn Values + 'a> {
+pub struct Happening<'a, V: ?Sized = dyn ConceptValues + 'a> {
     /// The concept.
     pub concept: Concept,
     /// Do the rules of the kernels apply that LTTng 0.x and the markers of 2.x record?
@@ -93,7 +93,7 @@ pub struct Happening<'a, V: ?Sized = dyn Values + 'a> {
     pub values: &'a V,
 }
 
-impl<V: Values + ?Sized> Happening<'_, V> {
+impl<V: ConceptValues + ?Sized> Happening<'_, V> {
     /// An integer of 64 bits.
     #[inline]
     pub fn number(&self, field: Field) -> Option<i64> {
@@ -107,7 +107,7 @@ impl<V: Values + ?Sized> Happening<'_, V> {
     }
 }
 
-impl<'a, V: Values> Happening<'a, V> {
+impl<'a, V: ConceptValues> Happening<'a, V> {
     /// The event as observers see it.
     #[inline]
     pub(super) fn shown(&self) -> Happening<'a> {
@@ -167,7 +167,7 @@ pub(super) enum LossKind {
 
 /// A loss that has not taken effect.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Loss {
+pub(super) struct PendingLoss {
     pub(super) at: Ns,
     pub(super) kind: LossKind,
     pub(super) machine: u32,
@@ -196,7 +196,7 @@ pub struct Machines {
     pub(super) begin: Option<Ns>,
     pub(super) now: Ns,
     /// Losses that did not take effect yet.
-    pub(super) losses: BinaryHeap<Reverse<Loss>>,
+    pub(super) losses: BinaryHeap<Reverse<PendingLoss>>,
     pub(super) coverage: Coverage,
     pub(super) suspended: Suspended,
     pub(super) counts: Counts,
@@ -364,16 +364,16 @@ impl Machines {
 
     /// Events may have been lost on a CPU from a time on: what was known of it is not known any more.
     pub fn lose(&mut self, machine: u32, cpu: u64, at: Ns) {
-        self.push_loss(Loss { at, kind: LossKind::Lost, machine, cpu });
+        self.push_loss(PendingLoss { at, kind: LossKind::Lost, machine, cpu });
     }
 
-    pub(super) fn push_loss(&mut self, loss: Loss) {
+    pub(super) fn push_loss(&mut self, loss: PendingLoss) {
         self.losses.push(Reverse(loss));
     }
 
     /// Losses take effect until a time. Events of that time come from CPUs that are unseen behind it.
     fn take_losses(&mut self, until: Ns, observer: &mut (impl Observer + ?Sized)) {
-        while let Some(&Reverse(Loss { at, kind, machine, cpu })) = self.losses.peek() {
+        while let Some(&Reverse(PendingLoss { at, kind, machine, cpu })) = self.losses.peek() {
             if at > until || at == until && kind == LossKind::Unseen {
                 break;
             }

@@ -6,11 +6,11 @@
 //!
 //! ```
 //! use std::borrow::Cow;
-//! use tracemill_semantics::states::{Happening, Machines, Observer, ThreadPiece, ThreadState, Values};
+//! use tracemill_semantics::states::{Happening, Machines, Observer, ThreadPiece, ThreadState, ConceptValues};
 //! use tracemill_semantics::{Concept, Field};
 //!
 //! struct Switch(i128, i128);
-//! impl Values for Switch {
+//! impl ConceptValues for Switch {
 //!     fn integer(&self, field: Field) -> Option<i128> {
 //!         match field {
 //!             Field::Prev => Some(self.0),
@@ -56,7 +56,7 @@ mod thread;
 
 pub use coverage::{list_of_cpus, missing_events};
 pub use cpu::{Cpu, CpuStatus, Current, InterruptKind};
-pub use machine::{Counts, CpuIndex, Happening, Machines, Map, Ns, ThreadIndex, Values};
+pub use machine::{ConceptValues, Counts, CpuIndex, Happening, Machines, Map, Ns, ThreadIndex};
 pub use observer::{CpuPiece, Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, ThreadPiece, Woken};
 pub use rules::returns;
 pub use suspend::Suspensions;

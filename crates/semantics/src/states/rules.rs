@@ -1,10 +1,10 @@
 //! The rules of `docs/kernel.md`, section 2.2: what an event of each concept changes.
 
 use super::calls::{CallName, own_name};
-use super::cpu::{Current, Frame as CpuFrame, InterruptKind, MAX_FRAMES};
-use super::machine::{CpuIndex, Happening, Machines, Ns, ThreadIndex, Values};
+use super::cpu::{Current, InterruptKind, Interruption as CpuFrame, MAX_FRAMES};
+use super::machine::{ConceptValues, CpuIndex, Happening, Machines, Ns, ThreadIndex};
 use super::observer::{Interrupt, Observer, Reason, SystemCall, Woken};
-use super::thread::{Base, Frame, Number};
+use super::thread::{Base, CompactNumber, StackEntry};
 use crate::{Concept, Field};
 
 /// The thread whose children are threads of the kernel.
@@ -26,7 +26,7 @@ impl Machines {
         machine: u32,
         ns: Ns,
         cpu: Option<u64>,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let cpu = self.touch(machine, ns, cpu, observer);
@@ -38,7 +38,7 @@ impl Machines {
         &mut self,
         machine: u32,
         cpu: Option<CpuIndex>,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         match (happening.concept, cpu) {
@@ -52,7 +52,7 @@ impl Machines {
             (Concept::Prio, _) => {
                 let thread = happening.number(Field::Tid).and_then(|tid| self.find_thread(machine, tid));
                 if let (Some(thread), Some(prio)) = (thread, happening.number(Field::Prio)) {
-                    self.threads[thread.0 as usize].set(Number::Prio, Some(prio));
+                    self.threads[thread.0 as usize].set(CompactNumber::Prio, Some(prio));
                 }
             }
             (Concept::IrqEntry, Some(cpu)) => self.enter(cpu, InterruptKind::Irq, happening, observer),
@@ -79,7 +79,7 @@ impl Machines {
                     && let Some(live) = self.live(thread)
                 {
                     if live.stack.len() < MAX_FRAMES {
-                        live.stack.push(Frame::unseen(true));
+                        live.stack.push(StackEntry::unseen(true));
                     } else {
                         self.counts.too_deep += 1;
                     }
@@ -105,7 +105,7 @@ impl Machines {
     pub fn running(
         &mut self,
         cpu: CpuIndex,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         if self.cpu(cpu).current != Current::Unknown {
@@ -124,14 +124,14 @@ impl Machines {
         let thread = self.alive(machine, tid, observer);
         self.forget_unsure(thread, observer);
         self.leave_other_cpu(thread, cpu, observer);
-        self.threads[thread.0 as usize].learn(Number::Pid, || happening.number(Field::Pid));
+        self.threads[thread.0 as usize].learn(CompactNumber::Pid, || happening.number(Field::Pid));
         self.learn_name(thread, happening);
         self.run(thread, cpu);
         self.set_current(cpu, Current::Thread(thread), observer);
     }
 
     /// The thread that a program's own events name, as its namespace calls it: only a state dump tells which one it is.
-    fn tid_in_namespace(&self, machine: u32, happening: &Happening<'_, impl Values>) -> Option<i64> {
+    fn tid_in_namespace(&self, machine: u32, happening: &Happening<'_, impl ConceptValues>) -> Option<i64> {
         let (vtid, vpid) = (happening.number(Field::Vtid)?, happening.number(Field::Vpid));
         let thread = self.thread((*self.by_vtid.get(&(machine, vtid, vpid))?)?);
         // Its namespace may call another thread by that number when it has ended.
@@ -161,7 +161,7 @@ impl Machines {
     }
 
     /// Gives a thread without a name that of an event.
-    pub(super) fn learn_name(&mut self, thread: ThreadIndex, happening: &Happening<'_, impl Values>) {
+    pub(super) fn learn_name(&mut self, thread: ThreadIndex, happening: &Happening<'_, impl ConceptValues>) {
         if self.threads[thread.0 as usize].comm.is_none()
             && let Some(comm) = happening.text(Field::Comm)
         {
@@ -170,7 +170,12 @@ impl Machines {
     }
 
     /// Gives a thread the name in a field; names rarely change.
-    pub(super) fn rename_to(&mut self, thread: ThreadIndex, happening: &Happening<'_, impl Values>, field: Field) {
+    pub(super) fn rename_to(
+        &mut self,
+        thread: ThreadIndex,
+        happening: &Happening<'_, impl ConceptValues>,
+        field: Field,
+    ) {
         let known = self.threads[thread.0 as usize].comm.as_deref();
         if known.is_some_and(|comm| happening.values.is_text(field, comm)) {
             return;
@@ -191,7 +196,7 @@ impl Machines {
         &mut self,
         machine: u32,
         cpu: Option<CpuIndex>,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
@@ -207,7 +212,7 @@ impl Machines {
         let may_be_first = self.check_wake(thread, from, waker, observer);
         let reason = cpu.map_or(Reason::Unknown, |cpu| self.reason(cpu));
         let woken = Woken { thread, at: now, cpu, waker, reason };
-        self.threads[thread.0 as usize].learn(Number::Prio, || happening.number(Field::Prio));
+        self.threads[thread.0 as usize].learn(CompactNumber::Prio, || happening.number(Field::Prio));
         let Some(live) = self.live(thread) else { return };
         live.named_at = Some(now);
         let is_first = live.woken.is_none() && may_be_first;
@@ -255,7 +260,7 @@ impl Machines {
     fn migrate(
         &mut self,
         machine: u32,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let (Some(tid), Some(cpu)) = (happening.number(Field::Tid), happening.number(Field::Cpu)) else { return };
@@ -271,7 +276,12 @@ impl Machines {
         self.leave_to_unseen(thread, observer);
     }
 
-    fn fork(&mut self, machine: u32, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
+    fn fork(
+        &mut self,
+        machine: u32,
+        happening: &Happening<'_, impl ConceptValues>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         let (Some(parent_tid), Some(tid)) = (happening.number(Field::Parent), happening.number(Field::Child)) else {
             return;
         };
@@ -302,12 +312,12 @@ impl Machines {
         let comm = happening.text(Field::Comm).map(|comm| self.name(&comm)).or(comm);
         if let (Some(parent), Some(pid)) = (parent, parent_pid) {
             let of = &mut self.threads[parent.0 as usize];
-            of.learn(Number::Pid, || Some(pid));
+            of.learn(CompactNumber::Pid, || Some(pid));
         }
         let of = &mut self.threads[child.0 as usize];
         of.comm = comm;
-        of.set(Number::Pid, pid);
-        of.set(Number::Ppid, ppid);
+        of.set(CompactNumber::Pid, pid);
+        of.set(CompactNumber::Ppid, ppid);
         of.set_creator(parent);
         of.forget_kernel();
         kernel.into_iter().for_each(|kernel| of.set_kernel(kernel));
@@ -320,7 +330,7 @@ impl Machines {
             (live.named_at, live.sure_at) = (Some(now), now);
             live.stack.clear();
             if !is_kernel {
-                live.stack.push(Frame::unseen(false));
+                live.stack.push(StackEntry::unseen(false));
             }
         }
         observer.forked(self, parent, child, now);
@@ -336,7 +346,7 @@ impl Machines {
         &mut self,
         machine: u32,
         cpu: Option<CpuIndex>,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let running = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
@@ -356,13 +366,18 @@ impl Machines {
         self.rename(thread, &last[..end]);
     }
 
-    fn exit(&mut self, machine: u32, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
+    fn exit(
+        &mut self,
+        machine: u32,
+        happening: &Happening<'_, impl ConceptValues>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
         let thread = self.known(machine, tid, observer);
         let Some(live) = self.live(thread) else { return };
         live.has_exited = true;
         if live.stack.is_empty() {
-            live.stack.push(Frame::unseen(false));
+            live.stack.push(StackEntry::unseen(false));
         }
         match live.running {
             Some(cpu) => self.refresh_cpu(cpu, observer),
@@ -370,7 +385,12 @@ impl Machines {
         }
     }
 
-    fn free(&mut self, machine: u32, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
+    fn free(
+        &mut self,
+        machine: u32,
+        happening: &Happening<'_, impl ConceptValues>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
         let thread = self.known(machine, tid, observer);
         let Some(live) = self.live(thread) else { return };
@@ -381,7 +401,12 @@ impl Machines {
         }
     }
 
-    fn call(&mut self, cpu: CpuIndex, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
+    fn call(
+        &mut self,
+        cpu: CpuIndex,
+        happening: &Happening<'_, impl ConceptValues>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         let Current::Thread(thread) = self.cpu(cpu).current else { return };
         let of_class = self.calls.of_class(happening.values);
         let now = self.now;
@@ -395,7 +420,7 @@ impl Machines {
             live.stack.retain(|frame| frame.is_trap);
         }
         let replaced = (before - live.stack.len()) as u64;
-        live.stack.push(Frame { is_trap: false, name: Some(name), since: now });
+        live.stack.push(StackEntry { is_trap: false, name: Some(name), since: now });
         live.is_mode_known = true;
         self.counts.replaced_syscalls += replaced;
         self.threads[thread.0 as usize].learn_user();
@@ -403,7 +428,12 @@ impl Machines {
         self.refresh_cpu(cpu, observer);
     }
 
-    fn ret(&mut self, cpu: CpuIndex, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
+    fn ret(
+        &mut self,
+        cpu: CpuIndex,
+        happening: &Happening<'_, impl ConceptValues>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         let Current::Thread(thread) = self.cpu(cpu).current else { return };
         let now = self.now;
         self.threads[thread.0 as usize].learn_user();
@@ -413,7 +443,7 @@ impl Machines {
             self.counts.unmatched_syscall_exits += 1;
             return self.refresh_cpu(cpu, observer);
         };
-        let Frame { name, since: from, .. } = live.stack[at];
+        let StackEntry { name, since: from, .. } = live.stack[at];
         live.stack.truncate(at);
         if let Some(name) = name {
             let (name, ret) = (self.call_text(thread, name), happening.number(Field::Ret));
@@ -427,7 +457,7 @@ impl Machines {
         &mut self,
         cpu: CpuIndex,
         kind: InterruptKind,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let since = self.now;
@@ -448,7 +478,7 @@ impl Machines {
         &mut self,
         cpu: CpuIndex,
         kind: InterruptKind,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let number = happening.number(Field::Nr);
@@ -483,7 +513,7 @@ impl Machines {
     fn dump_task(
         &mut self,
         machine: u32,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
@@ -496,8 +526,8 @@ impl Machines {
             }
         }
         let of = &mut self.threads[thread.0 as usize];
-        of.learn(Number::Pid, || happening.number(Field::Pid));
-        of.learn(Number::Ppid, || happening.number(Field::Ppid));
+        of.learn(CompactNumber::Pid, || happening.number(Field::Pid));
+        of.learn(CompactNumber::Ppid, || happening.number(Field::Ppid));
         match happening.number(Field::Type) {
             Some(1) => of.set_kernel(true),
             Some(0) => of.learn_user(),
@@ -522,7 +552,7 @@ impl Machines {
             live.is_mode_known |= matches!(mode, Some(0..=2));
             live.stack.clear();
             if let Some(mode @ 1..=2) = mode {
-                live.stack.push(Frame::unseen(mode == 2));
+                live.stack.push(StackEntry::unseen(mode == 2));
             }
         }
         match self.thread(thread).running() {

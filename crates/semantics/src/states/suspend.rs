@@ -4,7 +4,7 @@
 //! these are told, and out of the lengths of spans: so the rules of events need not know of it.
 
 use super::cpu::CpuStatus;
-use super::machine::{CpuIndex, Happening, Loss, Machines, Ns, Values};
+use super::machine::{ConceptValues, CpuIndex, Happening, Machines, Ns, PendingLoss};
 use super::observer::{CpuPiece, Credit, Observer, ThreadPiece};
 use super::thread::{Base, ThreadState};
 use crate::{Concept, Field};
@@ -198,7 +198,7 @@ impl Machines {
     /// Is there something that a machine would have done until a time, if it could, with an event in the end?
     fn has_work(&self, machine: u32, until: Ns) -> bool {
         let has_losses = |number: u64| {
-            let is_own = |loss: &Loss| loss.at <= until && (loss.machine, loss.cpu) == (machine, number);
+            let is_own = |loss: &PendingLoss| loss.at <= until && (loss.machine, loss.cpu) == (machine, number);
             self.losses.iter().any(|loss| is_own(&loss.0))
         };
         let mut own = self.cpus.iter().filter(|cpu| cpu.machine == machine && !has_losses(cpu.number));
@@ -211,7 +211,12 @@ impl Machines {
     }
 
     /// `suspend_resume` and `machine_suspend`.
-    pub(super) fn suspend(&mut self, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_, impl Values>) {
+    pub(super) fn suspend(
+        &mut self,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        happening: &Happening<'_, impl ConceptValues>,
+    ) {
         let now = self.now;
         let state = happening.number(Field::State);
         let is_begin = match (happening.number(Field::Start), state) {

@@ -1,9 +1,9 @@
 //! The rules of switches (`docs/kernel.md`, section 2.2): which thread leaves a CPU, which one comes, and who is credited.
 
 use super::cpu::Current;
-use super::machine::{CpuIndex, Happening, Machines, ThreadIndex, Values};
+use super::machine::{ConceptValues, CpuIndex, Happening, Machines, ThreadIndex};
 use super::observer::{Credit, Observer, RunEnd, Scheduled};
-use super::thread::{Base, Number};
+use super::thread::{Base, CompactNumber};
 use crate::Field;
 
 impl Machines {
@@ -11,7 +11,7 @@ impl Machines {
         &mut self,
         machine: u32,
         cpu: CpuIndex,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let (prev, next) = match (happening.number(Field::Prev), happening.number(Field::Next)) {
@@ -67,7 +67,7 @@ impl Machines {
         &mut self,
         cpu: CpuIndex,
         next: i64,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let machine = self.cpu(cpu).machine;
@@ -91,7 +91,7 @@ impl Machines {
         &mut self,
         cpu: CpuIndex,
         next: i64,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         self.clear_interrupts(cpu);
@@ -110,7 +110,7 @@ impl Machines {
         &mut self,
         cpu: CpuIndex,
         prev: i64,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let unknown_since = self.cpu(cpu).unknown_since;
@@ -146,7 +146,7 @@ impl Machines {
         &mut self,
         thread: ThreadIndex,
         cpu: CpuIndex,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         self.leave_other_cpu(thread, cpu, observer);
@@ -189,7 +189,7 @@ impl Machines {
         &mut self,
         thread: ThreadIndex,
         cpu: CpuIndex,
-        happening: &Happening<'_, impl Values>,
+        happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         self.rename_to(thread, happening, Field::NextComm);
@@ -198,7 +198,7 @@ impl Machines {
         let (woken, last_cpu) = (live.woken, live.last_cpu);
         live.named_at = Some(now);
         if prio.is_some() {
-            self.threads[thread.0 as usize].set(Number::Prio, prio);
+            self.threads[thread.0 as usize].set(CompactNumber::Prio, prio);
         }
         self.run(thread, cpu);
         if let Some(woken) = woken {

@@ -66,17 +66,17 @@ pub(super) enum Base {
 
 /// Entry on the stack of a thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(super) struct StackEntry {
     pub(super) is_trap: bool,
     /// `None` when its entry was not seen.
     pub(super) name: Option<CallName>,
     pub(super) since: Ns,
 }
 
-impl Frame {
+impl StackEntry {
     /// A trap, or a system call whose entry was not seen.
-    pub(super) fn unseen(is_trap: bool) -> Frame {
-        Frame { is_trap, name: None, since: 0 }
+    pub(super) fn unseen(is_trap: bool) -> StackEntry {
+        StackEntry { is_trap, name: None, since: 0 }
     }
 }
 
@@ -94,11 +94,11 @@ pub fn thread_title(name: Option<&str>, tid: i64) -> String {
 
 /// A name of threads, which all threads of that name share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Comm(Arc<Text>);
+pub struct Comm(Arc<CompactText>);
 
 /// The text of a name, behind one more pointer: so a name takes one word in each thread instead of two.
 #[derive(PartialEq, Eq, Hash, Debug)]
-struct Text(Box<str>);
+struct CompactText(Box<str>);
 
 impl Comm {
     /// Are they one and the same? Of one [`Machines`](super::Machines), equal names are.
@@ -110,7 +110,7 @@ impl Comm {
 
 impl From<&str> for Comm {
     fn from(name: &str) -> Self {
-        Comm(Arc::new(Text(name.into())))
+        Comm(Arc::new(CompactText(name.into())))
     }
 }
 
@@ -130,7 +130,7 @@ impl Borrow<str> for Comm {
 
 /// A number of a thread, in 32 bits when it fits; others are kept apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Number {
+pub(super) enum CompactNumber {
     Pid,
     Ppid,
     Prio,
@@ -183,7 +183,7 @@ pub(super) struct Wide {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Live {
     pub(super) base: Base,
-    pub(super) stack: Vec<Frame>,
+    pub(super) stack: Vec<StackEntry>,
     pub(super) is_mode_known: bool,
     /// The CPU that it runs on.
     pub(super) running: Option<CpuIndex>,
@@ -267,21 +267,21 @@ impl Thread {
     /// Its process.
     #[inline]
     pub fn pid(&self) -> Option<i64> {
-        self.number(Number::Pid)
+        self.number(CompactNumber::Pid)
     }
 
     /// The parent of its process.
     pub fn ppid(&self) -> Option<i64> {
-        self.number(Number::Ppid)
+        self.number(CompactNumber::Ppid)
     }
 
     /// Its priority, as the trace counts.
     pub fn prio(&self) -> Option<i64> {
-        self.number(Number::Prio)
+        self.number(CompactNumber::Prio)
     }
 
     #[inline]
-    fn number(&self, which: Number) -> Option<i64> {
+    fn number(&self, which: CompactNumber) -> Option<i64> {
         match self.numbers[which as usize] {
             UNKNOWN => None,
             WIDE => self.wide().map(|wide| wide[which as usize]),
@@ -297,7 +297,7 @@ impl Thread {
         }
     }
 
-    pub(super) fn set(&mut self, which: Number, number: Option<i64>) {
+    pub(super) fn set(&mut self, which: CompactNumber, number: Option<i64>) {
         let short = number.map(|number| i32::try_from(number).ok().filter(|number| *number > WIDE).unwrap_or(WIDE));
         let short = short.unwrap_or(UNKNOWN);
         self.numbers[which as usize] = short;
@@ -317,7 +317,7 @@ impl Thread {
     }
 
     /// Takes a number, unless there is one.
-    pub(super) fn learn(&mut self, which: Number, number: impl FnOnce() -> Option<i64>) {
+    pub(super) fn learn(&mut self, which: CompactNumber, number: impl FnOnce() -> Option<i64>) {
         if self.numbers[which as usize] == UNKNOWN {
             self.set(which, number());
         }
@@ -384,7 +384,7 @@ impl Thread {
 
 #[cfg(test)]
 mod tests {
-    use super::{Live, Number, Thread};
+    use super::{CompactNumber, Live, Thread};
 
     #[test]
     fn threads_are_small_and_numbers_as_wide_as_they_come() {
@@ -394,18 +394,18 @@ mod tests {
         for edge in edges {
             let mut thread = Thread::new(0, 7, 3, Live::default());
             thread.set_kernel(true);
-            thread.set(Number::Pid, Some(edge));
-            thread.learn(Number::Pid, || Some(5));
+            thread.set(CompactNumber::Pid, Some(edge));
+            thread.learn(CompactNumber::Pid, || Some(5));
             for since in [Some(9), None] {
                 assert_eq!((thread.pid(), thread.ppid(), thread.prio()), (Some(edge), None, None));
                 thread.end(since);
                 assert_eq!((thread.pid(), thread.dead_since(), thread.died()), (Some(edge), since, Some(9)));
                 assert!(thread.live().is_none());
                 // A priority is set whatever the thread does.
-                thread.set(Number::Prio, Some(edge));
+                thread.set(CompactNumber::Prio, Some(edge));
                 assert_eq!((thread.pid(), thread.prio()), (Some(edge), Some(edge)));
                 assert_eq!(thread.dead_since(), since);
-                thread.set(Number::Prio, None);
+                thread.set(CompactNumber::Prio, None);
             }
             assert_eq!((thread.life(), thread.is_kernel()), (3, true));
         }

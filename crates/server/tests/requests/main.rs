@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
-use tracemill_answers::{Input, Traces};
+use tracemill_answers::{AnswerInput, ShownTraces};
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{ClockMove, OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
-use tracemill_server::{Settings, listen};
+use tracemill_server::{ServerSettings, listen};
 
 /// A server, as its address and token.
 struct Served {
@@ -33,14 +33,14 @@ fn demo(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name)
 }
 
-fn input_of(paths: &[PathBuf], moves: &[ClockMove]) -> Input {
+fn input_of(paths: &[PathBuf], moves: &[ClockMove]) -> AnswerInput {
     let opened = SystemTime::now();
     let mut session = Session::open(&FileSystem, paths, &OpenOptions::new(FORMATS)).expect("the options are right");
     session.move_clocks(moves);
     let streams = streams(&session, &[]).expect("all streams");
     let own = paths.to_vec();
-    Input {
-        traces: Traces::new(session, streams, Selection::default(), None),
+    AnswerInput {
+        traces: ShownTraces::new(session, streams, Selection::default(), None),
         problems: (Vec::new(), Vec::new()),
         program: "test".to_string(),
         command: "tracemill view".to_string(),
@@ -60,9 +60,10 @@ fn served(paths: &[PathBuf]) -> Served {
     served_of(input_of(paths, &[]))
 }
 
-fn served_of(input: Input) -> Served {
+fn served_of(input: AnswerInput) -> Served {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let server = listen(input, &Settings { address, port: 0, hosts: Vec::new(), idle_exit: None }).expect("a port");
+    let server =
+        listen(input, &ServerSettings { address, port: 0, hosts: Vec::new(), idle_exit: None }).expect("a port");
     let url = server.url();
     let (address, token) = url.trim_start_matches("http://").split_once("/#token=").expect("both are there");
     let (address, token) = (address.to_string(), token.to_string());

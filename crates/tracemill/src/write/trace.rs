@@ -48,20 +48,20 @@ impl Ctf18 {
 ///
 /// Its folder gets its name when [`Trace::finish`] is called. One that is dropped before leaves nothing.
 pub struct Trace {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTrace>,
     pending: Pending,
 }
 
 /// State that the trace, its classes and its streams share.
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct SharedTrace {
+    state: Mutex<WriterState>,
     /// Where its files are until it is finished.
     pub(super) folder: PathBuf,
     /// Where they will be.
     pub(super) target: PathBuf,
 }
 
-pub(super) struct State {
+pub(super) struct WriterState {
     definitions: Definitions,
     streams: Vec<OpenStream>,
     /// No class and no stream is added any more.
@@ -73,13 +73,13 @@ struct OpenStream {
     is_finished: bool,
 }
 
-impl Shared {
+impl SharedTrace {
     /// A thread that panicked held no half-made definition: they are added whole.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_state(&self) -> Result<MutexGuard<'_, State>> {
+    fn open_state(&self) -> Result<MutexGuard<'_, WriterState>> {
         let state = self.state();
         if state.is_finished {
             return Err(Error::misuse("the trace is finished").in_file(&self.target));
@@ -102,9 +102,9 @@ impl Trace {
         }
         let mut pending = Pending::new(path)?;
         pending.make_folder().map_err(pending.naming())?;
-        let state = State { definitions, streams: Vec::new(), is_finished: false };
+        let state = WriterState { definitions, streams: Vec::new(), is_finished: false };
         let (folder, target) = (pending.path().to_path_buf(), path.to_path_buf());
-        Ok(Trace { shared: Arc::new(Shared { state: Mutex::new(state), folder, target }), pending })
+        Ok(Trace { shared: Arc::new(SharedTrace { state: Mutex::new(state), folder, target }), pending })
     }
 
     /// Sets a value of the environment: text, or an integer.
@@ -164,7 +164,7 @@ impl Trace {
 /// A stream class that is being described: [`Trace::stream_class`].
 #[must_use = "a stream class is there once `build` was called"]
 pub struct StreamClassBuilder {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTrace>,
     definition: StreamDefinition,
     packet_bytes: usize,
 }
@@ -212,7 +212,7 @@ impl StreamClassBuilder {
 pub struct StreamClass(pub(super) Arc<StreamClassInner>);
 
 pub(super) struct StreamClassInner {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedTrace>,
     pub(super) layout: StreamLayout,
     pub(super) packet_bytes: usize,
 }

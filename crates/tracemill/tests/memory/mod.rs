@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, PacketData};
-use tracemill_codec::plan::{Input, State};
+use tracemill_codec::plan::{DecoderState, PlanInput};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::session::Session;
 use tracemill_format::{DataFile, OpenTrace, OpenedPacket, PacketReader, Stream};
@@ -22,8 +22,8 @@ struct InMemory;
 impl PacketReader for InMemory {
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
         let (packet, bytes) = (stream.packets.at(index), stream.files[0].bytes.clone());
-        let (mut state, mut pos) = (State::new(clock), 0);
-        let input = Input::new(bytes.bytes(), packet.content_bits);
+        let (mut state, mut pos) = (DecoderState::new(clock), 0);
+        let input = PlanInput::new(bytes.bytes(), packet.content_bits);
         let fault = |_| Error::malformed("the header");
         plans.read_packet_header(input, &mut pos, &mut state).map_err(fault)?;
         let context_bits = pos;

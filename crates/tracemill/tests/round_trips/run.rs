@@ -16,7 +16,7 @@ use tracemill_engine::timeline::{Selection, merger};
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{TraceWriter, WriteOptions};
 use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::print::{Output, print};
+use tracemill_render::print::{PrintOutput, print};
 
 /// The messages about a log of events without times, and about lines whose clock is not found.
 const EXPECTED: [&str; 3] =
@@ -75,11 +75,11 @@ pub(crate) fn shown(session: &Session) -> Shown {
     let (mut text, mut faults, mut gaps) = (Vec::new(), Vec::new(), BTreeMap::new());
     print(session, &mut merger, &Arc::new(plan), 1, |output| {
         match output {
-            Output::Lines(lines) => text.extend_from_slice(lines.out.written()),
-            Output::Fault(error) => faults.push(error.to_string()),
-            Output::Note(Note::Fault(error)) => faults.push(error.to_string()),
-            Output::Note(Note::Warning(_)) => {}
-            Output::Note(Note::Gap(_, gap)) => {
+            PrintOutput::Lines(lines) => text.extend_from_slice(lines.out.written()),
+            PrintOutput::Fault(error) => faults.push(error.to_string()),
+            PrintOutput::Note(Note::Fault(error)) => faults.push(error.to_string()),
+            PrintOutput::Note(Note::Warning(_)) => {}
+            PrintOutput::Note(Note::Gap(_, gap)) => {
                 let kind = format!("{:?} {}", gap.kind, gap.count.is_some());
                 *gaps.entry(kind).or_default() += gap.count.unwrap_or(1);
             }

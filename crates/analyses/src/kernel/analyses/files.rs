@@ -407,7 +407,7 @@ impl Analysis for OpenFiles {
 mod tests {
     use std::borrow::Cow;
 
-    use tracemill_semantics::states::Values;
+    use tracemill_semantics::states::ConceptValues;
 
     use super::*;
 
@@ -419,7 +419,7 @@ mod tests {
         address: Option<[u8; 4]>,
     }
 
-    impl Values for Given<'_> {
+    impl ConceptValues for Given<'_> {
         fn integer(&self, field: Field) -> Option<i128> {
             self.numbers.iter().find(|(own, _)| *own == field).map(|(_, value)| *value)
         }

@@ -300,13 +300,13 @@ impl Analysis for Memory {
 mod tests {
     use std::borrow::Cow;
 
-    use tracemill_semantics::states::Values;
+    use tracemill_semantics::states::ConceptValues;
 
     use super::*;
 
     struct Numbers<'a>(&'a [(Field, i128)]);
 
-    impl Values for Numbers<'_> {
+    impl ConceptValues for Numbers<'_> {
         fn integer(&self, field: Field) -> Option<i128> {
             self.0.iter().find(|(own, _)| *own == field).map(|(_, value)| *value)
         }

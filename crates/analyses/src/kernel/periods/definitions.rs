@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tracemill_codec::text::{Span, suggest};
 use tracemill_engine::choice::{misuse_of, times};
-use tracemill_engine::filter::{Beside, ColumnList, Columns, Expression, Filter, Needs};
+use tracemill_engine::filter::{Beside, ColumnList, Expression, Filter, Needs, PathColumns};
 use tracemill_engine::session::Session;
 use tracemill_model::error::{Error, Result};
 
@@ -90,7 +90,7 @@ pub(super) struct End {
     pub(super) filter: Filter,
     pub(super) parts: Vec<Part>,
     /// The paths of the event.
-    pub(super) columns: Option<Columns>,
+    pub(super) columns: Option<PathColumns>,
 }
 
 /// A definition that is bound to a session.

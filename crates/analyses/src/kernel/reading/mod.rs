@@ -17,7 +17,7 @@ use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_semantics::states::{CpuIndex, Happening, Machines, Ns, Values};
+use tracemill_semantics::states::{ConceptValues, CpuIndex, Happening, Machines, Ns};
 use tracemill_semantics::{Concept, Concepts, Field, Recording, Tie};
 
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind};

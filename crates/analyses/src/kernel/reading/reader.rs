@@ -7,14 +7,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, PacketData};
-use tracemill_codec::plan::{FixedInteger, FixedText, Input};
+use tracemill_codec::plan::{FixedInteger, FixedText, PlanInput};
 use tracemill_codec::value::Value;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, LabelList, Schema, StreamClassId};
-use tracemill_semantics::states::{CpuIndex, Values, returns};
+use tracemill_semantics::states::{ConceptValues, CpuIndex, returns};
 use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Tie};
 
 /// Reads the events of a session as events of concepts.
@@ -78,7 +78,7 @@ pub(crate) struct Shared<'b> {
     pub(crate) classes: Rc<[Class]>,
     pub(crate) machine: u32,
     /// The bytes of the packet.
-    pub(crate) input: Input<'b>,
+    pub(crate) input: PlanInput<'b>,
     /// The CPU of the packet, and what the machine knows it by since its first event.
     pub(crate) cpu: Option<u64>,
     pub(crate) known_cpu: Cell<Option<CpuIndex>>,
@@ -332,7 +332,7 @@ fn label<'t>(labels: &Labels, value: i128) -> Option<Cow<'t, str>> {
     labels.as_ref()?.of(value).next().map(|label| Cow::Owned(label.to_string()))
 }
 
-impl Values for EventValues<'_> {
+impl ConceptValues for EventValues<'_> {
     fn integer(&self, field: Field) -> Option<i128> {
         match self.place(field)? {
             Place::Number(integer, _) => {

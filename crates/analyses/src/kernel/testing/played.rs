@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use tracemill_semantics::states::{Happening, Machines, Ns, Observer, Values};
+use tracemill_semantics::states::{ConceptValues, Happening, Machines, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
 
 use crate::kernel::analysis::{Analysis, Descriptor};
@@ -14,7 +14,7 @@ use crate::kernel::value::Cell;
 
 struct Fields<'a>(Vec<(Field, &'a str)>);
 
-impl Values for Fields<'_> {
+impl ConceptValues for Fields<'_> {
     fn integer(&self, field: Field) -> Option<i128> {
         self.0.iter().find(|(own, _)| *own == field)?.1.parse().ok()
     }

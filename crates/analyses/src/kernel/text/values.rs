@@ -2,7 +2,7 @@
 
 use tracemill_codec::text::csv::put_cell;
 use tracemill_codec::text::escaped;
-use tracemill_codec::text::out::{Out, Piece};
+use tracemill_codec::text::out::{Out, TextPiece};
 use tracemill_codec::text::strings::put_json;
 
 use super::clock::TableClock;
@@ -50,7 +50,7 @@ fn put_long_json(out: &mut Out, value: Value<'_>) {
 /// Rows as JSON objects. Rows of different kinds in one table have the members of their kind.
 pub struct Objects {
     /// Text before each value: a comma, its key, a colon.
-    keys: Vec<Piece>,
+    keys: Vec<TextPiece>,
     /// Rows of different kinds: for each kind the column that no other has, and the columns of the kind.
     kinds: Vec<(usize, Vec<bool>)>,
 }
@@ -63,7 +63,7 @@ impl Objects {
             out.put_byte(b',');
             put_json(&mut out, column.name.as_bytes());
             out.put_byte(b':');
-            Piece::new(out.written())
+            TextPiece::new(out.written())
         };
         let kinds = if analysis == "states" { state_kinds(columns) } else { Vec::new() };
         Objects { keys: columns.iter().map(key).collect(), kinds }

@@ -7,7 +7,7 @@ use tracemill_model::schema::{
 };
 
 use super::super::{NodeId, Op, SelectTable};
-use super::{Compiler, Known, Mode};
+use super::{Compiler, KnownAlignment, PlanMode};
 use crate::layout;
 
 impl Compiler<'_> {
@@ -19,7 +19,7 @@ impl Compiler<'_> {
             self.emit(Op::Place { slot });
         }
         let element_align = self.schema.field_class(element).align_bits;
-        let fixed = if self.form.mode == Mode::Skip { self.fixed_element(element) } else { None };
+        let fixed = if self.form.mode == PlanMode::Skip { self.fixed_element(element) } else { None };
         match (length, fixed) {
             (Length::Static(0), Some(_)) => return,
             (Length::Static(len), Some((stride, last))) => {
@@ -65,7 +65,7 @@ impl Compiler<'_> {
         // Elements follow each other at any position that is possible behind one of them.
         self.at.known = match self.fixed_element(element) {
             Some((stride, last)) if stride == last => before.join(before.advance(u64::from(stride))),
-            _ => Known::NOTHING,
+            _ => KnownAlignment::NOTHING,
         };
         self.child(node, PathStep::Element, element, Arc::from(""));
         self.emit(Op::EndArray { node, counter, begin });
@@ -85,7 +85,7 @@ impl Compiler<'_> {
         let is_saved = self.saved_slot().is_some();
         self.at.steps.pop();
         let is_plain = is_whole && self.at.known.is_byte() && !integer.reversed_bits && !is_saved;
-        (is_plain && self.form.mode == Mode::Row && self.effective_roles(class).is_empty()).then_some((
+        (is_plain && self.form.mode == PlanMode::Row && self.effective_roles(class).is_empty()).then_some((
             integer.len_bits as u8 / 8,
             integer.signed,
             integer.byte_order == ByteOrder::Big,
@@ -150,7 +150,7 @@ impl Compiler<'_> {
         self.out.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
         self.emit(Op::Select { node, slot, table });
         let before = self.at.known;
-        let mut after: Option<Known> = None;
+        let mut after: Option<KnownAlignment> = None;
         let (mut targets, mut jumps) = (Vec::new(), Vec::new());
         for (at, (class, name)) in options.into_iter().enumerate() {
             targets.push(self.here());
@@ -185,7 +185,7 @@ impl Compiler<'_> {
         let unmarked = self.here();
         if let Some(place) = place {
             self.emit(Op::Unmarked { node, place, index, absent: 0 });
-        } else if self.form.mode == Mode::Row {
+        } else if self.form.mode == PlanMode::Row {
             let (slot, table) = (self.loop_slots(), self.out.tables.len() as u32);
             self.out.tables.push(SelectTable::new(false, vec![((1, 1), 1)]));
             self.emit(Op::Set { slot, value: 1 });
@@ -217,10 +217,10 @@ impl Compiler<'_> {
         self.bases.open -= u16::from(has_base);
         self.visit(Op::EndStruct { node });
         let end_align = class.placement.end_align_bits;
-        if end_align > 1 && self.form.mode == Mode::Row {
+        if end_align > 1 && self.form.mode == PlanMode::Row {
             // The structure is to blame when its padding does not fit.
             self.emit(Op::EndAlign { node, mask: end_align - 1 });
-            self.at.known = Known::aligned(end_align);
+            self.at.known = KnownAlignment::aligned(end_align);
         } else {
             self.align(end_align);
         }

@@ -4,7 +4,7 @@ use tracemill_model::schema::{BitsClass, ByteOrder, FieldClass, FloatClass, Inte
 
 use super::super::{NodeId, Op};
 use super::shared::is_wide;
-use super::{Compiler, Mode};
+use super::{Compiler, PlanMode};
 
 impl Compiler<'_> {
     pub(super) fn integer(&mut self, class: &FieldClass, integer: &IntegerClass, node: NodeId) {
@@ -123,7 +123,7 @@ impl Compiler<'_> {
     /// Bytes of a string or blob, whose number `length` says; they come in units.
     pub(super) fn bytes(&mut self, length: &Length, unit: u8, op: impl FnOnce(u16) -> Op) {
         match length {
-            Length::Static(bytes) if self.form.mode == Mode::Skip && bytes.is_multiple_of(unit.into()) => {
+            Length::Static(bytes) if self.form.mode == PlanMode::Skip && bytes.is_multiple_of(unit.into()) => {
                 self.advance(bytes.saturating_mul(8))
             }
             Length::Static(bytes) => {

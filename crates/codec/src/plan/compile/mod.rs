@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, OptionalClass, PathStep, Place,
-    Presence, RenderedClass, Role, Roles, Schema, Scope, StringLength,
+    ByteOrder, FieldClass, FieldClassId, FieldKind, FieldOffset, FieldPath, IntegerClass, Length, OptionalClass,
+    PathStep, Presence, RenderedClass, Role, Roles, Schema, Scope, StringLength,
 };
 
 mod containers;
 mod leaves;
 mod shared;
 
-pub use shared::{Known, SharedSlots};
+pub use shared::{KnownAlignment, SharedSlots};
 use shared::{is_wide, marks, selected_at};
 
-use super::{Node, NodeId, Op, Plan, SelectTable};
+use super::{NodeId, Op, Plan, PlanNode, SelectTable};
 use crate::layout;
 
 /// The root structures of the six scopes, in the order of [`Scope::ALL`].
@@ -28,7 +28,7 @@ const MAX_SLOTS: usize = 60_000;
 const NEVER: u16 = u16::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum PlanMode {
     Row,
     Skip,
 }
@@ -37,16 +37,16 @@ enum Mode {
 pub struct Compiler<'s> {
     schema: &'s Schema,
     roots: ScopeRoots,
-    form: Form,
-    out: Output,
+    form: PlanForm,
+    out: PlanParts,
     slots: Slots,
     bases: Bases,
     at: Position,
 }
 
 /// The form of the plan.
-struct Form {
-    mode: Mode,
+struct PlanForm {
+    mode: PlanMode,
     /// Fields with a role are read for it.
     with_roles: bool,
     /// Structures that are always there have no marks.
@@ -58,9 +58,9 @@ struct Form {
 
 /// The parts of the plan, as far as it is compiled.
 #[derive(Default)]
-struct Output {
+struct PlanParts {
     ops: Vec<Op>,
-    nodes: Vec<Node>,
+    nodes: Vec<PlanNode>,
     tables: Vec<SelectTable>,
     renders: Vec<RenderedClass>,
     lengths: Vec<Arc<BTreeMap<u64, u64>>>,
@@ -94,7 +94,7 @@ struct Bases {
 
 /// Position of the compiler: in the tree of classes, and in the bits of the packet.
 struct Position {
-    known: Known,
+    known: KnownAlignment,
     /// Bits to pass over that are not yet an instruction.
     pending: u64,
     /// How far behind the beginning of the fields the position is, in bits, when a placed field was the last one.
@@ -109,18 +109,18 @@ struct Position {
 impl<'s> Compiler<'s> {
     /// A compiler of a plan that calls a visitor for each field. `roots` are those of all six scopes, in the order of
     /// [`Scope::ALL`]; `known` is what is known of the position where the first scope that is added begins.
-    pub fn row(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: Known) -> Self {
-        Compiler::new(schema, shared, roots, known, Mode::Row)
+    pub fn row(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: KnownAlignment) -> Self {
+        Compiler::new(schema, shared, roots, known, PlanMode::Row)
     }
 
     /// A compiler of a plan that only finds where the scopes end.
-    pub fn skip(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: Known) -> Self {
-        Compiler::new(schema, shared, roots, known, Mode::Skip)
+    pub fn skip(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: KnownAlignment) -> Self {
+        Compiler::new(schema, shared, roots, known, PlanMode::Skip)
     }
 
-    fn new(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: Known, mode: Mode) -> Self {
+    fn new(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: KnownAlignment, mode: PlanMode) -> Self {
         // Visits of single events come behind a pass that has found them and checked the orders.
-        let checks_orders = mode == Mode::Skip && shared.mixes_orders;
+        let checks_orders = mode == PlanMode::Skip && shared.mixes_orders;
         let slots = Slots {
             values: shared.slots.clone(),
             marks: shared.marks.clone(),
@@ -134,8 +134,14 @@ impl<'s> Compiler<'s> {
         let mut compiler = Compiler {
             schema,
             roots,
-            form: Form { mode, with_roles: true, is_flat: false, checks_orders, can_mix_orders: shared.mixes_orders },
-            out: Output::default(),
+            form: PlanForm {
+                mode,
+                with_roles: true,
+                is_flat: false,
+                checks_orders,
+                can_mix_orders: shared.mixes_orders,
+            },
+            out: PlanParts::default(),
             slots,
             bases: Bases::default(),
             at: Position { known, pending: 0, placed: None, scope, steps, parent: 0, depth: 0 },
@@ -343,14 +349,14 @@ impl<'s> Compiler<'s> {
             Some(padding) => self.advance(padding),
             None => {
                 self.emit(Op::Align { mask: align_bits - 1 });
-                self.at.known = Known::aligned(align_bits);
+                self.at.known = KnownAlignment::aligned(align_bits);
             }
         }
     }
 
     fn node(&mut self, class: FieldClassId, name: Arc<str>) -> NodeId {
         let is_content = self.at.steps.last() == Some(&PathStep::Content);
-        self.out.nodes.push(Node { class, name, parent: self.at.parent, is_content });
+        self.out.nodes.push(PlanNode { class, name, parent: self.at.parent, is_content });
         self.out.nodes.len() as NodeId - 1
     }
 
@@ -466,7 +472,7 @@ impl<'s> Compiler<'s> {
             }
             FieldKind::Rendered(rendered) => {
                 let render = self.out.renders.len() as u16;
-                if self.form.mode == Mode::Row {
+                if self.form.mode == PlanMode::Row {
                     self.out.renders.push(rendered.clone());
                 }
                 let bytes = rendered.len_bytes;
@@ -495,7 +501,7 @@ impl<'s> Compiler<'s> {
             }
         }
         self.at.depth = depth;
-        if let Some(Place::At { offset_bytes }) = class.place {
+        if let Some(FieldOffset::At { offset_bytes }) = class.place {
             self.at.placed = layout::leaf_bits(class).and_then(|bits| bits.checked_add(u64::from(offset_bytes) * 8));
         }
     }
@@ -510,17 +516,17 @@ impl<'s> Compiler<'s> {
     }
 
     /// Goes to where a field says that it is, unless the field before it ends there.
-    fn place(&mut self, place: Place, placed: Option<u64>) {
+    fn place(&mut self, place: FieldOffset, placed: Option<u64>) {
         match place {
-            Place::At { offset_bytes } if placed == Some(u64::from(offset_bytes) * 8) => {}
-            Place::At { offset_bytes } => {
+            FieldOffset::At { offset_bytes } if placed == Some(u64::from(offset_bytes) * 8) => {}
+            FieldOffset::At { offset_bytes } => {
                 self.emit(Op::Seek { bytes: offset_bytes });
-                self.at.known = Known::aligned(8);
+                self.at.known = KnownAlignment::aligned(8);
             }
-            Place::Located { offset_bytes } => {
+            FieldOffset::Located { offset_bytes } => {
                 let len = self.located_slot();
                 self.emit(Op::Locate { bytes: offset_bytes, len });
-                self.at.known = Known::aligned(8);
+                self.at.known = KnownAlignment::aligned(8);
             }
         }
     }
@@ -538,7 +544,7 @@ impl<'s> Compiler<'s> {
             && let Some(len) = layout::leaf_bits(class).and_then(|len| u8::try_from(len).ok())
         {
             self.emit(Op::Unit { base: self.bases.first.saturating_add(self.bases.open - 1), len, unit });
-            self.at.known = Known::NOTHING;
+            self.at.known = KnownAlignment::NOTHING;
         }
     }
 
@@ -556,14 +562,14 @@ impl<'s> Compiler<'s> {
     fn visit(&mut self, op: Op) {
         let is_folded =
             self.form.is_flat && self.at.depth == 0 && matches!(op, Op::BeginStruct { .. } | Op::EndStruct { .. });
-        if self.form.mode == Mode::Row && !is_folded {
+        if self.form.mode == PlanMode::Row && !is_folded {
             self.emit(op);
         }
     }
 
     /// A leaf of fixed size that nothing depends on.
     fn leaf(&mut self, op: Op, bits: u64) {
-        if self.form.mode == Mode::Row {
+        if self.form.mode == PlanMode::Row {
             self.emit(op);
             self.at.known = self.at.known.advance(bits);
         } else {

@@ -9,7 +9,7 @@ use crate::layout;
 
 /// Knowledge of a position: it is `residue` modulo `2^log2` bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Known {
+pub struct KnownAlignment {
     log2: u8,
     residue: u64,
 }
@@ -17,21 +17,21 @@ pub struct Known {
 /// Alignments above 2^16 bits are not tracked.
 const MAX_LOG2: u8 = 16;
 
-impl Known {
+impl KnownAlignment {
     /// An unknown position.
-    pub const NOTHING: Known = Known { log2: 0, residue: 0 };
+    pub const NOTHING: KnownAlignment = KnownAlignment { log2: 0, residue: 0 };
 
     /// The start of a packet.
-    pub const START: Known = Known { log2: MAX_LOG2, residue: 0 };
+    pub const START: KnownAlignment = KnownAlignment { log2: MAX_LOG2, residue: 0 };
 
     /// A position that is a multiple of `align_bits`.
     pub fn aligned(align_bits: u32) -> Self {
-        Known { log2: (align_bits.trailing_zeros() as u8).min(MAX_LOG2), residue: 0 }
+        KnownAlignment { log2: (align_bits.trailing_zeros() as u8).min(MAX_LOG2), residue: 0 }
     }
 
     /// Knowledge of the position `bits` further on.
     pub(crate) fn advance(self, bits: u64) -> Self {
-        Known { residue: self.residue.wrapping_add(bits) & ((1 << self.log2) - 1), ..self }
+        KnownAlignment { residue: self.residue.wrapping_add(bits) & ((1 << self.log2) - 1), ..self }
     }
 
     /// Bits of padding up to a multiple of `align_bits`, when that is known.
@@ -41,9 +41,9 @@ impl Known {
     }
 
     /// Knowledge of a position that is one of two.
-    pub(crate) fn join(self, other: Known) -> Self {
+    pub(crate) fn join(self, other: KnownAlignment) -> Self {
         let log2 = self.log2.min(other.log2).min((self.residue ^ other.residue).trailing_zeros() as u8);
-        Known { log2, residue: self.residue & ((1 << log2) - 1) }
+        KnownAlignment { log2, residue: self.residue & ((1 << log2) - 1) }
     }
 
     /// Is the position a whole byte?

@@ -120,7 +120,7 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
         schema,
         plans,
         has_other_bytes: false,
-        reader: Arc::new(tracemill_ctf::Reader::default()),
+        reader: Arc::new(tracemill_ctf::CtfReader::default()),
         streams: vec![stream.clone()],
         sections: Vec::new(),
         remarks: Vec::new(),

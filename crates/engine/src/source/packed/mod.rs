@@ -46,13 +46,13 @@ pub struct Packed<'a> {
 
 #[derive(Default)]
 struct Inside {
-    nodes: HashMap<PathBuf, Node>,
+    nodes: HashMap<PathBuf, PackedNode>,
     /// Archives that were unpacked.
     archives: Vec<PathBuf>,
     faults: Vec<Error>,
 }
 
-enum Node {
+enum PackedNode {
     Folder(BTreeSet<OsString>),
     File(Arc<dyn Bytes>),
 }
@@ -174,7 +174,7 @@ impl<'a> Packed<'a> {
                 Err(error) => return Err(failed(error)),
             }
         }
-        self.inside().nodes.insert(path.to_path_buf(), Node::File(spool.finish()?));
+        self.inside().nodes.insert(path.to_path_buf(), PackedNode::File(spool.finish()?));
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl<'a> Packed<'a> {
             self.tell(members.faults, path);
             return self.add_archive(path, members.list);
         }
-        self.inside().nodes.insert(path.to_path_buf(), Node::File(bytes));
+        self.inside().nodes.insert(path.to_path_buf(), PackedNode::File(bytes));
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl<'a> Packed<'a> {
     fn add_archive(&self, path: &Path, members: Vec<Member>) -> Result<()> {
         let mut inside = self.inside();
         inside.archives.push(path.to_path_buf());
-        inside.nodes.insert(path.to_path_buf(), Node::Folder(BTreeSet::new()));
+        inside.nodes.insert(path.to_path_buf(), PackedNode::Folder(BTreeSet::new()));
         for member in members {
             let mut at = path.to_path_buf();
             let parts: Vec<_> = member.name.components().collect();
@@ -239,13 +239,13 @@ impl<'a> Packed<'a> {
                 let folder = at.clone();
                 at.push(part);
                 let node = match (&member.content, is_last) {
-                    (Some(content), true) => Node::File(content.clone()),
+                    (Some(content), true) => PackedNode::File(content.clone()),
                     // A folder that is there keeps what it has.
-                    _ if matches!(inside.nodes.get(&at), Some(Node::Folder(_))) => continue,
-                    _ => Node::Folder(BTreeSet::new()),
+                    _ if matches!(inside.nodes.get(&at), Some(PackedNode::Folder(_))) => continue,
+                    _ => PackedNode::Folder(BTreeSet::new()),
                 };
                 inside.nodes.insert(at.clone(), node);
-                if let Some(Node::Folder(names)) = inside.nodes.get_mut(&folder) {
+                if let Some(PackedNode::Folder(names)) = inside.nodes.get_mut(&folder) {
                     names.insert(part.as_os_str().to_os_string());
                 }
             }
@@ -255,8 +255,8 @@ impl<'a> Packed<'a> {
 
     fn content(&self, path: &Path) -> Option<Result<Arc<dyn Bytes>>> {
         Some(match self.inside().nodes.get(path)? {
-            Node::File(bytes) => Ok(bytes.clone()),
-            Node::Folder(_) => Err(Error::new(ErrorKind::Io, "it is a folder of an archive").in_file(path)),
+            PackedNode::File(bytes) => Ok(bytes.clone()),
+            PackedNode::Folder(_) => Err(Error::new(ErrorKind::Io, "it is a folder of an archive").in_file(path)),
         })
     }
 }
@@ -264,7 +264,7 @@ impl<'a> Packed<'a> {
 impl Storage for Packed<'_> {
     fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
         let names: Vec<OsString> = match self.inside().nodes.get(directory) {
-            Some(Node::Folder(names)) => names.iter().cloned().collect(),
+            Some(PackedNode::Folder(names)) => names.iter().cloned().collect(),
             _ => return self.outer.list(directory),
         };
         let entry = |name: OsString| {
@@ -277,15 +277,15 @@ impl Storage for Packed<'_> {
 
     fn names(&self, directory: &Path) -> Result<Vec<OsString>> {
         match self.inside().nodes.get(directory) {
-            Some(Node::Folder(names)) => Ok(names.iter().cloned().collect()),
+            Some(PackedNode::Folder(names)) => Ok(names.iter().cloned().collect()),
             _ => self.outer.names(directory),
         }
     }
 
     fn kind(&self, path: &Path) -> Option<EntryKind> {
         match self.inside().nodes.get(path) {
-            Some(Node::Folder(_)) => Some(EntryKind::Directory),
-            Some(Node::File(bytes)) => Some(EntryKind::File(bytes.bytes().len() as u64)),
+            Some(PackedNode::Folder(_)) => Some(EntryKind::Directory),
+            Some(PackedNode::File(bytes)) => Some(EntryKind::File(bytes.bytes().len() as u64)),
             None => self.outer.kind(path),
         }
     }

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 
 /// A piece of bytes that somebody else holds.
-pub(super) struct Slice {
+pub(super) struct ByteSlice {
     of: Arc<dyn Bytes>,
     from: usize,
     len: usize,
 }
 
-impl Slice {
+impl ByteSlice {
     /// The piece from `from` on, as much of `len` bytes as there is.
     pub(super) fn of(of: &Arc<dyn Bytes>, from: usize, len: usize) -> Arc<dyn Bytes> {
         let all = of.bytes().len();
         let from = from.min(all);
-        Arc::new(Slice { of: of.clone(), from, len: len.min(all - from) })
+        Arc::new(ByteSlice { of: of.clone(), from, len: len.min(all - from) })
     }
 }
 
-impl Bytes for Slice {
+impl Bytes for ByteSlice {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.of.bytes().get(self.from..self.from + self.len).unwrap_or(&[])

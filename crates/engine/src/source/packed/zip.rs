@@ -8,7 +8,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::compression::Compression;
-use super::slice::Slice;
+use super::slice::ByteSlice;
 use super::spool::Spool;
 use super::{Budget, Members};
 
@@ -21,7 +21,7 @@ const END64_LOCATOR: [u8; 4] = *b"PK\x06\x07";
 const MAX_END: usize = 22 + 0xffff;
 
 /// An entry of the directory.
-struct Entry<'a> {
+struct ZipEntry<'a> {
     name: &'a [u8],
     flags: u64,
     method: u64,
@@ -40,7 +40,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
     let (mut at, count) = directory(bytes)?;
     let mut members = Members::default();
     let mut spool = Spool::default();
-    let mut spooled: Vec<(Entry<'_>, u64, u64, bool)> = Vec::new();
+    let mut spooled: Vec<(ZipEntry<'_>, u64, u64, bool)> = Vec::new();
     for _ in 0..count {
         let Some((entry, next)) = entry(bytes, at) else {
             let error = Error::malformed("the directory of the zip archive is damaged here");
@@ -74,7 +74,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
             if crc32fast::hash(packed) != entry.crc {
                 members.faults.push(told(wrong_checksum(&name)));
             }
-            members.add(entry.name, Some(Slice::of(archive, from, packed_len)), entry.offset)?;
+            members.add(entry.name, Some(ByteSlice::of(archive, from, packed_len)), entry.offset)?;
             continue;
         }
         let before = spool.len;
@@ -107,7 +107,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
     }
     let whole = spool.finish()?;
     for (entry, from, len, is_whole) in spooled {
-        let content = Slice::of(&whole, from as usize, len as usize);
+        let content = ByteSlice::of(&whole, from as usize, len as usize);
         if is_whole && crc32fast::hash(content.bytes()) != entry.crc {
             members.faults.push(wrong_checksum(&String::from_utf8_lossy(entry.name)).at_offset(entry.offset));
         }
@@ -144,7 +144,7 @@ fn directory(bytes: &[u8]) -> Result<(usize, u64)> {
 }
 
 /// The entry at an offset, and where the next one is.
-fn entry(bytes: &[u8], at: usize) -> Option<(Entry<'_>, usize)> {
+fn entry(bytes: &[u8], at: usize) -> Option<(ZipEntry<'_>, usize)> {
     let head = bytes.get(at..at.checked_add(46)?).filter(|head| head.starts_with(&CENTRAL))?;
     let [name_len, extra_len, comment_len] = [28, 30, 32].map(|place| number(head, place, 2) as usize);
     let name = bytes.get(at + 46..at + 46 + name_len)?;
@@ -164,12 +164,12 @@ fn entry(bytes: &[u8], at: usize) -> Option<(Entry<'_>, usize)> {
         extra = &extra[4 + field_len..];
     }
     let (flags, method, crc) = (number(head, 8, 2), number(head, 10, 2), number(head, 16, 4) as u32);
-    let entry = Entry { name, flags, method, crc, packed_len, len, offset };
+    let entry = ZipEntry { name, flags, method, crc, packed_len, len, offset };
     Some((entry, at + 46 + name_len + extra_len + comment_len))
 }
 
 /// Where the content of an entry begins: behind a header of its own.
-fn content_of(bytes: &[u8], entry: &Entry<'_>) -> Option<usize> {
+fn content_of(bytes: &[u8], entry: &ZipEntry<'_>) -> Option<usize> {
     let at = usize::try_from(entry.offset).ok()?;
     let head = bytes.get(at..at.checked_add(30)?).filter(|head| head.starts_with(&LOCAL))?;
     let from = at + 30 + (number(head, 26, 2) + number(head, 28, 2)) as usize;

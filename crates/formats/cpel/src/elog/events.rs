@@ -13,9 +13,9 @@ use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{ByteOrder, EventClassId, Part, StreamClassId};
+use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId, TracePart};
 
-use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
+use super::header::{Arg, EVENT_BYTES, EventType, LogHeader, length};
 use super::{TIME_BYTES, TRACK_BYTES};
 use crate::strings::MAX_TEXT;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
@@ -32,12 +32,12 @@ const MAX_LOOK: usize = 16;
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
 /// Opens the packets of a log.
-pub(super) struct Reader {
-    header: Arc<Header>,
+pub(super) struct ElogReader {
+    header: Arc<LogHeader>,
     file: Arc<dyn Bytes>,
     start_ns: u64,
     /// The facts that reading needs, by type.
-    kinds: Vec<Kind>,
+    kinds: Vec<CompiledType>,
     /// For each packet that was reached where its first event begins.
     begins: Mutex<Vec<Begin>>,
     /// A bit for each [`Once`] that was reported.
@@ -47,7 +47,7 @@ pub(super) struct Reader {
 }
 
 /// A type as reading needs it.
-struct Kind {
+struct CompiledType {
     /// Octets of its arguments when each event has the same, and no more than [`BLOCK`].
     len: Option<u32>,
     /// Are they decoded by copying them?
@@ -61,7 +61,7 @@ const BLOCK: usize = 16;
 /// Octets of a short event.
 const SHORT_BYTES: usize = EVENT_BYTES + BLOCK;
 
-impl Kind {
+impl CompiledType {
     fn new(of: &EventType, strings_len: u64) -> Self {
         let len = of.args_len.filter(|&len| len <= BLOCK);
         let check = |&(from, arg): &(u16, Arg)| {
@@ -74,7 +74,7 @@ impl Kind {
         };
         let checks: Option<Box<[_]>> = of.checks.iter().map(check).collect();
         let is_plain = of.is_plain && checks.is_some();
-        Kind { len: len.map(|len| len as u32), is_plain, checks: checks.unwrap_or_default() }
+        CompiledType { len: len.map(|len| len as u32), is_plain, checks: checks.unwrap_or_default() }
     }
 }
 
@@ -101,7 +101,7 @@ struct Begin {
 }
 
 /// The packets of the file.
-pub(super) fn packets(header: &Header, len: usize, class: StreamClassId) -> Vec<Packet> {
+pub(super) fn packets(header: &LogHeader, len: usize, class: StreamClassId) -> Vec<Packet> {
     if header.count == 0 {
         return Vec::new();
     }
@@ -122,7 +122,14 @@ trait Visitor {
     /// An event of few octets, `len` for its arguments: what stands before them, and them with what
     /// follows.
     #[inline]
-    fn short_event(&mut self, at: usize, type_index: usize, _kind: &Kind, event: &[u8; SHORT_BYTES], len: usize) {
+    fn short_event(
+        &mut self,
+        at: usize,
+        type_index: usize,
+        _kind: &CompiledType,
+        event: &[u8; SHORT_BYTES],
+        len: usize,
+    ) {
         self.event(at, type_index, &event[..EVENT_BYTES + len]);
     }
 }
@@ -136,12 +143,12 @@ impl Visitor for Skip {
 }
 
 /// Follows the earliest and the latest time.
-struct Times<'a> {
-    reader: &'a Reader,
+struct TimeBounds<'a> {
+    reader: &'a ElogReader,
     range: Option<(u64, u64)>,
 }
 
-impl Visitor for Times<'_> {
+impl Visitor for TimeBounds<'_> {
     fn event(&mut self, _: usize, _: usize, event: &[u8]) {
         let Some(&[_, _, _, _, time @ ..]) = event.first_chunk::<EVENT_BYTES>() else { return };
         let cycles = self.reader.cycles(time);
@@ -150,13 +157,13 @@ impl Visitor for Times<'_> {
     }
 }
 
-impl Reader {
-    pub(super) fn new(header: Arc<Header>, file: Arc<dyn Bytes>) -> Self {
+impl ElogReader {
+    pub(super) fn new(header: Arc<LogHeader>, file: Arc<dyn Bytes>) -> Self {
         let begin = Begin { at: header.events, index: 0, is_lost: false };
         let start_ns = header.start_ns();
-        let kinds = header.types.iter().map(|of| Kind::new(of, header.strings.1 as u64)).collect();
+        let kinds = header.types.iter().map(|of| CompiledType::new(of, header.strings.1 as u64)).collect();
         let (reported, has_reported_end) = (AtomicU8::new(0), AtomicBool::new(false));
-        Reader { header, file, start_ns, kinds, begins: Mutex::new(vec![begin]), reported, has_reported_end }
+        ElogReader { header, file, start_ns, kinds, begins: Mutex::new(vec![begin]), reported, has_reported_end }
     }
 
     /// Where packet `index` begins.
@@ -272,7 +279,7 @@ impl Reader {
         for packet in packets {
             let index = packet.index as usize;
             let begin = self.begin(file, index);
-            let mut times = Times { reader: self, range: None };
+            let mut times = TimeBounds { reader: self, range: None };
             let (next, fault) = self.walk(file, begin, self.header.events + (index + 1) * SLICE_BYTES, &mut times);
             self.set_begin(index + 1, next);
             packet.begin_cycles = times.range.map(|range| range.0);
@@ -320,10 +327,10 @@ fn args_len(args: &[Arg], octets: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-impl PacketReader for Reader {
-    fn parts(&self) -> Result<Vec<Part>> {
+impl PacketReader for ElogReader {
+    fn parts(&self) -> Result<Vec<TracePart>> {
         let head = self.file.bytes().get(..self.header.events).unwrap_or(&[]);
-        Ok(vec![Part { name: HEADER.to_string(), bytes: head.into() }])
+        Ok(vec![TracePart { name: HEADER.to_string(), bytes: head.into() }])
     }
 
     fn files(&self, trace: &OpenTrace, _: &dyn Storage) -> Option<TraceFiles> {
@@ -365,7 +372,7 @@ impl PacketReader for Reader {
 
 /// Writes events anew: the time as it is stored, in the place of a header; the track; then the arguments, big endian; strings end with a NUL.
 struct Decoder<'a> {
-    reader: &'a Reader,
+    reader: &'a ElogReader,
     out: Vec<u8>,
     spine: Spine,
     faults: Vec<Error>,
@@ -375,7 +382,14 @@ struct Decoder<'a> {
 
 impl Visitor for Decoder<'_> {
     #[inline]
-    fn short_event(&mut self, at: usize, type_index: usize, kind: &Kind, event: &[u8; SHORT_BYTES], len: usize) {
+    fn short_event(
+        &mut self,
+        at: usize,
+        type_index: usize,
+        kind: &CompiledType,
+        event: &[u8; SHORT_BYTES],
+        len: usize,
+    ) {
         if !kind.is_plain {
             return self.event(at, type_index, &event[..EVENT_BYTES + len]);
         }

@@ -17,15 +17,15 @@ const MAX_WIDTH: u16 = 1024;
 
 /// A compiled format.
 #[derive(Clone, Debug)]
-pub(super) struct Format {
+pub(super) struct ElogFormat {
     text: Box<[u8]>,
-    pieces: Box<[Piece]>,
+    pieces: Box<[FormatPiece]>,
     args: Box<[Arg]>,
     labels: Arc<[Box<[u8]>]>,
     /// The first of them, those that are plain.
-    quick_labels: fast_text::Names,
+    quick_labels: fast_text::ShortNames,
     /// How a text is made where all is at known places and in the usual forms.
-    steps: Option<Box<[fast_text::Step<Step>]>>,
+    steps: Option<Box<[fast_text::ShortPart<TextValue>]>>,
     /// Are texts that are made so printable ASCII when the strings in them are?
     is_plain: bool,
 }
@@ -35,7 +35,7 @@ const KEPT_LABELS: usize = 64;
 
 /// A value in a text: the argument at a place in the conversion that it needs.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum TextValue {
     Signed(u16),
     Unsigned(u16),
     Hex(u16),
@@ -48,7 +48,7 @@ enum Step {
 }
 
 /// The steps of a format; `None` when it is long, or needs more than those.
-fn steps(text: &[u8], pieces: &[Piece], args: &[Arg]) -> Option<Box<[fast_text::Step<Step>]>> {
+fn steps(text: &[u8], pieces: &[FormatPiece], args: &[Arg]) -> Option<Box<[fast_text::ShortPart<TextValue>]>> {
     if text.len() > QUICK_BYTES {
         return None;
     }
@@ -56,22 +56,22 @@ fn steps(text: &[u8], pieces: &[Piece], args: &[Arg]) -> Option<Box<[fast_text::
     let (mut at, mut args, mut steps) = (Some(0u16), args.iter(), fast_text::Steps::new());
     for piece in pieces {
         let spec = match *piece {
-            Piece::Literal(from, to) => {
+            FormatPiece::Literal(from, to) => {
                 steps.push_text(text.get(from as usize..to as usize)?);
                 continue;
             }
-            Piece::Conversion(spec) => spec,
+            FormatPiece::Conversion(spec) => spec,
         };
         let (&arg, place) = (args.next()?, at?);
         at = arg.len().and_then(|len| place.checked_add(len.into()));
         steps.push(match (arg, spec.letter) {
             _ if !spec.is_bare => return None,
-            (Arg::Integer(4), b'd') => Step::Signed(place),
-            (Arg::Integer(4), b'u') => Step::Unsigned(place),
-            (Arg::Integer(4), b'x') => Step::Hex(place),
-            (Arg::Text(4), b's') => Step::Text(place),
-            (Arg::Enum(len), b's') => Step::Label(place, len),
-            (Arg::String, b's') => Step::String(place),
+            (Arg::Integer(4), b'd') => TextValue::Signed(place),
+            (Arg::Integer(4), b'u') => TextValue::Unsigned(place),
+            (Arg::Integer(4), b'x') => TextValue::Hex(place),
+            (Arg::Text(4), b's') => TextValue::Text(place),
+            (Arg::Enum(len), b's') => TextValue::Label(place, len),
+            (Arg::String, b's') => TextValue::String(place),
             _ => return None,
         });
     }
@@ -79,15 +79,15 @@ fn steps(text: &[u8], pieces: &[Piece], args: &[Arg]) -> Option<Box<[fast_text::
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Piece {
+enum FormatPiece {
     /// Octets of the format as they are.
     Literal(u32, u32),
     /// The next argument.
-    Conversion(Spec),
+    Conversion(FormatSpec),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Spec {
+struct FormatSpec {
     /// `+` right, `-` left, `=` in the middle.
     justify: u8,
     zeros: bool,
@@ -101,7 +101,7 @@ struct Spec {
 
 /// The value of an argument.
 #[derive(Clone, Copy, Debug)]
-enum Value<'a> {
+enum ArgumentValue<'a> {
     Integer(u64),
     Float(f64),
     Text(&'a [u8]),
@@ -109,24 +109,24 @@ enum Value<'a> {
     Bad(u64),
 }
 
-impl Format {
+impl ElogFormat {
     /// Compiles the format of a type.
     pub(super) fn new(of: &EventType) -> Self {
         let text = &of.format[..of.format.len().min(MAX_TEXT)];
         let args = of.args.clone().unwrap_or_default();
         let mut used = 0;
-        let pieces = pieces(text, Piece::Literal, |behind| {
+        let pieces = pieces(text, FormatPiece::Literal, |behind| {
             if behind.starts_with(b"%") {
                 return Some((1, None));
             }
             let (len, spec) = conversion(behind).filter(|_| used < args.len())?;
             used += 1;
-            Some((len, Some(Piece::Conversion(spec))))
+            Some((len, Some(FormatPiece::Conversion(spec))))
         });
         let (steps, is_plain) = (steps(text, &pieces, &args), is_plain(text));
-        let quick_labels = fast_text::Names::new(of.labels.iter().take(KEPT_LABELS).map(|label| &label[..]));
+        let quick_labels = fast_text::ShortNames::new(of.labels.iter().take(KEPT_LABELS).map(|label| &label[..]));
         let (pieces, args, labels) = (pieces.into(), args.into(), of.labels.clone());
-        Format { text: padded(text), pieces, args, labels, quick_labels, steps, is_plain }
+        ElogFormat { text: padded(text), pieces, args, labels, quick_labels, steps, is_plain }
     }
 
     /// Appends the text of an event, in UTF-8. `args` are its arguments as they are decoded, `strings` the string
@@ -139,8 +139,8 @@ impl Format {
                 break;
             }
             match *piece {
-                Piece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
-                Piece::Conversion(spec) => {
+                FormatPiece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
+                FormatPiece::Conversion(spec) => {
                     let value = kinds.next().and_then(|&kind| self.value(kind, &mut args, strings));
                     if let Some(value) = value {
                         spec.put(value, out);
@@ -168,10 +168,10 @@ impl Format {
             };
             match step.value {
                 None => {}
-                Some(Step::Signed(at)) => short.put_signed(i64::from(word(at)? as i32)),
-                Some(Step::Unsigned(at)) => short.put_unsigned(word(at)?.into()),
-                Some(Step::Hex(at)) => short.put_hex(word(at)?, 1),
-                Some(Step::Text(at)) => {
+                Some(TextValue::Signed(at)) => short.put_signed(i64::from(word(at)? as i32)),
+                Some(TextValue::Unsigned(at)) => short.put_unsigned(word(at)?.into()),
+                Some(TextValue::Hex(at)) => short.put_hex(word(at)?, 1),
+                Some(TextValue::Text(at)) => {
                     let offset = word(at)?;
                     match quick.get(offset) {
                         Some((block, len)) => short.put_block(block, len),
@@ -181,7 +181,7 @@ impl Format {
                         }
                     }
                 }
-                Some(Step::Label(at, len)) => {
+                Some(TextValue::Label(at, len)) => {
                     let octets = args.get(usize::from(at)..usize::from(at) + usize::from(len))?;
                     let index = usize::try_from(read_uint(octets, ByteOrder::Big)).ok()?;
                     match self.quick_labels.get(index) {
@@ -192,7 +192,7 @@ impl Format {
                         }
                     }
                 }
-                Some(Step::String(at)) => {
+                Some(TextValue::String(at)) => {
                     let rest = args.get(usize::from(at)..)?;
                     short.put_string(rest, near_nul(rest)?);
                 }
@@ -226,25 +226,27 @@ impl Format {
 
     /// Takes the next argument.
     #[inline(always)]
-    fn value<'a>(&'a self, kind: Arg, args: &mut &'a [u8], strings: &'a [u8]) -> Option<Value<'a>> {
+    fn value<'a>(&'a self, kind: Arg, args: &mut &'a [u8], strings: &'a [u8]) -> Option<ArgumentValue<'a>> {
         let Some(len) = kind.len() else {
             let end = nul_at(args)?;
             let text = &args[..end];
             *args = &args[end + 1..];
-            return Some(Value::Text(text));
+            return Some(ArgumentValue::Text(text));
         };
         let (octets, rest) = args.split_at_checked(usize::from(len))?;
         *args = rest;
         let number = read_uint(octets, ByteOrder::Big);
         Some(match kind {
-            Arg::Float(4) => Value::Float(f32::from_bits(number as u32).into()),
-            Arg::Float(_) => Value::Float(f64::from_bits(number)),
+            Arg::Float(4) => ArgumentValue::Float(f32::from_bits(number as u32).into()),
+            Arg::Float(_) => ArgumentValue::Float(f64::from_bits(number)),
             Arg::Enum(_) => {
                 let label = usize::try_from(number).ok().and_then(|at| self.labels.get(at));
-                label.map_or(Value::Bad(number), |label| Value::Text(&label[..label.len().min(MAX_TEXT)]))
+                label.map_or(ArgumentValue::Bad(number), |label| {
+                    ArgumentValue::Text(&label[..label.len().min(MAX_TEXT)])
+                })
             }
-            Arg::Text(_) => string_at(strings, number).map_or(Value::Bad(number), Value::Text),
-            _ => Value::Integer(number),
+            Arg::Text(_) => string_at(strings, number).map_or(ArgumentValue::Bad(number), ArgumentValue::Text),
+            _ => ArgumentValue::Integer(number),
         })
     }
 }
@@ -256,9 +258,16 @@ fn near_nul(octets: &[u8]) -> Option<usize> {
 }
 
 /// The conversion behind a `%`, with its length.
-fn conversion(text: &[u8]) -> Option<(usize, Spec)> {
-    let mut spec =
-        Spec { justify: b'+', zeros: false, width: 0, precision: None, is_long: false, letter: 0, is_bare: false };
+fn conversion(text: &[u8]) -> Option<(usize, FormatSpec)> {
+    let mut spec = FormatSpec {
+        justify: b'+',
+        zeros: false,
+        width: 0,
+        precision: None,
+        is_long: false,
+        letter: 0,
+        is_bare: false,
+    };
     let mut at = 0;
     if let Some(&justify @ (b'-' | b'+' | b'=')) = text.first() {
         spec.justify = justify;
@@ -283,21 +292,21 @@ fn conversion(text: &[u8]) -> Option<(usize, Spec)> {
     is_known.then_some((at + 1, spec))
 }
 
-impl Spec {
+impl FormatSpec {
     #[inline]
-    fn put(&self, value: Value<'_>, out: &mut Vec<u8>) {
+    fn put(&self, value: ArgumentValue<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         match value {
-            Value::Integer(number) => self.put_integer(number, out),
-            Value::Float(number) => self.put_float(number, out),
-            Value::Text(text) => {
+            ArgumentValue::Integer(number) => self.put_integer(number, out),
+            ArgumentValue::Float(number) => self.put_float(number, out),
+            ArgumentValue::Text(text) => {
                 let len = self.precision.map_or(text.len(), |most| text.len().min(usize::from(most)));
                 put_short(out, text, 0..len);
                 if self.letter == b'S' {
                     out[begin..].iter_mut().filter(|octet| **octet == b'_').for_each(|octet| *octet = b' ');
                 }
             }
-            Value::Bad(number) => out.extend_from_slice(format!("<bad-string:{number:#x}>").as_bytes()),
+            ArgumentValue::Bad(number) => out.extend_from_slice(format!("<bad-string:{number:#x}>").as_bytes()),
         }
         let len = out.len() - begin;
         if len < usize::from(self.width) {
@@ -387,7 +396,7 @@ mod tests {
             number: 1,
         };
         let mut out = Vec::new();
-        let format = Format::new(&of);
+        let format = ElogFormat::new(&of);
         format.render(values, b"one\0two_three\0", &mut out);
         let strings = b"one\0two_three\0".as_slice();
         // All strings are ready, or none is.

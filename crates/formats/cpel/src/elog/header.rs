@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fast_text::{Names, Strings};
+use crate::fast_text::{ShortNames, Strings};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The magic: the length of a text, and the text.
@@ -74,7 +74,7 @@ pub(crate) struct EventType {
 
 /// All that stands before the events.
 #[derive(Debug)]
-pub(crate) struct Header {
+pub(crate) struct LogHeader {
     /// Entries of the ring that was saved.
     pub(crate) ring: u32,
     /// Time of saving: ns of its epoch, CPU clock.
@@ -84,7 +84,7 @@ pub(crate) struct Header {
     pub(crate) types: Vec<EventType>,
     pub(crate) tracks: Vec<Vec<u8>>,
     /// The first names of tracks, those that are plain.
-    pub(crate) quick_tracks: Names,
+    pub(crate) quick_tracks: ShortNames,
     /// The string table: first octet and length.
     pub(crate) strings: (usize, usize),
     /// The strings of it that are ready to be copied.
@@ -95,7 +95,7 @@ pub(crate) struct Header {
     pub(crate) events: usize,
 }
 
-impl Header {
+impl LogHeader {
     /// Reads it.
     ///
     /// # Errors
@@ -128,9 +128,9 @@ impl Header {
         let strings = (reader.at, strings_len);
         let quick_strings = Strings::new(reader.take(strings_len, "the string table")?);
         let count = reader.u32("the number of events")?;
-        let quick_tracks = Names::new(tracks.iter().take(KEPT_TRACKS).map(|name: &Vec<u8>| &name[..]));
+        let quick_tracks = ShortNames::new(tracks.iter().take(KEPT_TRACKS).map(|name: &Vec<u8>| &name[..]));
         let events = reader.at;
-        Ok(Header { ring, saved, started, types, tracks, quick_tracks, strings, quick_strings, count, events })
+        Ok(LogHeader { ring, saved, started, types, tracks, quick_tracks, strings, quick_strings, count, events })
     }
 
     /// Ns since 1970 when the logger started.

@@ -22,10 +22,10 @@ use super::fast_text::Strings;
 use super::log::structure;
 use super::strings::{MAX_TEXT, long_string, string_at};
 use super::tables::{number, table, text};
-use events::Reader;
-use format::Format;
-use header::{Arg, EventType, Header, MAGIC};
-use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Section, Storage, Stream};
+use events::ElogReader;
+use format::ElogFormat;
+use header::{Arg, EventType, LogHeader, MAGIC};
+use tracemill_format::{DataFile, EntryKind, FoundTrace, OpenContext, OpenTrace, Section, Storage, Stream};
 
 /// The option that cuts names of events.
 pub(super) const SHORT_NAMES: &str = "short-names";
@@ -37,16 +37,16 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens all files that were found.
-pub(super) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
-    let open_one = |found: &Found| {
+pub(super) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
+    let open_one = |found: &FoundTrace| {
         let file = context.storage.open(&found.path)?;
         open_file(found, file, context.settings.get(SHORT_NAMES).is_some()).map_err(|error| error.in_file(&found.path))
     };
     found.iter().map(open_one).collect()
 }
 
-fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<OpenTrace> {
-    let header = Arc::new(Header::read(file.bytes())?);
+fn open_file(found: &FoundTrace, file: Arc<dyn Bytes>, short_names: bool) -> Result<OpenTrace> {
+    let header = Arc::new(LogHeader::read(file.bytes())?);
     let len = file.bytes().len();
     let mut diagnostics = Diagnostics::new(&found.path, false);
     look(&header, file.bytes(), &mut diagnostics);
@@ -60,7 +60,7 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
         add_class(&mut schema, stream, &header, of, &strings, short_names);
     }
     let data = DataFile::alone(found, file);
-    let reader = Reader::new(header.clone(), data.bytes.clone());
+    let reader = ElogReader::new(header.clone(), data.bytes.clone());
     let mut packets = events::packets(&header, len, stream);
     if let Some(error) = reader.look(data.bytes.bytes(), &mut packets) {
         diagnostics.error("events are cut", error);
@@ -79,7 +79,7 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
 }
 
 /// Warnings about the parts before the events.
-fn look(header: &Header, file: &[u8], diagnostics: &mut Diagnostics) {
+fn look(header: &LogHeader, file: &[u8], diagnostics: &mut Diagnostics) {
     for (at, of) in header.types.iter().enumerate() {
         if of.args.is_none() {
             let args = String::from_utf8_lossy(&of.format_args).into_owned();
@@ -127,7 +127,7 @@ fn look(header: &Header, file: &[u8], diagnostics: &mut Diagnostics) {
     }
 }
 
-fn schema(header: &Header) -> Schema {
+fn schema(header: &LogHeader) -> Schema {
     let mut schema = Schema::new("elog");
     schema.byte_order = ByteOrder::Big;
     schema.summary = Some(Summary { before: "track_name".into(), has_name: false, after: "text".into() });
@@ -152,18 +152,19 @@ fn clock(schema: &mut Schema) -> tracemill_model::schema::ClockId {
 fn add_class(
     schema: &mut Schema,
     stream: StreamClassId,
-    header: &Arc<Header>,
+    header: &Arc<LogHeader>,
     type_index: usize,
     file: &Arc<dyn Bytes>,
     short_names: bool,
 ) {
     let of = &header.types[type_index];
-    let maker =
-        |what: Made| -> Arc<EventText> { Arc::new(EventText { what, header: header.clone(), file: file.clone() }) };
+    let maker = |what: Synthesized| -> Arc<EventText> {
+        Arc::new(EventText { what, header: header.clone(), file: file.clone() })
+    };
     let mut members = vec![
         ("track".to_string(), integer(schema, 2, None)),
-        ("track_name".to_string(), rendered(schema, 0, maker(Made::Track))),
-        ("text".to_string(), rendered(schema, 0, maker(Made::Text(Box::new(Format::new(of)))))),
+        ("track_name".to_string(), rendered(schema, 0, maker(Synthesized::Track))),
+        ("text".to_string(), rendered(schema, 0, maker(Synthesized::Text(Box::new(ElogFormat::new(of)))))),
     ];
     // One for all arguments of the type.
     let labels = mappings(&of.labels);
@@ -171,7 +172,7 @@ fn add_class(
         let class = match arg {
             Arg::Integer(len) => integer(schema, len, None),
             Arg::Enum(len) => integer(schema, len, Some(&labels)),
-            Arg::Text(len) => rendered(schema, len, maker(Made::String)),
+            Arg::Text(len) => rendered(schema, len, maker(Synthesized::String)),
             Arg::Float(len) => {
                 let class = FloatClass::new(u32::from(len) * 8, ByteOrder::Big);
                 schema.add_field_class(FieldClass::new(FieldKind::Float(class), 8))
@@ -218,17 +219,17 @@ fn rendered(schema: &mut Schema, len: u8, render: Arc<EventText>) -> FieldClassI
 
 /// Makes a text of an event.
 struct EventText {
-    what: Made,
-    header: Arc<Header>,
+    what: Synthesized,
+    header: Arc<LogHeader>,
     file: Arc<dyn Bytes>,
 }
 
 #[derive(Debug)]
-enum Made {
+enum Synthesized {
     /// The name of its track.
     Track,
     /// Its format with its arguments.
-    Text(Box<Format>),
+    Text(Box<ElogFormat>),
     /// A string of the string table, by its offset.
     String,
 }
@@ -258,17 +259,17 @@ impl Render for EventText {
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
         let begin = out.len();
         match &self.what {
-            Made::Track => {
+            Synthesized::Track => {
                 let track = event.first_chunk::<TRACK_BYTES>().map(|track| usize::from(u16::from_be_bytes(*track)));
                 let Some(name) = track.and_then(|track| self.header.tracks.get(track)) else { return false };
                 out.extend_from_slice(&name[..name.len().min(MAX_TEXT)]);
             }
-            Made::Text(format) => {
+            Synthesized::Text(format) => {
                 let strings = self.header.strings(self.file.bytes());
                 format.render(event.get(TRACK_BYTES..).unwrap_or(&[]), strings, out);
                 return true;
             }
-            Made::String => {
+            Synthesized::String => {
                 let strings = self.header.strings(self.file.bytes());
                 let Some(text) = string_at(strings, read_uint(own, ByteOrder::Big)) else { return false };
                 out.extend_from_slice(text);
@@ -282,22 +283,22 @@ impl Render for EventText {
     fn quick(&self, event: &[u8], _own: &[u8], room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
         let (&[a, b], args) = event.split_first_chunk::<TRACK_BYTES>()?;
         match &self.what {
-            Made::Track => self.header.quick_tracks.copy(u16::from_be_bytes([a, b]).into(), room),
-            Made::Text(format) => format.quick(args, self.strings(), room),
-            Made::String => None,
+            Synthesized::Track => self.header.quick_tracks.copy(u16::from_be_bytes([a, b]).into(), room),
+            Synthesized::Text(format) => format.quick(args, self.strings(), room),
+            Synthesized::String => None,
         }
     }
 
     #[inline]
     fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        if let Made::Track = self.what {
+        if let Synthesized::Track = self.what {
             let track = event.first_chunk::<TRACK_BYTES>().map(|track| usize::from(u16::from_be_bytes(*track)))?;
             let name = self.header.tracks.get(track)?;
             if name.len() <= MAX_TEXT && name.is_ascii() {
                 return Some(name);
             }
         }
-        if let Made::Text(format) = &self.what {
+        if let Synthesized::Text(format) = &self.what {
             let args = event.get(TRACK_BYTES..).unwrap_or(&[]);
             if let Some(len) = format.quick_text(args, self.strings(), scratch) {
                 return scratch.get(..len);
@@ -312,7 +313,7 @@ impl Render for EventText {
 const CELL_LABELS: usize = 1024;
 
 /// Sections that `info` shows beside the events.
-fn tables(header: &Header) -> Vec<Section> {
+fn tables(header: &LogHeader) -> Vec<Section> {
     let types = header.types.iter().enumerate().map(|(at, of)| {
         // The cell shows no more octets than so many labels have.
         let labels = of.labels.iter().take(CELL_LABELS).map(|label| String::from_utf8_lossy(label).into_owned());

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
-use tracemill_codec::plan::{State, Visitor};
+use tracemill_codec::plan::{DecoderState, Visitor};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ByteOrder, FieldKind};
 
 use super::{CPEL, ELOG};
-use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage};
+use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Settings, Storage};
 
 mod gist;
 mod sections;
@@ -127,7 +127,7 @@ fn open_with(bytes: Vec<u8>, others: &[(&str, &str)], settings: &[(&'static str,
     let settings = Settings(settings.iter().map(|&(name, value)| (name, value.to_string())).collect());
     let is_elog = (ELOG.probe)(&files, Path::new(FILE));
     let format = if is_elog { &ELOG } else { &CPEL };
-    let found = Found { path: FILE.into(), name: FILE.into(), below: String::new() };
+    let found = FoundTrace { path: FILE.into(), name: FILE.into(), below: String::new() };
     let mut context = OpenContext::new(&files);
     (context.strict, context.named_format, context.settings) = (strict, named_format, &settings);
     (format.open)(&context, &[found]).remove(0)
@@ -197,7 +197,7 @@ fn read(trace: &OpenTrace) -> Content {
 }
 
 fn read_packet(data: PacketData, events: &mut Vec<String>) {
-    let (data, mut state) = (Arc::new(data), State::default());
+    let (data, mut state) = (Arc::new(data), DecoderState::default());
     let mut chunk = Chunk::new(data.clone(), 0, 64);
     data.scan(&mut data.first_event(), &mut state, &mut ChunkSink::new(&mut chunk, usize::MAX));
     for at in 0..chunk.len() {

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, Schema};
 
-use super::fields::{Fields, Strings, store};
-use super::output::Output;
-use super::tracks::{Rule, Tracks};
+use super::fields::{FieldValues, Strings, store};
+use super::output::LogFile;
+use super::tracks::{LogTracks, Rule};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 use tracemill_format::writer::count_headers;
@@ -16,11 +16,11 @@ use tracemill_semantics::{Semantics, names};
 
 /// A log that is made of other traces, without what only one of the formats has.
 pub(super) struct Conversion {
-    pub(super) output: Output,
+    pub(super) output: LogFile,
     pub(super) sources: Vec<Source>,
     /// For each stream of all sources its source, and its place there.
     pub(super) places: Vec<(usize, usize)>,
-    pub(super) tracks: Tracks,
+    pub(super) tracks: LogTracks,
     pub(super) strings: Strings,
     pub(super) losses: Losses,
 }
@@ -32,10 +32,10 @@ impl Conversion {
         sources.iter().for_each(|source| count_headers(&mut losses, source, &[names::CPU], &["id", "timestamp", "v"]));
         let streams = sources.iter().map(|source| source.streams.len()).enumerate();
         Conversion {
-            output: Output::new(path),
+            output: LogFile::new(path),
             sources: sources.to_vec(),
             places: streams.flat_map(|(source, count)| (0..count).map(move |stream| (source, stream))).collect(),
-            tracks: Tracks::default(),
+            tracks: LogTracks::default(),
             strings: Strings::new(Spill::new(path, "strings"), table),
             losses,
         }
@@ -60,7 +60,7 @@ impl Conversion {
     }
 
     /// The track of an event of a stream.
-    pub(super) fn track(&mut self, rule: &Rule, fields: &mut Fields<'_>, stream: usize) -> Result<u32> {
+    pub(super) fn track(&mut self, rule: &Rule, fields: &mut FieldValues<'_>, stream: usize) -> Result<u32> {
         let (source, own_stream) = self.places[stream];
         self.tracks.of(rule, fields, stream, (&self.sources, source, own_stream), &mut self.losses)
     }

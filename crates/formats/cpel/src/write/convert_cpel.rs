@@ -12,11 +12,13 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldKind, Schema};
 
 use super::convert::{Conversion, classes};
-use super::fields::{Fields, Leaf, leaves, mapped, store};
+use super::fields::{FieldValues, Leaf, leaves, mapped, store};
 use super::known_clock;
-use super::sections::{Times, added_ticks, definitions, events_head, log_head, put_record, rate_of, section_head};
+use super::sections::{
+    TimeMapping, added_ticks, definitions, events_head, log_head, put_record, rate_of, section_head,
+};
 use super::tracks::Rule;
-use crate::container::Kind;
+use crate::container::SectionType;
 use crate::settings::Wishes;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
@@ -33,13 +35,13 @@ const SINCE_2001: u64 = 1_000_000_000;
 const MAX_CODES: usize = 1 << 20;
 
 /// Writes a log.
-pub(super) struct Converter {
+pub(super) struct CpelConverter {
     log: Conversion,
     order: ByteOrder,
     /// By source, then by class.
-    classes: Vec<Vec<Rc<Class>>>,
+    classes: Vec<Vec<Rc<ClassForm>>>,
     /// By stream of all sources; `None` for those without a clock of a known frequency.
-    times: Vec<Option<Times>>,
+    times: Vec<Option<TimeMapping>>,
     /// Code by class, and for classes of many ids by name.
     codes: HashMap<ClassKey, u32>,
     /// Offsets of name and format of data, by code.
@@ -47,7 +49,7 @@ pub(super) struct Converter {
     /// Offsets of the names of tracks.
     track_names: Vec<u32>,
     /// Events with times, then those without.
-    sections: [Vec<Section>; 2],
+    sections: [Vec<SpooledSection>; 2],
     rate: u32,
     /// Ticks of a second.
     frequency: u64,
@@ -59,13 +61,13 @@ pub(super) struct Converter {
     text: Vec<u8>,
 }
 
-struct Section {
+struct SpooledSection {
     count: u64,
     spool: Spill,
 }
 
 /// The form that the events of a class get.
-struct Class {
+struct ClassForm {
     rule: Rule,
     datum: Datum,
 }
@@ -81,8 +83,8 @@ enum Datum {
     Text(Vec<Leaf>),
 }
 
-impl Class {
-    fn new(schema: &Schema, event: EventClassId, rule: Rule) -> Class {
+impl ClassForm {
+    fn new(schema: &Schema, event: EventClassId, rule: Rule) -> ClassForm {
         let (mut leaves, has_summary) = leaves(schema, event, &rule.places());
         let datum = match leaves.as_slice() {
             [] => Datum::Nothing,
@@ -96,7 +98,7 @@ impl Class {
             },
             _ => Datum::Text(leaves),
         };
-        Class { rule, datum }
+        ClassForm { rule, datum }
     }
 }
 
@@ -132,11 +134,11 @@ fn doubled(text: &str) -> String {
     mapped(text, |one| one == '\0').replace('%', "%%")
 }
 
-impl Converter {
-    pub(super) fn new(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Converter {
+impl CpelConverter {
+    pub(super) fn new(path: &OutPath, sources: &[Source], options: &WriteOptions) -> CpelConverter {
         let mut log = Conversion::new(path, sources, Some(TABLE));
         let losses = &mut log.losses;
-        let classes = classes(sources, Class::new);
+        let classes = classes(sources, ClassForm::new);
         for (source, classes) in sources.iter().zip(&classes) {
             for (at, class) in classes.iter().enumerate() {
                 match &class.datum {
@@ -164,10 +166,12 @@ impl Converter {
             let short = clocks.iter().filter(|(clock, _)| clock.frequency > NS_PER_SECOND as u64).count();
             losses.add(Lost::ShortCycles, short as u64);
         }
-        let times =
-            log.places.iter().map(|place| clock_of(place).map(|(clock, source)| Times::new(rate, clock, source).1));
+        let times = log
+            .places
+            .iter()
+            .map(|place| clock_of(place).map(|(clock, source)| TimeMapping::new(rate, clock, source).1));
         let rate = rate.unwrap_or(NS_PER_SECOND as u32);
-        Converter {
+        CpelConverter {
             times: times.collect(),
             log,
             order: options.byte_order.unwrap_or(ByteOrder::Big),
@@ -207,7 +211,7 @@ impl Converter {
     }
 
     /// The datum of an event of a class.
-    fn datum(&mut self, datum: &Datum, schema: &Schema, fields: &mut Fields<'_>) -> Result<u32> {
+    fn datum(&mut self, datum: &Datum, schema: &Schema, fields: &mut FieldValues<'_>) -> Result<u32> {
         self.text.clear();
         match datum {
             Datum::Nothing => return Ok(0),
@@ -227,7 +231,7 @@ impl Converter {
         let sections = &mut self.sections[usize::from(!is_timed)];
         if sections.last().is_none_or(|section| section.count >= MAX_EVENTS) {
             let name = format!("events-{is_timed}-{}", sections.len());
-            sections.push(Section { count: 0, spool: Spill::new(self.log.output.path(), &name) });
+            sections.push(SpooledSection { count: 0, spool: Spill::new(self.log.output.path(), &name) });
         }
         if let Some(section) = sections.last_mut() {
             section.count += 1;
@@ -248,7 +252,7 @@ fn rate(clocks: &[(&ClockClass, &Source)]) -> Option<u32> {
     rate_of(first.frequency).filter(|_| clocks.iter().all(can_be))
 }
 
-impl TraceWriter for Converter {
+impl TraceWriter for CpelConverter {
     fn losses(&self) -> Losses {
         self.log.losses.clone()
     }
@@ -257,7 +261,7 @@ impl TraceWriter for Converter {
         let Some(&(source, _)) = self.log.places.get(stream) else { return Ok(()) };
         let class = self.classes[source][event.class().0 as usize].clone();
         let schema = self.log.sources[source].schema.clone();
-        let mut fields = Fields::new(event);
+        let mut fields = FieldValues::new(event);
         let code = self.code(source, event, class.datum.format())?;
         let datum = self.datum(&class.datum, &schema, &mut fields)?;
         let track = self.log.track(&class.rule, &mut fields, stream)?;
@@ -288,20 +292,20 @@ impl TraceWriter for Converter {
         self.log.string(b"")?;
         self.log.strings.pad()?;
         if self.sections.iter().all(Vec::is_empty) {
-            self.sections[0].push(Section { count: 0, spool: Spill::new(self.log.output.path(), "events") });
+            self.sections[0].push(SpooledSection { count: 0, spool: Spill::new(self.log.output.path(), "events") });
         }
         self.log.losses.add(Lost::EarlyOrigins, self.before_2001);
-        let Converter { log, order, definitions: events, track_names, mut sections, rate, date, .. } = *self;
+        let CpelConverter { log, order, definitions: events, track_names, mut sections, rate, date, .. } = *self;
         let Conversion { output, mut strings, losses, .. } = log;
         let count = 3 + sections.iter().map(Vec::len).sum::<usize>();
         output.write(|log| {
             log.put(&log_head(count, date.unwrap_or(0), order))?;
-            log.put(&section_head(Kind::STRINGS, strings.len(), order))?;
+            log.put(&section_head(SectionType::STRINGS, strings.len(), order))?;
             strings.copy_to(log)?;
             let events = events.iter().enumerate().map(|(at, &[name, datum])| [at as u32 + 1, name, datum]);
-            log.put(&definitions(Kind::EVENT_DEFINITIONS, TABLE, events, order))?;
+            log.put(&definitions(SectionType::EVENT_DEFINITIONS, TABLE, events, order))?;
             let tracks = track_names.iter().enumerate().map(|(track, &name)| [track as u32, name]);
-            log.put(&definitions(Kind::TRACK_DEFINITIONS, TABLE, tracks, order))?;
+            log.put(&definitions(SectionType::TRACK_DEFINITIONS, TABLE, tracks, order))?;
             for (of_kind, rate) in sections.iter_mut().zip([rate, 0]) {
                 for section in of_kind {
                     log.put(&events_head(TABLE.as_bytes(), section.count, rate, 0, order)?)?;

@@ -12,7 +12,7 @@ use tracemill_model::schema::{ClockOrigin, DisplayBase, EventClassId, FieldKind,
 
 use super::convert::{Conversion, classes};
 use super::elog_values::{put_cstring, put_integer, stored_ns, time_of, words};
-use super::fields::{Fields, Leaf, leaves, mapped};
+use super::fields::{FieldValues, Leaf, leaves, mapped};
 use super::known_clock;
 use super::tracks::Rule;
 use crate::elog::header::{EVENT_BYTES, MAGIC, UNIX_FROM};
@@ -29,15 +29,15 @@ const TEXT_BYTES: usize = 4;
 const MAX_LABELS: usize = 4096;
 
 /// Writes a log.
-pub(super) struct Converter {
+pub(super) struct ElogConverter {
     log: Conversion,
     /// By source, then by class.
-    classes: Vec<Vec<Rc<Class>>>,
+    classes: Vec<Vec<Rc<ElogClass>>>,
     /// By stream of all sources.
     clocks: Vec<Option<ClockMap>>,
     /// Type by class, and for classes of many ids by name.
     numbers: HashMap<ClassKey, u16>,
-    types: Vec<Type>,
+    types: Vec<ElogType>,
     events: Spill,
     count: u32,
     /// Ns of the first event; what is stored for it.
@@ -48,7 +48,7 @@ pub(super) struct Converter {
 }
 
 /// The form that the events of a class get.
-struct Class {
+struct ElogClass {
     rule: Rule,
     args: Vec<Arg>,
     labels: Vec<Vec<u8>>,
@@ -67,13 +67,13 @@ enum Arg {
     Made(Vec<Leaf>, bool),
 }
 
-struct Type {
+struct ElogType {
     format: String,
     args: String,
     labels: Vec<Vec<u8>>,
 }
 
-impl Type {
+impl ElogType {
     /// The number of a string of its enumeration: that of the value, as far as there is room for it.
     fn label(&mut self, value: u64) -> u64 {
         let wanted = usize::try_from(value).unwrap_or(MAX_LABELS).min(MAX_LABELS - 1);
@@ -125,8 +125,8 @@ fn type_name(name: &str) -> String {
     mapped(name, |one| matches!(one, ' ' | '(' | '%' | '\0'))
 }
 
-impl Class {
-    fn new(schema: &Schema, event: EventClassId, rule: Rule) -> Class {
+impl ElogClass {
+    fn new(schema: &Schema, event: EventClassId, rule: Rule) -> ElogClass {
         let (leaves, _) = leaves(schema, event, &rule.places());
         let (mut labels, mut losses) = (None, Vec::new());
         let arg = |leaf| Self::arg(schema, leaf, &mut labels, &mut losses);
@@ -150,7 +150,7 @@ impl Class {
             typed.push(Arg::Made(rest, false));
             args = typed;
         }
-        Class { rule, args, labels: labels.unwrap_or_default(), losses }
+        ElogClass { rule, args, labels: labels.unwrap_or_default(), losses }
     }
 
     fn arg(schema: &Schema, leaf: Leaf, labels: &mut Option<Vec<Vec<u8>>>, losses: &mut Vec<Lost>) -> Arg {
@@ -216,10 +216,10 @@ fn label_list(mappings: &[Mapping]) -> Option<Vec<Vec<u8>>> {
     Some(labels.into_iter().enumerate().map(label).collect())
 }
 
-impl Converter {
-    pub(super) fn new(path: &OutPath, sources: &[Source]) -> Converter {
+impl ElogConverter {
+    pub(super) fn new(path: &OutPath, sources: &[Source]) -> ElogConverter {
         let mut log = Conversion::new(path, sources, None);
-        let classes = classes(sources, Class::new);
+        let classes = classes(sources, ElogClass::new);
         let lost = classes.iter().flatten().flat_map(|class| &class.losses);
         lost.for_each(|&kind| log.losses.add(kind, 1));
         let mut clock = |&(source, stream): &(usize, usize)| {
@@ -229,7 +229,7 @@ impl Converter {
             log.losses.add(Lost::ClocklessStreams, clock.is_none().into());
             clock.map(|clock| source.clock_map(clock))
         };
-        Converter {
+        ElogConverter {
             clocks: log.places.iter().map(&mut clock).collect(),
             log,
             classes,
@@ -244,7 +244,7 @@ impl Converter {
     }
 
     /// The number of the type of an event, made when it is met first; `None` when there are too many.
-    fn number(&mut self, source: usize, event: EventRef<'_>, of: &Class) -> Option<u16> {
+    fn number(&mut self, source: usize, event: EventRef<'_>, of: &ElogClass) -> Option<u16> {
         let key = ClassKey::of(source, event);
         if let Some(&number) = self.numbers.get(&key) {
             return Some(number);
@@ -258,13 +258,13 @@ impl Converter {
             format.push_str(&arg.shown());
             args.push_str(&arg.code());
         }
-        self.types.push(Type { format, args, labels: of.labels.clone() });
+        self.types.push(ElogType { format, args, labels: of.labels.clone() });
         self.numbers.insert(key, number);
         Some(number)
     }
 
     /// Appends the value of an argument.
-    fn put(&mut self, arg: &Arg, number: u16, schema: &Schema, fields: &mut Fields<'_>) -> Result<()> {
+    fn put(&mut self, arg: &Arg, number: u16, schema: &Schema, fields: &mut FieldValues<'_>) -> Result<()> {
         let value = match arg {
             Arg::Integer(leaf, ..) => fields.get(&leaf.place)?.and_then(Value::integer).unwrap_or(0) as u64,
             Arg::Enum(leaf, _) => {
@@ -315,7 +315,7 @@ impl Converter {
     }
 }
 
-impl TraceWriter for Converter {
+impl TraceWriter for ElogConverter {
     fn losses(&self) -> Losses {
         self.log.losses.clone()
     }
@@ -330,7 +330,7 @@ impl TraceWriter for Converter {
         };
         let ns = self.ns(stream, event, schema.event(event.class()).is_untimed);
         let start = self.start.map_or(ns, |(start, _)| start);
-        let mut fields = Fields::new(event);
+        let mut fields = FieldValues::new(event);
         let track = self.log.track(&class.rule, &mut fields, stream)?;
         let time = time_of(ns - start, 1, &mut self.log.losses);
         self.event.clear();
@@ -355,7 +355,7 @@ impl TraceWriter for Converter {
         let (start, stored) = self.start.unwrap_or_default();
         // The logger's own clock counts ns here.
         let took = u64::try_from(self.last - start).unwrap_or(0);
-        let Converter { log, types, mut events, count, .. } = *self;
+        let ElogConverter { log, types, mut events, count, .. } = *self;
         let Conversion { output, tracks, mut strings, losses, .. } = log;
         let mut head = MAGIC.to_vec();
         let put_count = |head: &mut Vec<u8>, count: usize| head.extend_from_slice(&(count as u32).to_be_bytes());

@@ -20,7 +20,7 @@ const MAX_KNOWN: usize = 32 << 20;
 /// A field that is no structure.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
-    pub(super) place: Place,
+    pub(super) place: FieldRoute,
     /// Its name; of a member of a structure with the names of those around it.
     pub(super) name: String,
     pub(super) class: FieldClassId,
@@ -28,18 +28,18 @@ pub(super) struct Leaf {
 
 /// Where a field is: the way down from the root of a scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct FieldRoute {
     pub(super) scope: Scope,
     pub(super) path: Vec<usize>,
 }
 
 /// The fields of an event but for some, those of its payload first; and whether the first one is a text that sums the
 /// event up.
-pub(super) fn leaves(schema: &Schema, event: EventClassId, without: &[Place]) -> (Vec<Leaf>, bool) {
+pub(super) fn leaves(schema: &Schema, event: EventClassId, without: &[FieldRoute]) -> (Vec<Leaf>, bool) {
     let mut leaves = Vec::new();
     for scope in [Scope::Payload, Scope::SpecificContext, Scope::CommonContext] {
         let root = schema.scope_root(scope, event);
-        add(schema, &Place { scope, path: Vec::new() }, "", root, &mut leaves);
+        add(schema, &FieldRoute { scope, path: Vec::new() }, "", root, &mut leaves);
     }
     leaves.retain(|leaf| !without.contains(&leaf.place));
     let summary = schema.summary.as_ref().map(|summary| &*summary.after);
@@ -51,7 +51,7 @@ pub(super) fn leaves(schema: &Schema, event: EventClassId, without: &[Place]) ->
     (leaves, at.is_some())
 }
 
-fn add(schema: &Schema, place: &Place, name: &str, class: Option<FieldClassId>, leaves: &mut Vec<Leaf>) {
+fn add(schema: &Schema, place: &FieldRoute, name: &str, class: Option<FieldClassId>, leaves: &mut Vec<Leaf>) {
     let Some(class) = class else { return };
     match &schema.field_class(class).kind {
         FieldKind::Struct(structure) if !structure.is_tuple() && place.path.len() < MAX_DEPTH => {
@@ -67,18 +67,18 @@ fn add(schema: &Schema, place: &Place, name: &str, class: Option<FieldClassId>, 
 }
 
 /// The fields of an event, read when they are asked for.
-pub(super) struct Fields<'a> {
+pub(super) struct FieldValues<'a> {
     pub(super) event: EventRef<'a>,
     scopes: Vec<(Scope, Option<Value>)>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldValues<'a> {
     pub(super) fn new(event: EventRef<'a>) -> Self {
-        Fields { event, scopes: Vec::new() }
+        FieldValues { event, scopes: Vec::new() }
     }
 
     /// The value at a place; `None` where there is none.
-    pub(super) fn get(&mut self, place: &Place) -> Result<Option<&Value>> {
+    pub(super) fn get(&mut self, place: &FieldRoute) -> Result<Option<&Value>> {
         let at = match self.scopes.iter().position(|(scope, _)| *scope == place.scope) {
             Some(at) => at,
             None => {

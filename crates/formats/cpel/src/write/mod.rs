@@ -49,21 +49,21 @@ pub static ELOG: Target = Target::file(&["elog"], "event logs of VPP, `elog v0`"
 fn create_cpel(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     if let [source] = sources
         && ["cpel", "gist"].contains(&source.origin.format.as_str())
-        && let Some(rewriter) = rewrite_cpel::Rewriter::new(path, source, options)
+        && let Some(rewriter) = rewrite_cpel::CpelRewriter::new(path, source, options)
     {
         return Ok(Box::new(rewriter));
     }
-    Ok(Box::new(convert_cpel::Converter::new(path, sources, options)))
+    Ok(Box::new(convert_cpel::CpelConverter::new(path, sources, options)))
 }
 
 fn create_elog(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     if let [source] = sources
         && source.origin.format == ELOG.names[0]
-        && let Some(rewriter) = rewrite_elog::Rewriter::new(path, source)
+        && let Some(rewriter) = rewrite_elog::ElogRewriter::new(path, source)
     {
         return Ok(Box::new(rewriter));
     }
-    Ok(Box::new(convert_elog::Converter::new(path, sources)))
+    Ok(Box::new(convert_elog::ElogConverter::new(path, sources)))
 }
 
 /// The clock of a stream class, when its frequency is known.

@@ -12,7 +12,7 @@ pub(super) const WRITING: &str = "write the log";
 
 /// The file that is written in the end. Until then it is as long as what waits for it, so that its size shows how far
 /// the conversion is.
-pub(super) struct Output {
+pub(super) struct LogFile {
     path: OutPath,
     file: Option<Box<dyn SinkFile>>,
     waiting: u64,
@@ -20,10 +20,10 @@ pub(super) struct Output {
     len: u64,
 }
 
-impl Output {
+impl LogFile {
     /// An output. Makes no file yet.
-    pub(super) fn new(path: &OutPath) -> Output {
-        Output { path: path.clone(), file: None, waiting: 0, len: 0 }
+    pub(super) fn new(path: &OutPath) -> LogFile {
+        LogFile { path: path.clone(), file: None, waiting: 0, len: 0 }
     }
 
     /// Where it is.

@@ -9,9 +9,9 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Origin, Scope};
 
 use super::known_clock;
-use super::output::Output;
-use super::sections::{Times, events_head, log_head, put_record, rate_of, section_head};
-use crate::container::{HEADER_BYTES, Kind, NAME_BYTES, order_of};
+use super::output::LogFile;
+use super::sections::{TimeMapping, events_head, log_head, put_record, rate_of, section_head};
+use crate::container::{HEADER_BYTES, NAME_BYTES, SectionType, order_of};
 use crate::definitions::words;
 use crate::log_parts::{BEHIND, EVENTS, EVENTS_HEAD, FAR, HEADER, SECTION};
 use crate::settings::Wishes;
@@ -20,11 +20,11 @@ use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::{OutPath, Spill};
 
 /// Writes a log.
-pub(super) struct Rewriter {
-    output: Output,
+pub(super) struct CpelRewriter {
+    output: LogFile,
     header: [u8; HEADER_BYTES as usize],
     order: ByteOrder,
-    sections: Vec<Section>,
+    sections: Vec<StoredSection>,
     /// For each stream the section of its events.
     streams: Vec<Option<usize>>,
     behind: Vec<u8>,
@@ -34,27 +34,27 @@ pub(super) struct Rewriter {
     record: Vec<u8>,
 }
 
-enum Section {
+enum StoredSection {
     /// As it is written, header included.
     Octets(Vec<u8>),
     /// As it was: its header, and all of a part behind that.
     Unchanged(Vec<u8>, Arc<[u8]>),
-    Events(Box<Events>),
+    Events(Box<EventRecords>),
 }
 
-struct Events {
+struct EventRecords {
     number: String,
     table: Vec<u8>,
     rate: u32,
-    times: Times,
+    times: TimeMapping,
     count: u64,
     spool: Spill,
     behind: Vec<u8>,
 }
 
-impl Rewriter {
+impl CpelRewriter {
     /// `None` when the parts do not make a log.
-    pub(super) fn new(path: &OutPath, source: &Source, options: &WriteOptions) -> Option<Rewriter> {
+    pub(super) fn new(path: &OutPath, source: &Source, options: &WriteOptions) -> Option<CpelRewriter> {
         let origin = &source.origin;
         let header: [u8; HEADER_BYTES as usize] = *origin.part(HEADER)?.first_chunk()?;
         let stored = order_of(&header);
@@ -62,8 +62,8 @@ impl Rewriter {
         let mut losses = Losses::default();
         let mut sections = sections(path, origin, (stored, order), &mut losses)?;
         let of_events = sections.iter().enumerate().filter_map(|(at, section)| match section {
-            Section::Events(events) => Some((at, events.number.clone())),
-            Section::Octets(_) | Section::Unchanged(..) => None,
+            StoredSection::Events(events) => Some((at, events.number.clone())),
+            StoredSection::Octets(_) | StoredSection::Unchanged(..) => None,
         });
         let of_events: Vec<(usize, String)> = of_events.collect();
         let mut streams = Vec::new();
@@ -76,18 +76,18 @@ impl Rewriter {
                     several.iter().find(|(_, of)| of == number).map(|(at, _)| *at)
                 }
             };
-            if let Some(Section::Events(events)) = at.and_then(|at| sections.get_mut(at))
+            if let Some(StoredSection::Events(events)) = at.and_then(|at| sections.get_mut(at))
                 && let Some(clock) = known_clock(source, stream.class)
             {
                 // The ticks of the clock, at the rate that the section had where that means them.
                 let is_kept = Wishes::default().frequency_of(events.rate) == clock.frequency;
                 let rate = if is_kept { Some(events.rate) } else { rate_of(clock.frequency) };
-                (events.rate, events.times) = Times::new(rate, clock, source);
+                (events.rate, events.times) = TimeMapping::new(rate, clock, source);
             }
             streams.push(at);
         }
-        Some(Rewriter {
-            output: Output::new(path),
+        Some(CpelRewriter {
+            output: LogFile::new(path),
             header,
             order,
             sections,
@@ -106,25 +106,25 @@ fn sections(
     origin: &Origin,
     (from, to): (ByteOrder, ByteOrder),
     losses: &mut Losses,
-) -> Option<Vec<Section>> {
+) -> Option<Vec<StoredSection>> {
     let mut sections = Vec::new();
     for part in &origin.parts {
         if part.name.starts_with(SECTION) {
             sections.push(match unchanged_head(&part.bytes, from, to) {
-                Some(head) => Section::Unchanged(head, part.bytes.clone()),
+                Some(head) => StoredSection::Unchanged(head, part.bytes.clone()),
                 None => {
                     let (octets, is_known) = section(&part.bytes, from, to)?;
                     losses.add(Lost::OtherSections, (!is_known && from != to).into());
-                    Section::Octets(octets)
+                    StoredSection::Octets(octets)
                 }
             });
         } else if let Some(number) = part.name.strip_prefix(EVENTS) {
             let head = part.bytes.get(..EVENTS_HEAD)?;
-            sections.push(Section::Events(Box::new(Events {
+            sections.push(StoredSection::Events(Box::new(EventRecords {
                 number: number.to_string(),
                 table: head[HEADER_BYTES as usize..][..NAME_BYTES].to_vec(),
                 rate: u32_at(head, EVENTS_HEAD - 4, from)?,
-                times: Times::Ticks(0),
+                times: TimeMapping::Ticks(0),
                 count: 0,
                 spool: Spill::new(path, &part.name),
                 behind: origin.part(&format!("{BEHIND}{number}")).unwrap_or(&[]).to_vec(),
@@ -139,8 +139,8 @@ fn sections(
 /// The header of a section of which everything else stays: a string table, or one of an unknown type.
 fn unchanged_head(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<Vec<u8>> {
     let (head, data) = octets.split_first_chunk::<{ HEADER_BYTES as usize }>()?;
-    let kind = Kind(read_uint(&head[..4], from) as u32);
-    if kind.record().is_some() || kind != Kind::STRINGS && from != to {
+    let kind = SectionType(read_uint(&head[..4], from) as u32);
+    if kind.record().is_some() || kind != SectionType::STRINGS && from != to {
         return None;
     }
     // The declared length of a truncated section becomes that of the bytes that are there.
@@ -150,9 +150,9 @@ fn unchanged_head(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<Vec<u
 /// A section as it is written, and whether its type is known.
 fn section(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<(Vec<u8>, bool)> {
     let (head, data) = octets.split_first_chunk::<{ HEADER_BYTES as usize }>()?;
-    let kind = Kind(read_uint(&head[..4], from) as u32);
+    let kind = SectionType(read_uint(&head[..4], from) as u32);
     let mut out = section_head(kind, u32::try_from(data.len()).ok()?.into(), to);
-    let is_known = kind == Kind::STRINGS || kind.record().is_some();
+    let is_known = kind == SectionType::STRINGS || kind.record().is_some();
     let split = kind.record().and_then(|(fixed, size)| Some((data.split_at_checked(fixed as usize)?, size as usize)));
     let Some(((fixed, records), size)) = split else {
         out.extend_from_slice(data);
@@ -166,7 +166,7 @@ fn section(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<(Vec<u8>, bo
     }
     let (records, behind) = records.split_at(count * size);
     let mut records: Vec<&[u8]> = records.chunks_exact(size).collect();
-    if kind == Kind::SYMBOLS {
+    if kind == SectionType::SYMBOLS {
         // Readers search in them.
         records.sort_by_key(|record| u32_at(record, 0, from));
     }
@@ -177,7 +177,7 @@ fn section(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<(Vec<u8>, bo
     Some((out, is_known))
 }
 
-impl TraceWriter for Rewriter {
+impl TraceWriter for CpelRewriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -185,7 +185,7 @@ impl TraceWriter for Rewriter {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let section = self.streams.get(stream).copied().flatten().and_then(|at| self.sections.get_mut(at));
         let words = if self.is_direct { words(event.body()) } else { words_of_values(event)? };
-        let (Some(Section::Events(events)), Some(words)) = (section, words) else {
+        let (Some(StoredSection::Events(events)), Some(words)) = (section, words) else {
             self.losses.add(Lost::OtherEvents, 1);
             return Ok(());
         };
@@ -203,7 +203,7 @@ impl TraceWriter for Rewriter {
     }
 
     fn finish(self: Box<Self>) -> Result<Losses> {
-        let Rewriter { output, header, order, mut sections, behind, losses, .. } = *self;
+        let CpelRewriter { output, header, order, mut sections, behind, losses, .. } = *self;
         let date = read_uint(&header[4..], order_of(&header)) as u32;
         let mut head = log_head(sections.len().min(usize::from(u16::MAX)), date, order);
         head[1] = header[1];
@@ -211,13 +211,13 @@ impl TraceWriter for Rewriter {
             log.put(&head)?;
             for section in &mut sections {
                 match section {
-                    Section::Octets(octets) => log.put(octets)?,
-                    Section::Unchanged(head, part) => {
+                    StoredSection::Octets(octets) => log.put(octets)?,
+                    StoredSection::Unchanged(head, part) => {
                         log.put(head)?;
                         log.put(part.get(head.len()..).unwrap_or(&[]))?;
                     }
-                    Section::Events(events) => {
-                        let Events { table, rate, count, behind, spool, .. } = &mut **events;
+                    StoredSection::Events(events) => {
+                        let EventRecords { table, rate, count, behind, spool, .. } = &mut **events;
                         log.put(&events_head(table, *count, *rate, behind.len(), order)?)?;
                         log.put_waiting(spool)?;
                         log.put(behind)?;

@@ -16,7 +16,7 @@ use super::elog_values::{put_cstring, put_integer, stored_ns, time_of, words};
 use super::output::WRITING;
 use crate::elog::TIME_BYTES;
 use crate::elog::events::HEADER;
-use crate::elog::header::{Arg, Header, MAGIC, UNIX_FROM, unix_ns};
+use crate::elog::header::{Arg, LogHeader, MAGIC, UNIX_FROM, unix_ns};
 use crate::printf::make_utf8;
 use crate::strings::{MAX_TEXT, string_at};
 use tracemill_format::lost::{Losses, Lost};
@@ -27,13 +27,13 @@ use tracemill_format::{OutPath, SinkFile};
 const MAX_KNOWN: usize = 1 << 14;
 
 /// Writes a log.
-pub(super) struct Rewriter {
+pub(super) struct ElogRewriter {
     path: OutPath,
     /// All that stands before the events.
     head: Arc<[u8]>,
     /// Times of saving and of the start, when they are others.
     moved: Option<(u64, u64)>,
-    header: Header,
+    header: LogHeader,
     out: Option<BufWriter<Box<dyn SinkFile>>>,
     count: u32,
     clock: Option<ClockMap>,
@@ -48,11 +48,11 @@ pub(super) struct Rewriter {
     scratch: Vec<u8>,
 }
 
-impl Rewriter {
+impl ElogRewriter {
     /// `None` when the part does not make a log.
-    pub(super) fn new(path: &OutPath, source: &Source) -> Option<Rewriter> {
+    pub(super) fn new(path: &OutPath, source: &Source) -> Option<ElogRewriter> {
         let head = source.origin.parts.iter().find(|part| part.name == HEADER)?.bytes.clone();
-        let header = Header::read(&head).ok().filter(|header| header.events == head.len())?;
+        let header = LogHeader::read(&head).ok().filter(|header| header.events == head.len())?;
         let clock = source.streams.first().and_then(|stream| source.stream_clock(stream.class));
         let mut losses = Losses::default();
         let (mut start, mut times) = (i128::from(header.start_ns()), None);
@@ -68,7 +68,7 @@ impl Rewriter {
                 _ => losses.add(Lost::LogStarts, 1),
             }
         }
-        Some(Rewriter {
+        Some(ElogRewriter {
             path: path.clone(),
             head,
             moved: times,
@@ -228,7 +228,7 @@ fn hash(text: &[u8]) -> u32 {
     hasher.finish() as u32
 }
 
-impl TraceWriter for Rewriter {
+impl TraceWriter for ElogRewriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }

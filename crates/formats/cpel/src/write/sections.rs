@@ -5,36 +5,36 @@ use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ByteOrder, ClockClass};
 
-use crate::container::{HEADER_BYTES, Kind, NAME_BYTES, RECORD_BYTES};
+use crate::container::{HEADER_BYTES, NAME_BYTES, RECORD_BYTES, SectionType};
 use crate::log_parts::EVENTS_HEAD;
 use crate::settings::Wishes;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 
 /// How the times of a source become those of a section.
-pub(super) enum Times {
+pub(super) enum TimeMapping {
     /// So many ticks are added.
     Ticks(i128),
     /// They are ns.
     Ns(ClockMap),
 }
 
-impl Times {
+impl TimeMapping {
     /// The rate of a section whose events have the times of a clock, and how they get them: ticks at `rate` where a
     /// section can state that, else ns.
-    pub(super) fn new(rate: Option<u32>, clock: &ClockClass, source: &Source) -> (u32, Times) {
+    pub(super) fn new(rate: Option<u32>, clock: &ClockClass, source: &Source) -> (u32, TimeMapping) {
         match (rate, added_ticks(clock, source)) {
-            (Some(rate), Some(ticks)) => (rate, Times::Ticks(ticks)),
-            _ => (NS_PER_SECOND as u32, Times::Ns(source.clock_map(clock))),
+            (Some(rate), Some(ticks)) => (rate, TimeMapping::Ticks(ticks)),
+            _ => (NS_PER_SECOND as u32, TimeMapping::Ns(source.clock_map(clock))),
         }
     }
 
     /// The time of an event; counts those that cannot be.
     pub(super) fn of(&self, cycles: u64, losses: &mut Losses) -> u64 {
         let time = match self {
-            Times::Ticks(0) => return cycles,
-            Times::Ticks(added) => added.saturating_add(cycles.into()),
-            Times::Ns(clock) => clock.ns(cycles),
+            TimeMapping::Ticks(0) => return cycles,
+            TimeMapping::Ticks(added) => added.saturating_add(cycles.into()),
+            TimeMapping::Ns(clock) => clock.ns(cycles),
         };
         u64::try_from(time).unwrap_or_else(|_| {
             let (kind, end) = if time < 0 { (Lost::ZeroTimes, 0) } else { (Lost::LateTimes, u64::MAX) };
@@ -72,7 +72,7 @@ pub(super) fn log_head(sections: usize, date: u32, order: ByteOrder) -> Vec<u8> 
 }
 
 /// The header of a section of so many octets.
-pub(super) fn section_head(kind: Kind, len: u64, order: ByteOrder) -> Vec<u8> {
+pub(super) fn section_head(kind: SectionType, len: u64, order: ByteOrder) -> Vec<u8> {
     let mut head = Vec::with_capacity(EVENTS_HEAD);
     put_uint(&mut head, kind.0.into(), 4, order);
     put_uint(&mut head, len, 4, order);
@@ -88,7 +88,7 @@ pub(super) fn events_head(table: &[u8], count: u64, rate: u32, behind: usize, or
     if len > u32::MAX.into() {
         return Err(Error::unsupported(format!("a section of {count} events is longer than CPEL can say")));
     }
-    let mut head = section_head(Kind::EVENTS, len, order);
+    let mut head = section_head(SectionType::EVENTS, len, order);
     put_table_name(&mut head, table);
     put_uint(&mut head, count, 4, order);
     put_uint(&mut head, rate.into(), 4, order);
@@ -97,7 +97,7 @@ pub(super) fn events_head(table: &[u8], count: u64, rate: u32, behind: usize, or
 
 /// A section of definitions.
 pub(super) fn definitions<const N: usize>(
-    kind: Kind,
+    kind: SectionType,
     table: &str,
     records: impl ExactSizeIterator<Item = [u32; N]>,
     order: ByteOrder,

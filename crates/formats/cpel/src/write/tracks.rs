@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Scope};
-use tracemill_semantics::{CpuOf, Place, Running, Said, Semantics, Who};
+use tracemill_semantics::{CpuOf, EventPlace, Running, Said, Semantics, Who};
 
-use super::fields::{Fields, Place as Field};
+use super::fields::{FieldRoute as Field, FieldValues};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 
@@ -49,20 +49,20 @@ impl Rule {
 
 /// The tracks of a log, numbered as they are met.
 #[derive(Default)]
-pub(super) struct Tracks {
+pub(super) struct LogTracks {
     /// By source, place, and stream where the place is that.
-    known: HashMap<(usize, Place, usize), u32>,
+    known: HashMap<(usize, EventPlace, usize), u32>,
     pub(super) names: Vec<Vec<u8>>,
     cpus: CpuOf,
     running: Running,
 }
 
-impl Tracks {
+impl LogTracks {
     /// The track of the event of some fields; it is of a stream of a source, which has the number `at` among all streams.
     pub(super) fn of(
         &mut self,
         rule: &Rule,
-        fields: &mut Fields<'_>,
+        fields: &mut FieldValues<'_>,
         at: usize,
         (sources, source, stream): (&[Source], usize, usize),
         losses: &mut Losses,
@@ -74,7 +74,7 @@ impl Tracks {
         let (id, next) = (number(&rule.id)?, number(&rule.next)?);
         let said = Said { id, next, cpu: self.cpus.of(at, &fields.event.chunk.packet) };
         let place = self.running.place(source as u32, &rule.who, said);
-        let key = (source, place, if place == Place::Stream { stream } else { 0 });
+        let key = (source, place, if place == EventPlace::Stream { stream } else { 0 });
         if let Some(&track) = self.known.get(&key) {
             return Ok(track);
         }
@@ -93,8 +93,8 @@ impl Tracks {
         };
         name = name.filter(|name| !name.is_empty());
         match place {
-            Place::Track(track) => text.extend(name.map_or(format!("track {track}").into_bytes(), <[u8]>::to_vec)),
-            Place::Thread(thread) => {
+            EventPlace::Track(track) => text.extend(name.map_or(format!("track {track}").into_bytes(), <[u8]>::to_vec)),
+            EventPlace::Thread(thread) => {
                 let task = of.tasks.iter().find(|task| task.tid == thread);
                 let known = task.map(|task| &task.name[..]).filter(|name| !name.is_empty());
                 text.extend(match name.or(known) {
@@ -102,8 +102,8 @@ impl Tracks {
                     None => format!("thread {thread}").into_bytes(),
                 });
             }
-            Place::Cpu(cpu) => text.extend(format!("CPU {cpu}").into_bytes()),
-            Place::Stream => {
+            EventPlace::Cpu(cpu) => text.extend(format!("CPU {cpu}").into_bytes()),
+            EventPlace::Stream => {
                 text.extend(of.streams.get(stream).map_or(&b""[..], |of| of.origin_name.as_bytes()));
             }
         }

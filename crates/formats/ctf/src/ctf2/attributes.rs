@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use tracemill_codec::text::put_from_base64;
-use tracemill_model::schema::{CallHalf, ClockClass, Mapping, Origin, Part, Summary};
+use tracemill_model::schema::{CallHalf, ClockClass, Mapping, Origin, Summary, TracePart};
 
-use super::json::{Kind, Property, Value};
+use super::json::{JsonKind, JsonValue, Property};
 use super::object::Object;
 
 /// Our namespace.
@@ -29,14 +29,14 @@ impl<'v> Own<'v> {
         attributes.inside(NAMESPACE)
     }
 
-    fn from(value: &'v Value<'v>) -> Own<'v> {
+    fn from(value: &'v JsonValue<'v>) -> Own<'v> {
         match &value.kind {
-            Kind::Object(properties) => Own(properties),
+            JsonKind::Object(properties) => Own(properties),
             _ => Own(&[]),
         }
     }
 
-    fn get(&self, name: &str) -> Option<&'v Value<'v>> {
+    fn get(&self, name: &str) -> Option<&'v JsonValue<'v>> {
         self.0.iter().find(|property| property.key == name).map(|property| &property.value)
     }
 
@@ -44,30 +44,30 @@ impl<'v> Own<'v> {
         self.get(name).map_or(Own(&[]), Own::from)
     }
 
-    fn list(&self, name: &str) -> &'v [Value<'v>] {
+    fn list(&self, name: &str) -> &'v [JsonValue<'v>] {
         match self.get(name).map(|value| &value.kind) {
-            Some(Kind::Array(values)) => values,
+            Some(JsonKind::Array(values)) => values,
             _ => &[],
         }
     }
 
     fn text(&self, name: &str) -> Option<&'v str> {
         match self.get(name).map(|value| &value.kind) {
-            Some(Kind::String(text)) => Some(text),
+            Some(JsonKind::String(text)) => Some(text),
             _ => None,
         }
     }
 
     fn number<T: TryFrom<i128>>(&self, name: &str) -> Option<T> {
         match self.get(name).map(|value| &value.kind) {
-            Some(Kind::Integer(number)) => T::try_from(*number).ok(),
+            Some(JsonKind::Integer(number)) => T::try_from(*number).ok(),
             _ => None,
         }
     }
 
     /// Is it there and true?
     pub(super) fn has(&self, name: &str) -> bool {
-        matches!(self.get(name).map(|value| &value.kind), Some(Kind::Boolean(true)))
+        matches!(self.get(name).map(|value| &value.kind), Some(JsonKind::Boolean(true)))
     }
 
     /// The name that a member of a structure has in fact.
@@ -79,19 +79,19 @@ impl<'v> Own<'v> {
     pub(super) fn origin(&self) -> Option<Arc<Origin>> {
         let own = self.inside("origin");
         let version = own.list("version").iter().map(|value| match value.kind {
-            Kind::Integer(number) => u32::try_from(number).unwrap_or(0),
+            JsonKind::Integer(number) => u32::try_from(number).unwrap_or(0),
             _ => 0,
         });
         let version: Vec<u32> = version.collect();
-        let part = |value: &'v Value<'v>| {
+        let part = |value: &'v JsonValue<'v>| {
             let own = Own::from(value);
             let mut bytes = own.text("text").unwrap_or("").as_bytes().to_vec();
             if own.text("text").is_none() {
                 put_from_base64(own.text("base64")?.as_bytes(), &mut bytes)?;
             }
-            Some(Part { name: own.text("name")?.to_string(), bytes: bytes.into() })
+            Some(TracePart { name: own.text("name")?.to_string(), bytes: bytes.into() })
         };
-        let stream = |value: &'v Value<'v>| {
+        let stream = |value: &'v JsonValue<'v>| {
             let own = Own::from(value);
             Some((own.text("file")?.to_string(), own.text("name")?.to_string()))
         };
@@ -143,16 +143,16 @@ impl<'v> Own<'v> {
 
     /// The labels of an enumeration in the order that decides how they are shown, when an object of JSON cannot hold it.
     pub(super) fn mappings(&self) -> Option<Arc<[Mapping]>> {
-        let range = |value: &Value<'_>| match &value.kind {
-            Kind::Array(bounds) => match bounds.as_slice() {
-                [Value { kind: Kind::Integer(low), .. }, Value { kind: Kind::Integer(high), .. }] => {
+        let range = |value: &JsonValue<'_>| match &value.kind {
+            JsonKind::Array(bounds) => match bounds.as_slice() {
+                [JsonValue { kind: JsonKind::Integer(low), .. }, JsonValue { kind: JsonKind::Integer(high), .. }] => {
                     Some((*low, *high))
                 }
                 _ => None,
             },
             _ => None,
         };
-        let mapping = |value: &'v Value<'v>| {
+        let mapping = |value: &'v JsonValue<'v>| {
             let own = Own::from(value);
             let ranges: Option<Vec<_>> = own.list("ranges").iter().map(range).collect();
             Some(Mapping { label: own.text("label")?.into(), ranges: ranges? })

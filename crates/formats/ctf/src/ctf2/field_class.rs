@@ -1,7 +1,7 @@
 //! Field classes as the metadata writes them: checked one by one, with locations not yet resolved.
 //!
 //! The meaning of a location depends on where its field class is used, and an alias may be used in many places. So a
-//! field class first becomes a tree of [`Node`]s, in which an alias is the node that it names; `instantiate` makes
+//! field class first becomes a tree of [`FieldClassNode`]s, in which an alias is the node that it names; `instantiate` makes
 //! the classes of the schema from it, once per use where it must.
 
 use std::cell::Cell;
@@ -17,12 +17,12 @@ use tracemill_model::schema::{
 };
 
 use super::attributes::{OF_BOOLEAN, Own};
-use super::json::{Kind, Value};
+use super::json::{JsonKind, JsonValue};
 use super::locations::Location;
 use super::object::{Object, integer, mismatch};
 use super::ranges::{self, RangeSet};
 use super::roles;
-use super::source::Source;
+use super::source::MetadataText;
 use super::words::{quoted, suggest};
 use crate::deep::MAX_LEVELS;
 
@@ -43,7 +43,7 @@ pub(crate) const ENCODINGS: [(&str, Encoding); 5] = [
 
 /// A field class as written.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct FieldClassNode {
     /// The JSON object.
     pub(super) span: Span,
     pub(super) kind: NodeKind,
@@ -60,7 +60,7 @@ pub(super) struct Node {
     pub(super) shared: Cell<Option<FieldClassId>>,
 }
 
-/// Kind of a [`Node`].
+/// Kind of a [`FieldClassNode`].
 #[derive(Debug)]
 pub(super) enum NodeKind {
     /// A class without parts: everything about it is known.
@@ -70,18 +70,18 @@ pub(super) enum NodeKind {
     /// `dynamic-length-blob`.
     DynamicBlob { media_type: Arc<str>, length: Location },
     /// `structure`.
-    Struct { members: Vec<NodeMember>, names: HashMap<Arc<str>, u32>, minimum_bits: u32, meaning: Meaning },
+    Struct { members: Vec<NodeMember>, names: HashMap<Arc<str>, u32>, minimum_bits: u32, meaning: StructMeaning },
     /// `static-length-array` and `dynamic-length-array`.
-    Array { element: Rc<Node>, length: NodeLength, minimum_bits: u32 },
+    Array { element: Rc<FieldClassNode>, length: NodeLength, minimum_bits: u32 },
     /// `optional`.
-    Optional { content: Rc<Node>, selector: Location, ranges: Option<RangeSet> },
+    Optional { content: Rc<FieldClassNode>, selector: Location, ranges: Option<RangeSet> },
     /// `variant`.
     Variant { options: Vec<NodeOption>, selector: Location },
 }
 
 /// Meaning of a structure, when `convert` has made it of something that CTF 2 lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub(super) enum StructMeaning {
     /// Itself.
     Struct,
     /// A tuple: its members are known by their place.
@@ -96,14 +96,14 @@ pub(super) struct NodeMember {
     pub(super) name: Arc<str>,
     /// The name that is shown, which another member may have too.
     pub(super) shown: Arc<str>,
-    pub(super) node: Rc<Node>,
+    pub(super) node: Rc<FieldClassNode>,
 }
 
 /// An option of a variant.
 #[derive(Debug)]
 pub(super) struct NodeOption {
     pub(super) name: Option<Arc<str>>,
-    pub(super) node: Rc<Node>,
+    pub(super) node: Rc<FieldClassNode>,
     pub(super) ranges: RangeSet,
 }
 
@@ -123,15 +123,20 @@ pub(super) struct Aliases(pub(super) HashMap<Arc<str>, Alias>);
 pub(super) struct Alias {
     /// Where its name is written.
     pub(super) span: Span,
-    pub(super) node: Rc<Node>,
+    pub(super) node: Rc<FieldClassNode>,
 }
 
 impl Aliases {
     /// Reads a field class or the name of an alias. `level` counts from 1 at the root.
-    pub(super) fn field_class<'v>(&self, source: &'v Source<'v>, value: &'v Value<'v>, level: u32) -> Result<Rc<Node>> {
+    pub(super) fn field_class<'v>(
+        &self,
+        source: &'v MetadataText<'v>,
+        value: &'v JsonValue<'v>,
+        level: u32,
+    ) -> Result<Rc<FieldClassNode>> {
         let too_deep =
             |span: Span| span.malformed(source, format!("field classes are nested more than {MAX_LEVELS} levels deep"));
-        if let Kind::String(name) = &value.kind {
+        if let JsonKind::String(name) = &value.kind {
             let Some(alias) = self.0.get(&**name) else {
                 let message = format!("no field class alias named {} before this point", quoted(name));
                 return Err(suggest(value.span.malformed(source, message), name, self.0.keys().map(|key| &**key)));
@@ -145,19 +150,19 @@ impl Aliases {
         if level > MAX_LEVELS {
             return Err(too_deep(value.span));
         }
-        Reader { aliases: self, object, level }.read()
+        FieldClassReader { aliases: self, object, level }.read()
     }
 }
 
 /// Reads one field class object.
-struct Reader<'v> {
+struct FieldClassReader<'v> {
     aliases: &'v Aliases,
     object: Object<'v>,
     level: u32,
 }
 
-impl<'v> Reader<'v> {
-    fn read(mut self) -> Result<Rc<Node>> {
+impl<'v> FieldClassReader<'v> {
+    fn read(mut self) -> Result<Rc<FieldClassNode>> {
         let type_name = self.object.required_string("type")?;
         let known = TYPES.iter().find(|(name, ..)| *name == type_name);
         let Some((_, what, known)) = known else { return Err(self.unknown_type(type_name)) };
@@ -196,14 +201,14 @@ impl<'v> Reader<'v> {
         suggest(error, type_name, TYPES.iter().map(|&(name, ..)| name))
     }
 
-    fn node(&self, kind: NodeKind, roles: Vec<(&'static str, Span)>) -> Node {
+    fn node(&self, kind: NodeKind, roles: Vec<(&'static str, Span)>) -> FieldClassNode {
         let mut has_locations = match &kind {
             NodeKind::Leaf { .. } | NodeKind::Struct { .. } => false,
             NodeKind::Array { length, .. } => matches!(length, NodeLength::Field(_)),
             _ => true,
         };
         let (mut levels, mut weight, mut has_roles) = (0, 1u64, !roles.is_empty());
-        let mut add = |part: &Node| {
+        let mut add = |part: &FieldClassNode| {
             levels = levels.max(part.levels);
             weight = weight.saturating_add(part.weight);
             has_locations |= part.has_locations;
@@ -217,10 +222,19 @@ impl<'v> Reader<'v> {
             NodeKind::Variant { options, .. } => options.iter().for_each(|option| add(&option.node)),
         }
         let span = self.object.span;
-        Node { span, kind, roles, levels: levels + 1, weight, has_locations, has_roles, shared: Cell::new(None) }
+        FieldClassNode {
+            span,
+            kind,
+            roles,
+            levels: levels + 1,
+            weight,
+            has_locations,
+            has_roles,
+            shared: Cell::new(None),
+        }
     }
 
-    fn part(&self, object: &Object<'v>, name: &str) -> Result<Rc<Node>> {
+    fn part(&self, object: &Object<'v>, name: &str) -> Result<Rc<FieldClassNode>> {
         self.aliases.field_class(object.source, object.required(name)?, self.level + 1)
     }
 
@@ -270,10 +284,10 @@ impl<'v> Reader<'v> {
         let base = match self.object.optional("preferred-display-base") {
             None => DisplayBase::Decimal,
             Some(value) => match value.kind {
-                Kind::Integer(2) => DisplayBase::Binary,
-                Kind::Integer(8) => DisplayBase::Octal,
-                Kind::Integer(10) => DisplayBase::Decimal,
-                Kind::Integer(16) => DisplayBase::Hexadecimal,
+                JsonKind::Integer(2) => DisplayBase::Binary,
+                JsonKind::Integer(8) => DisplayBase::Octal,
+                JsonKind::Integer(10) => DisplayBase::Decimal,
+                JsonKind::Integer(16) => DisplayBase::Hexadecimal,
                 _ => return Err(mismatch(self.object.source, "preferred-display-base", value, "2, 8, 10 or 16")),
             },
         };
@@ -374,9 +388,9 @@ impl<'v> Reader<'v> {
         }
         let own = Own::of(&self.object);
         let meaning = match () {
-            () if own.has("tuple") && members.iter().all(|member| member.name.starts_with('[')) => Meaning::Tuple,
-            () if own.has("with-length") && is_with_length(&members) => Meaning::WithLength,
-            () => Meaning::Struct,
+            () if own.has("tuple") && members.iter().all(|member| member.name.starts_with('[')) => StructMeaning::Tuple,
+            () if own.has("with-length") && is_with_length(&members) => StructMeaning::WithLength,
+            () => StructMeaning::Struct,
         };
         Ok(NodeKind::Struct { members, names, minimum_bits: self.alignment("minimum-alignment")?, meaning })
     }
@@ -453,7 +467,7 @@ struct Renamed<'v> {
 
 impl<'v> Renamed<'v> {
     /// `NAME_2` for the second one of a name, or the first such name that no other of `values` has.
-    fn another(&mut self, name: &Arc<str>, values: &'v [Value<'v>], is_taken: impl Fn(&str) -> bool) -> Arc<str> {
+    fn another(&mut self, name: &Arc<str>, values: &'v [JsonValue<'v>], is_taken: impl Fn(&str) -> bool) -> Arc<str> {
         let written = self.written.get_or_insert_with(|| values.iter().filter_map(name_of).collect());
         let next = self.next.entry(Arc::clone(name)).or_insert(2);
         loop {
@@ -467,10 +481,10 @@ impl<'v> Renamed<'v> {
 }
 
 /// The `name` of an object.
-fn name_of<'v>(value: &'v Value<'v>) -> Option<&'v str> {
-    let Kind::Object(properties) = &value.kind else { return None };
+fn name_of<'v>(value: &'v JsonValue<'v>) -> Option<&'v str> {
+    let JsonKind::Object(properties) = &value.kind else { return None };
     properties.iter().find_map(|property| match &property.value.kind {
-        Kind::String(name) if property.key == "name" => Some(&**name),
+        JsonKind::String(name) if property.key == "name" => Some(&**name),
         _ => None,
     })
 }
@@ -523,8 +537,8 @@ mod tests {
     use super::super::json;
     use super::*;
 
-    fn read(text: &str) -> Result<Rc<Node>> {
-        let source = Source::new(text, true);
+    fn read(text: &str) -> Result<Rc<FieldClassNode>> {
+        let source = MetadataText::new(text, true);
         let value = json::parse(&source, Span::new(0, text.len()), 1).unwrap();
         Aliases::default().field_class(&source, &value, 1)
     }

@@ -11,12 +11,12 @@ use tracemill_model::schema::{
 };
 
 use super::attributes::Own;
-use super::field_class::{Alias, Aliases, Node, NodeKind};
+use super::field_class::{Alias, Aliases, FieldClassNode, NodeKind};
 use super::instantiate::Instantiation;
-use super::json::{Kind, Value};
+use super::json::{JsonKind, JsonValue};
 use super::locations::NameIndex;
 use super::object::{Object, array, integer, mismatch};
-use super::source::Source;
+use super::source::MetadataText;
 use super::words::{quoted, suggest};
 
 const TYPES: [&str; 6] =
@@ -39,8 +39,8 @@ pub(crate) const ROOTS: [&str; 6] = [
 const FREE_FIELD_CLASSES: u64 = 1_000_000;
 
 /// Reads fragments and keeps what later ones may refer to.
-pub(super) struct Reader<'a> {
-    source: &'a Source<'a>,
+pub(super) struct FragmentReader<'a> {
+    source: &'a MetadataText<'a>,
     schema: Schema,
     index: NameIndex,
     aliases: Aliases,
@@ -51,12 +51,12 @@ pub(super) struct Reader<'a> {
     events: HashMap<(StreamClassId, u64), Span>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FragmentReader<'a> {
     /// A reader that has read nothing yet.
-    pub(super) fn new(source: &'a Source<'a>) -> Self {
+    pub(super) fn new(source: &'a MetadataText<'a>) -> Self {
         let mut schema = Schema::new("ctf2").with_peer_text();
         schema.version = (2, 0);
-        Reader {
+        FragmentReader {
             source,
             schema,
             index: NameIndex::default(),
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads one fragment.
-    pub(super) fn fragment(&mut self, value: &Value<'_>) -> Result<()> {
+    pub(super) fn fragment(&mut self, value: &JsonValue<'_>) -> Result<()> {
         let fragment = Object::new(self.source, value, "a fragment")?;
         let type_value = fragment.required("type")?;
         let name = fragment.required_string("type")?;
@@ -110,8 +110,8 @@ impl<'a> Reader<'a> {
         }
         let version = fragment.required("version")?;
         match version.kind {
-            Kind::Integer(2) => {}
-            Kind::Integer(other) => {
+            JsonKind::Integer(2) => {}
+            JsonKind::Integer(other) => {
                 return Err(version.span.unsupported(self.source, format!("CTF version `{other}`, expected 2")));
             }
             _ => return Err(mismatch(self.source, "version", version, "2")),
@@ -166,8 +166,8 @@ impl<'a> Reader<'a> {
         if let Some(environment) = fragment.optional("environment") {
             for entry in Object::new(self.source, environment, "the environment")?.properties {
                 let value = match &entry.value.kind {
-                    Kind::Integer(value) => EnvValue::Integer(*value),
-                    Kind::String(text) => EnvValue::String(text.as_ref().into()),
+                    JsonKind::Integer(value) => EnvValue::Integer(*value),
+                    JsonKind::String(text) => EnvValue::String(text.as_ref().into()),
                     _ => {
                         let message = format!(
                             "environment entry {} is {}, expected an integer or a string",
@@ -237,10 +237,10 @@ impl<'a> Reader<'a> {
     fn clock_origin(&self, fragment: &Object<'_>) -> Result<ClockOrigin> {
         let Some(value) = fragment.optional("origin") else { return Ok(ClockOrigin::Unknown) };
         match &value.kind {
-            Kind::String(_) => {
+            JsonKind::String(_) => {
                 Ok(fragment.word("origin", &[("unix-epoch", ())])?.map_or(ClockOrigin::Unknown, |()| ClockOrigin::Unix))
             }
-            Kind::Object(_) => {
+            JsonKind::Object(_) => {
                 let origin = Object::new(self.source, value, "a clock origin")?;
                 origin.check_properties(&["namespace", "name", "uid"])?;
                 Ok(ClockOrigin::Custom {
@@ -337,7 +337,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<FieldClassId>> {
         let name = ROOTS[scope as usize];
         let Some(value) = fragment.optional(name) else { return Ok(None) };
-        let node: Rc<Node> = self.aliases.field_class(self.source, value, 1)?;
+        let node: Rc<FieldClassNode> = self.aliases.field_class(self.source, value, 1)?;
         if !matches!(node.kind, NodeKind::Struct { .. }) {
             return Err(value.span.malformed(self.source, format!("property `{name}` is not a structure field class")));
         }

@@ -9,15 +9,15 @@ use tracemill_model::schema::{
     Role, Roles, Schema, Scope, StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
-use super::field_class::{Meaning, Node, NodeKind, NodeLength, NodeMember, NodeOption};
-use super::locations::{Frame, Location, NameIndex, Resolver};
+use super::field_class::{FieldClassNode, NodeKind, NodeLength, NodeMember, NodeOption, StructMeaning};
+use super::locations::{Location, LocationResolver, NameIndex, OpenClass};
 use super::ranges::{self, RangeSet};
 use super::roles;
-use super::source::Source;
+use super::source::MetadataText;
 
 /// Makes the classes of one scope.
 pub(super) struct Instantiation<'r, 'n> {
-    pub(super) source: &'r Source<'r>,
+    pub(super) source: &'r MetadataText<'r>,
     pub(super) schema: &'r mut Schema,
     pub(super) index: &'r mut NameIndex,
     /// Most field classes that the schema may have. An alias that needs new classes for every use could otherwise
@@ -28,7 +28,7 @@ pub(super) struct Instantiation<'r, 'n> {
     pub(super) scope: Scope,
     /// Does the data stream class have a default clock?
     pub(super) has_clock: bool,
-    pub(super) frames: Vec<Frame<'n>>,
+    pub(super) frames: Vec<OpenClass<'n>>,
 }
 
 /// The meaning of ranges of integers for a boolean.
@@ -44,7 +44,7 @@ enum Need {
 
 impl<'n> Instantiation<'_, 'n> {
     /// The class of a node, for its place in the frames. Recursion is as deep as the node's levels, which are capped.
-    pub(super) fn class(&mut self, node: &'n Node) -> Result<FieldClassId> {
+    pub(super) fn class(&mut self, node: &'n FieldClassNode) -> Result<FieldClassId> {
         let is_particular = node.has_locations || (node.has_roles && roles::matter_in(self.scope));
         let may_share = !is_particular;
         if let Some(id) = node.shared.get().filter(|_| may_share) {
@@ -63,7 +63,7 @@ impl<'n> Instantiation<'_, 'n> {
         Ok(id)
     }
 
-    fn kind(&mut self, node: &'n Node) -> Result<(FieldKind, u32)> {
+    fn kind(&mut self, node: &'n FieldClassNode) -> Result<(FieldKind, u32)> {
         Ok(match &node.kind {
             NodeKind::Leaf { kind, align_bits } => (kind.clone(), *align_bits),
             NodeKind::DynamicString { encoding, length } => {
@@ -74,21 +74,21 @@ impl<'n> Instantiation<'_, 'n> {
                 let class = BlobClass { length: self.length(length)?, media_type: Arc::clone(media_type) };
                 (FieldKind::Blob(class), 8)
             }
-            NodeKind::Struct { members, meaning: Meaning::WithLength, minimum_bits, .. } => {
+            NodeKind::Struct { members, meaning: StructMeaning::WithLength, minimum_bits, .. } => {
                 self.with_length(members, *minimum_bits)?
             }
             NodeKind::Struct { members, names, minimum_bits, meaning } => {
-                self.frames.push(Frame::Struct { names, done: Vec::with_capacity(members.len()) });
+                self.frames.push(OpenClass::Struct { names, done: Vec::with_capacity(members.len()) });
                 for member in members {
                     let class = self.class(&member.node)?;
                     let name = Arc::clone(&member.shown);
-                    if let Some(Frame::Struct { done, .. }) = self.frames.last_mut() {
-                        let is_tuple = *meaning == Meaning::Tuple;
+                    if let Some(OpenClass::Struct { done, .. }) = self.frames.last_mut() {
+                        let is_tuple = *meaning == StructMeaning::Tuple;
                         let raw_name = if is_tuple { "".into() } else { Arc::clone(&member.name) };
                         done.push(Member { raw_name, name, class });
                     }
                 }
-                let Some(Frame::Struct { done: members, .. }) = self.frames.pop() else {
+                let Some(OpenClass::Struct { done: members, .. }) = self.frames.pop() else {
                     unreachable!("pushes and pops are paired");
                 };
                 let align_bits = self.schema.struct_align_bits(&members, *minimum_bits);
@@ -100,14 +100,14 @@ impl<'n> Instantiation<'_, 'n> {
                     NodeLength::Static(length) => Length::Static(*length),
                     NodeLength::Field(location) => self.length(location)?,
                 };
-                let element = self.inside(Frame::Element, element)?;
+                let element = self.inside(OpenClass::Element, element)?;
                 let align_bits = self.schema.field_class(element).align_bits.max(*minimum_bits);
                 (FieldKind::Array(ArrayClass { element, length }), align_bits)
             }
             NodeKind::Optional { content, selector, ranges } => {
                 let (path, target) = self.locate(selector, Need::Presence)?;
                 let presence = self.presence(selector, target, ranges.as_ref())?;
-                let content = self.inside(Frame::Content, content)?;
+                let content = self.inside(OpenClass::Content, content)?;
                 (FieldKind::Optional(OptionalClass { selector: path, presence, content }), 1)
             }
             NodeKind::Variant { options, selector } => {
@@ -126,7 +126,7 @@ impl<'n> Instantiation<'_, 'n> {
                         } else {
                             option.ranges.ranges.clone()
                         },
-                        class: self.inside(Frame::Option(index as u32), &option.node)?,
+                        class: self.inside(OpenClass::Option(index as u32), &option.node)?,
                     });
                 }
                 (FieldKind::Variant(VariantClass { selector: path, options: made }), 1)
@@ -134,7 +134,7 @@ impl<'n> Instantiation<'_, 'n> {
         })
     }
 
-    fn inside(&mut self, frame: Frame<'n>, node: &'n Node) -> Result<FieldClassId> {
+    fn inside(&mut self, frame: OpenClass<'n>, node: &'n FieldClassNode) -> Result<FieldClassId> {
         self.frames.push(frame);
         let class = self.class(node);
         self.frames.pop();
@@ -149,7 +149,7 @@ impl<'n> Instantiation<'_, 'n> {
         let length = Length::Inline(length);
         Ok(match &content.node.kind {
             NodeKind::Array { element, minimum_bits, .. } => {
-                let element = self.inside(Frame::Element, element)?;
+                let element = self.inside(OpenClass::Element, element)?;
                 let align_bits = align_bits.max(self.schema.field_class(element).align_bits).max(*minimum_bits);
                 (FieldKind::Array(ArrayClass { element, length }), align_bits)
             }
@@ -204,7 +204,7 @@ impl<'n> Instantiation<'_, 'n> {
     }
 
     fn locate(&mut self, location: &Location, need: Need) -> Result<(FieldPath, FieldClassId)> {
-        let mut resolver = Resolver {
+        let mut resolver = LocationResolver {
             source: self.source,
             schema: self.schema,
             index: self.index,
@@ -246,7 +246,7 @@ impl<'n> Instantiation<'_, 'n> {
     }
 
     /// The meaning of a node's roles in this scope, with the conditions of 5.6.1 and 5.8.1.
-    fn roles(&self, node: &Node, kind: &FieldKind) -> Result<Roles> {
+    fn roles(&self, node: &FieldClassNode, kind: &FieldKind) -> Result<Roles> {
         let mut roles = Roles::NONE;
         for &(name, span) in &node.roles {
             let Some(role) = roles::meaning(name, self.scope) else { continue };
@@ -267,7 +267,7 @@ impl<'n> Instantiation<'_, 'n> {
                     return Err(self.error(span, message));
                 }
                 // The root structure is the only frame, and none of its members is done.
-                if !matches!(&self.frames[..], [Frame::Struct { done, .. }] if done.is_empty()) {
+                if !matches!(&self.frames[..], [OpenClass::Struct { done, .. }] if done.is_empty()) {
                     return Err(self.error(span, format!("role `{text}` is for the first member of the packet header")));
                 }
             }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
-use super::source::Source;
+use super::source::MetadataText;
 use super::words::quoted;
 use crate::deep::MAX_LEVELS;
 
@@ -22,14 +22,14 @@ const SMALL_OBJECT: usize = 16;
 
 /// A value and its place.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Value<'a> {
+pub(super) struct JsonValue<'a> {
     pub(super) span: Span,
-    pub(super) kind: Kind<'a>,
+    pub(super) kind: JsonKind<'a>,
 }
 
 /// Kind of a value.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Kind<'a> {
+pub(super) enum JsonKind<'a> {
     Null,
     Boolean(bool),
     /// A number without fraction and exponent that fits 128 bits.
@@ -37,7 +37,7 @@ pub(super) enum Kind<'a> {
     /// Any other number. Metadata has no use for its value.
     Real,
     String(Cow<'a, str>),
-    Array(Vec<Value<'a>>),
+    Array(Vec<JsonValue<'a>>),
     Object(Vec<Property<'a>>),
 }
 
@@ -46,27 +46,27 @@ pub(super) enum Kind<'a> {
 pub(super) struct Property<'a> {
     pub(super) key_span: Span,
     pub(super) key: Cow<'a, str>,
-    pub(super) value: Value<'a>,
+    pub(super) value: JsonValue<'a>,
 }
 
-impl Value<'_> {
+impl JsonValue<'_> {
     /// Description for an error about what was found.
     pub(super) fn describe(&self, source: &str) -> String {
         match &self.kind {
-            Kind::Null => "`null`".into(),
-            Kind::Boolean(value) => format!("`{value}`"),
-            Kind::Integer(value) => format!("the integer `{value}`"),
-            Kind::Real => format!("the number {}", quoted(self.span.text(source))),
-            Kind::String(text) => format!("the string {}", quoted(text)),
-            Kind::Array(_) => "an array".into(),
-            Kind::Object(_) => "an object".into(),
+            JsonKind::Null => "`null`".into(),
+            JsonKind::Boolean(value) => format!("`{value}`"),
+            JsonKind::Integer(value) => format!("the integer `{value}`"),
+            JsonKind::Real => format!("the number {}", quoted(self.span.text(source))),
+            JsonKind::String(text) => format!("the string {}", quoted(text)),
+            JsonKind::Array(_) => "an array".into(),
+            JsonKind::Object(_) => "an object".into(),
         }
     }
 }
 
 /// Parses the one JSON text that `frame` holds. `fragment` counts from 1 and is said in errors.
-pub(super) fn parse<'a>(source: &'a Source<'_>, frame: Span, fragment: usize) -> Result<Value<'a>> {
-    let mut parser = Parser { source, at: frame.start, end: frame.end, depth: 0, fragment };
+pub(super) fn parse<'a>(source: &'a MetadataText<'_>, frame: Span, fragment: usize) -> Result<JsonValue<'a>> {
+    let mut parser = JsonParser { source, at: frame.start, end: frame.end, depth: 0, fragment };
     let value = parser.value()?;
     parser.skip_space();
     if parser.at < parser.end {
@@ -78,32 +78,32 @@ pub(super) fn parse<'a>(source: &'a Source<'_>, frame: Span, fragment: usize) ->
     Ok(value)
 }
 
-struct Parser<'a> {
-    source: &'a Source<'a>,
+struct JsonParser<'a> {
+    source: &'a MetadataText<'a>,
     at: usize,
     end: usize,
     depth: usize,
     fragment: usize,
 }
 
-impl<'a> Parser<'a> {
-    fn value(&mut self) -> Result<Value<'a>> {
+impl<'a> JsonParser<'a> {
+    fn value(&mut self) -> Result<JsonValue<'a>> {
         self.skip_space();
         let start = self.at;
         let kind = match self.peek() {
             Some(b'{') => self.object()?,
             Some(b'[') => self.array()?,
-            Some(b'"') => Kind::String(self.string()?),
+            Some(b'"') => JsonKind::String(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
-            Some(b't') => self.word("true", Kind::Boolean(true))?,
-            Some(b'f') => self.word("false", Kind::Boolean(false))?,
-            Some(b'n') => self.word("null", Kind::Null)?,
+            Some(b't') => self.word("true", JsonKind::Boolean(true))?,
+            Some(b'f') => self.word("false", JsonKind::Boolean(false))?,
+            Some(b'n') => self.word("null", JsonKind::Null)?,
             _ => return Err(self.expected("a value")),
         };
-        Ok(Value { span: Span::new(start, self.at), kind })
+        Ok(JsonValue { span: Span::new(start, self.at), kind })
     }
 
-    fn object(&mut self) -> Result<Kind<'a>> {
+    fn object(&mut self) -> Result<JsonKind<'a>> {
         let mut properties: Vec<Property<'a>> = Vec::new();
         let mut keys: HashMap<Cow<'a, str>, Span> = HashMap::new();
         self.items(b'}', "`,` or `}` after a property", |parser| {
@@ -136,16 +136,16 @@ impl<'a> Parser<'a> {
             properties.push(Property { key_span, key, value });
             Ok(())
         })?;
-        Ok(Kind::Object(properties))
+        Ok(JsonKind::Object(properties))
     }
 
-    fn array(&mut self) -> Result<Kind<'a>> {
+    fn array(&mut self) -> Result<JsonKind<'a>> {
         let mut values = Vec::new();
         self.items(b']', "`,` or `]` after an element", |parser| {
             values.push(parser.value()?);
             Ok(())
         })?;
-        Ok(Kind::Array(values))
+        Ok(JsonKind::Array(values))
     }
 
     /// Reads what stands between brackets, up to `end`; `expected` is what may stand behind an item.
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
     }
 
-    fn word(&mut self, word: &str, kind: Kind<'a>) -> Result<Kind<'a>> {
+    fn word(&mut self, word: &str, kind: JsonKind<'a>) -> Result<JsonKind<'a>> {
         let rest = &self.source.as_bytes()[self.at..self.end];
         let next = rest.get(word.len());
         if !rest.starts_with(word.as_bytes()) || next.is_some_and(u8::is_ascii_alphanumeric) {
@@ -205,7 +205,7 @@ impl<'a> Parser<'a> {
         Ok(kind)
     }
 
-    fn number(&mut self) -> Result<Kind<'a>> {
+    fn number(&mut self) -> Result<JsonKind<'a>> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
             self.digits()?;
         }
         let text = &self.source[start..self.at];
-        Ok(if whole { text.parse().map_or(Kind::Real, Kind::Integer) } else { Kind::Real })
+        Ok(if whole { text.parse().map_or(JsonKind::Real, JsonKind::Integer) } else { JsonKind::Real })
     }
 
     fn digits(&mut self) -> Result<()> {
@@ -378,30 +378,30 @@ mod tests {
     use crate::deep::with_room;
 
     /// The value, as something that stands without its text.
-    fn parse_all(text: &str) -> Result<Value<'static>> {
-        let source = Source::new(text, true);
+    fn parse_all(text: &str) -> Result<JsonValue<'static>> {
+        let source = MetadataText::new(text, true);
         parse(&source, Span::new(0, text.len()), 7).map(owned)
     }
 
-    fn owned(value: Value<'_>) -> Value<'static> {
+    fn owned(value: JsonValue<'_>) -> JsonValue<'static> {
         let property = |property: Property<'_>| Property {
             key_span: property.key_span,
             key: property.key.into_owned().into(),
             value: owned(property.value),
         };
         let kind = match value.kind {
-            Kind::Null => Kind::Null,
-            Kind::Boolean(value) => Kind::Boolean(value),
-            Kind::Integer(value) => Kind::Integer(value),
-            Kind::Real => Kind::Real,
-            Kind::String(text) => Kind::String(text.into_owned().into()),
-            Kind::Array(values) => Kind::Array(values.into_iter().map(owned).collect()),
-            Kind::Object(properties) => Kind::Object(properties.into_iter().map(property).collect()),
+            JsonKind::Null => JsonKind::Null,
+            JsonKind::Boolean(value) => JsonKind::Boolean(value),
+            JsonKind::Integer(value) => JsonKind::Integer(value),
+            JsonKind::Real => JsonKind::Real,
+            JsonKind::String(text) => JsonKind::String(text.into_owned().into()),
+            JsonKind::Array(values) => JsonKind::Array(values.into_iter().map(owned).collect()),
+            JsonKind::Object(properties) => JsonKind::Object(properties.into_iter().map(property).collect()),
         };
-        Value { span: value.span, kind }
+        JsonValue { span: value.span, kind }
     }
 
-    fn kind(text: &str) -> Kind<'static> {
+    fn kind(text: &str) -> JsonKind<'static> {
         parse_all(text).unwrap().kind
     }
 
@@ -413,27 +413,27 @@ mod tests {
 
     #[test]
     fn scalars_and_exact_integers() {
-        assert_eq!(kind(" null "), Kind::Null);
-        assert_eq!(kind("true"), Kind::Boolean(true));
-        assert_eq!(kind("-0"), Kind::Integer(0));
-        assert_eq!(kind("18446744073709551615"), Kind::Integer(u64::MAX.into()));
-        assert_eq!(kind("-170141183460469231731687303715884105728"), Kind::Integer(i128::MIN));
-        assert_eq!(kind("170141183460469231731687303715884105728"), Kind::Real);
-        assert_eq!(kind("1.0"), Kind::Real);
-        assert_eq!(kind("-2e+10"), Kind::Real);
+        assert_eq!(kind(" null "), JsonKind::Null);
+        assert_eq!(kind("true"), JsonKind::Boolean(true));
+        assert_eq!(kind("-0"), JsonKind::Integer(0));
+        assert_eq!(kind("18446744073709551615"), JsonKind::Integer(u64::MAX.into()));
+        assert_eq!(kind("-170141183460469231731687303715884105728"), JsonKind::Integer(i128::MIN));
+        assert_eq!(kind("170141183460469231731687303715884105728"), JsonKind::Real);
+        assert_eq!(kind("1.0"), JsonKind::Real);
+        assert_eq!(kind("-2e+10"), JsonKind::Real);
     }
 
     #[test]
     fn strings_with_every_escape() {
-        assert_eq!(kind(r#""plain é""#), Kind::String("plain é".into()));
-        assert_eq!(kind(r#""\"\\\/\b\f\n\r\t\u00e9x""#), Kind::String("\"\\/\u{8}\u{c}\n\r\té\u{78}".into()));
-        assert_eq!(kind(r#""a\ud83d\uDE00b""#), Kind::String("a😀b".into()));
+        assert_eq!(kind(r#""plain é""#), JsonKind::String("plain é".into()));
+        assert_eq!(kind(r#""\"\\\/\b\f\n\r\t\u00e9x""#), JsonKind::String("\"\\/\u{8}\u{c}\n\r\té\u{78}".into()));
+        assert_eq!(kind(r#""a\ud83d\uDE00b""#), JsonKind::String("a😀b".into()));
     }
 
     #[test]
     fn objects_keep_order_and_spans() {
         let text = r#"{"b": [1, 2], "a": {}}"#;
-        let Kind::Object(properties) = kind(text) else { panic!("an object") };
+        let JsonKind::Object(properties) = kind(text) else { panic!("an object") };
         let keys: Vec<_> = properties.iter().map(|property| &*property.key).collect();
         assert_eq!(keys, ["b", "a"]);
         assert_eq!(properties[0].value.span.text(text), "[1, 2]");
@@ -467,10 +467,10 @@ mod tests {
         assert_eq!(fault("[1, ]"), (3, "a comma before `]`".into()));
         assert_eq!(fault("{\"a\": [],}"), (9, "a comma before `}`".into()));
         let text = "{\"a\": [1,\n],}";
-        let source = Source::new(text, false);
+        let source = MetadataText::new(text, false);
         let value = parse(&source, Span::new(0, text.len()), 7).unwrap();
-        let Kind::Object(properties) = &value.kind else { panic!("an object") };
-        assert!(matches!(&properties[0].value.kind, Kind::Array(values) if values.len() == 1));
+        let JsonKind::Object(properties) = &value.kind else { panic!("an object") };
+        assert!(matches!(&properties[0].value.kind, JsonKind::Array(values) if values.len() == 1));
         let places: Vec<_> =
             source.into_warnings().iter().map(|one| one.place().text.as_ref().unwrap().offset).collect();
         assert_eq!(places, [8, 11]);

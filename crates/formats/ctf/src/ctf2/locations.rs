@@ -11,9 +11,9 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{FieldClassId, FieldKind, FieldPath, Member, PathStep, Schema, Scope};
 
-use super::json::{Kind, Value};
+use super::json::{JsonKind, JsonValue};
 use super::object::{Object, array, mismatch};
-use super::source::Source;
+use super::source::MetadataText;
 use super::words::{quoted, suggest};
 
 /// A location as written.
@@ -22,11 +22,11 @@ pub(super) struct Location {
     /// The JSON object.
     pub(super) span: Span,
     origin: Option<(Scope, Span)>,
-    path: Vec<Element>,
+    path: Vec<LocationElement>,
 }
 
 #[derive(Debug)]
-struct Element {
+struct LocationElement {
     span: Span,
     /// Name of a member; `None` is the parent structure.
     name: Option<Arc<str>>,
@@ -49,7 +49,7 @@ pub(crate) fn origin_text(scope: Scope) -> &'static str {
 
 impl Location {
     /// Reads a location.
-    pub(super) fn read<'v>(source: &'v Source<'v>, value: &'v Value<'v>) -> Result<Location> {
+    pub(super) fn read<'v>(source: &'v MetadataText<'v>, value: &'v JsonValue<'v>) -> Result<Location> {
         let object = Object::new(source, value, "a field location")?;
         object.check_properties(&["origin", "path"])?;
         let origin = match object.word("origin", &ORIGINS)? {
@@ -60,14 +60,14 @@ impl Location {
         let path = array(source, "path", path_value)?
             .iter()
             .map(|element| match &element.kind {
-                Kind::Null => Ok(Element { span: element.span, name: None }),
-                Kind::String(name) => Ok(Element { span: element.span, name: Some(name.as_ref().into()) }),
+                JsonKind::Null => Ok(LocationElement { span: element.span, name: None }),
+                JsonKind::String(name) => Ok(LocationElement { span: element.span, name: Some(name.as_ref().into()) }),
                 _ => Err(mismatch(source, "path", element, "a string or `null`")),
             })
             .collect::<Result<Vec<_>>>()?;
         match path.last() {
             None => Err(path_value.span.malformed(source, "the path of a field location is empty")),
-            Some(Element { name: None, span }) => {
+            Some(LocationElement { name: None, span }) => {
                 Err(span.malformed(source, "the path of a field location ends with `null`, expected a member name"))
             }
             Some(_) => Ok(Location { span: value.span, origin, path }),
@@ -78,13 +78,14 @@ impl Location {
 impl Location {
     /// Is it the member of this name of the structure around the field?
     pub(super) fn is_sibling(&self, name: &str) -> bool {
-        self.origin.is_none() && matches!(self.path.as_slice(), [Element { name: Some(of), .. }] if **of == *name)
+        self.origin.is_none()
+            && matches!(self.path.as_slice(), [LocationElement { name: Some(of), .. }] if **of == *name)
     }
 }
 
 /// A class that is being made, and so a field that is being decoded.
 #[derive(Debug)]
-pub(super) enum Frame<'n> {
+pub(super) enum OpenClass<'n> {
     Struct {
         /// Names of all members and their indexes.
         names: &'n HashMap<Arc<str>, u32>,
@@ -99,13 +100,13 @@ pub(super) enum Frame<'n> {
     Content,
 }
 
-impl Frame<'_> {
+impl OpenClass<'_> {
     fn step(&self) -> PathStep {
         match self {
-            Frame::Struct { done, .. } => PathStep::Member(done.len() as u32),
-            Frame::Element => PathStep::Element,
-            Frame::Option(index) => PathStep::Option(*index),
-            Frame::Content => PathStep::Content,
+            OpenClass::Struct { done, .. } => PathStep::Member(done.len() as u32),
+            OpenClass::Element => PathStep::Element,
+            OpenClass::Option(index) => PathStep::Option(*index),
+            OpenClass::Content => PathStep::Content,
         }
     }
 }
@@ -130,7 +131,7 @@ impl NameIndex {
 }
 
 /// Surroundings in which a location is resolved.
-pub(super) struct Resolver<'r, 'n> {
+pub(super) struct LocationResolver<'r, 'n> {
     pub(super) source: &'r str,
     pub(super) schema: &'r Schema,
     pub(super) index: &'r mut NameIndex,
@@ -139,7 +140,7 @@ pub(super) struct Resolver<'r, 'n> {
     /// The scope that is being made.
     pub(super) scope: Scope,
     /// From the scope's root down to the user of the location.
-    pub(super) frames: &'r [Frame<'n>],
+    pub(super) frames: &'r [OpenClass<'n>],
 }
 
 /// A field on the way.
@@ -160,13 +161,13 @@ struct Stop {
     len: usize,
 }
 
-impl Resolver<'_, '_> {
+impl LocationResolver<'_, '_> {
     /// Finds the field: its absolute path and its class, or its classes when the path goes through the selected option of
     /// a variant.
     pub(super) fn resolve(&mut self, location: &Location) -> Result<(FieldPath, Vec<FieldClassId>)> {
         let (scope, first) = self.start(location)?;
         let mut steps: Vec<PathStep> = match first {
-            At::Open(frame) => self.frames[..frame].iter().map(Frame::step).collect(),
+            At::Open(frame) => self.frames[..frame].iter().map(OpenClass::step).collect(),
             At::Done(_) | At::Variant(_) => Vec::new(),
         };
         // The structures on the way down, for `null`.
@@ -216,7 +217,7 @@ impl Resolver<'_, '_> {
     fn selected(
         &self,
         variant: FieldClassId,
-        elements: &[Element],
+        elements: &[LocationElement],
         steps: &mut Vec<PathStep>,
     ) -> Result<Vec<FieldClassId>> {
         let mut names: Vec<&str> = Vec::new();
@@ -246,7 +247,7 @@ impl Resolver<'_, '_> {
 
     fn start(&self, location: &Location) -> Result<(Scope, At)> {
         let Some((scope, span)) = location.origin else {
-            let frame = self.frames.iter().rposition(|frame| matches!(frame, Frame::Struct { .. }));
+            let frame = self.frames.iter().rposition(|frame| matches!(frame, OpenClass::Struct { .. }));
             return Ok((self.scope, At::Open(frame.expect("the root of every scope is a structure"))));
         };
         if scope == self.scope {
@@ -265,7 +266,7 @@ impl Resolver<'_, '_> {
     /// The structure around an open structure at the beginning of a path.
     fn parent(&self, here: Stop, span: Span) -> Result<Stop> {
         let frame = match here.at {
-            At::Open(frame) => self.frames[..frame].iter().rposition(|frame| matches!(frame, Frame::Struct { .. })),
+            At::Open(frame) => self.frames[..frame].iter().rposition(|frame| matches!(frame, OpenClass::Struct { .. })),
             At::Done(_) | At::Variant(_) => None,
         };
         // A frame has one step, so the number of frames above is the length of the path.
@@ -276,7 +277,7 @@ impl Resolver<'_, '_> {
 
     /// Goes to a member of a structure that is being decoded.
     fn down_open(&self, frame: usize, name: &str, span: Span, steps: &mut Vec<PathStep>) -> Result<At> {
-        let Frame::Struct { names, done } = &self.frames[frame] else {
+        let OpenClass::Struct { names, done } = &self.frames[frame] else {
             unreachable!("only structures are kept as open stops");
         };
         let Some(&index) = names.get(name) else {
@@ -291,7 +292,7 @@ impl Resolver<'_, '_> {
         }
         // The member holds the user of the location: go down to the next structure that does.
         for (below, inner) in self.frames.iter().enumerate().skip(frame + 1) {
-            if matches!(inner, Frame::Struct { .. }) {
+            if matches!(inner, OpenClass::Struct { .. }) {
                 return Ok(At::Open(below));
             }
             steps.push(inner.step());
@@ -396,7 +397,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Location> {
-        let source = Source::new(text, true);
+        let source = MetadataText::new(text, true);
         let value = json::parse(&source, Span::new(0, text.len()), 1).unwrap();
         Location::read(&source, &value)
     }

@@ -71,8 +71,8 @@ pub fn parse(bytes: &[u8], is_strict: bool) -> Result<(Schema, Vec<Error>)> {
 }
 
 fn parse_text(text: &str, is_strict: bool) -> Result<(Schema, Vec<Error>)> {
-    let source = source::Source::new(text, is_strict);
-    let mut reader = fragments::Reader::new(&source);
+    let source = source::MetadataText::new(text, is_strict);
+    let mut reader = fragments::FragmentReader::new(&source);
     for (index, frame) in sequence::frames(text).enumerate() {
         let value = json::parse(&source, frame, index + 1)?;
         reader.fragment(&value)?;

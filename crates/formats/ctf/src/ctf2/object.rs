@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
-use super::json::{Kind, Property, Value};
-use super::source::Source;
+use super::json::{JsonKind, JsonValue, Property};
+use super::source::MetadataText;
 use super::words::{listed, quoted, suggest};
 
 /// A JSON object that is being read as something: a fragment, a field class, ...
 #[derive(Clone, Copy)]
 pub(super) struct Object<'v> {
-    pub(super) source: &'v Source<'v>,
+    pub(super) source: &'v MetadataText<'v>,
     pub(super) span: Span,
     /// Name of its kind, with the article: "a field class".
     pub(super) what: &'static str,
@@ -21,9 +21,9 @@ pub(super) struct Object<'v> {
 
 impl<'v> Object<'v> {
     /// The value as an object, or an error that says what it should be.
-    pub(super) fn new(source: &'v Source<'v>, value: &'v Value<'v>, what: &'static str) -> Result<Self> {
+    pub(super) fn new(source: &'v MetadataText<'v>, value: &'v JsonValue<'v>, what: &'static str) -> Result<Self> {
         match &value.kind {
-            Kind::Object(properties) => Ok(Object { source, span: value.span, what, properties }),
+            JsonKind::Object(properties) => Ok(Object { source, span: value.span, what, properties }),
             _ => {
                 let message = format!("expected {what} (an object), found {}", value.describe(source));
                 Err(value.span.malformed(source, message))
@@ -61,7 +61,7 @@ impl<'v> Object<'v> {
     }
 
     /// An extension may change the format itself, so a reader that does not know it must stop (CTF 2, 5.1).
-    fn refuse_extensions(&self, value: &'v Value<'v>) -> Result<()> {
+    fn refuse_extensions(&self, value: &'v JsonValue<'v>) -> Result<()> {
         for namespace in Object::new(self.source, value, "extensions")?.properties {
             let extensions = Object::new(self.source, &namespace.value, "the extensions of a namespace")?;
             if let Some(extension) = extensions.properties.first() {
@@ -78,12 +78,12 @@ impl<'v> Object<'v> {
     }
 
     /// A property that may be missing.
-    pub(super) fn optional(&self, name: &str) -> Option<&'v Value<'v>> {
+    pub(super) fn optional(&self, name: &str) -> Option<&'v JsonValue<'v>> {
         self.properties.iter().find(|property| property.key == name).map(|property| &property.value)
     }
 
     /// A property that must be there.
-    pub(super) fn required(&self, name: &str) -> Result<&'v Value<'v>> {
+    pub(super) fn required(&self, name: &str) -> Result<&'v JsonValue<'v>> {
         self.optional(name).ok_or_else(|| self.missing(name))
     }
 
@@ -132,7 +132,7 @@ impl<'v> Object<'v> {
     }
 
     /// An array property.
-    pub(super) fn array(&self, name: &str) -> Result<Option<&'v [Value<'v>]>> {
+    pub(super) fn array(&self, name: &str) -> Result<Option<&'v [JsonValue<'v>]>> {
         self.optional(name).map(|value| array(self.source, name, value)).transpose()
     }
 
@@ -141,19 +141,19 @@ impl<'v> Object<'v> {
         span.malformed(self.source, message).with_related("the first one", first.place(self.source))
     }
 
-    fn as_string(&self, name: &str, value: &'v Value<'v>) -> Result<&'v str> {
+    fn as_string(&self, name: &str, value: &'v JsonValue<'v>) -> Result<&'v str> {
         match &value.kind {
-            Kind::String(text) => Ok(text),
+            JsonKind::String(text) => Ok(text),
             _ => Err(mismatch(self.source, name, value, "a string")),
         }
     }
 }
 
 /// An integer within bounds; `name` is the property it belongs to.
-pub(super) fn integer(source: &str, name: &str, value: &Value<'_>, low: i128, high: i128) -> Result<i128> {
+pub(super) fn integer(source: &str, name: &str, value: &JsonValue<'_>, low: i128, high: i128) -> Result<i128> {
     match value.kind {
-        Kind::Integer(number) if (low..=high).contains(&number) => Ok(number),
-        Kind::Integer(number) => {
+        JsonKind::Integer(number) if (low..=high).contains(&number) => Ok(number),
+        JsonKind::Integer(number) => {
             Err(value.span.malformed(source, format!("property `{name}` is `{number}`, expected {low} to {high}")))
         }
         _ => Err(mismatch(source, name, value, "an integer")),
@@ -161,15 +161,15 @@ pub(super) fn integer(source: &str, name: &str, value: &Value<'_>, low: i128, hi
 }
 
 /// The elements of an array; `name` is the property it belongs to.
-pub(super) fn array<'v>(source: &str, name: &str, value: &'v Value<'v>) -> Result<&'v [Value<'v>]> {
+pub(super) fn array<'v>(source: &str, name: &str, value: &'v JsonValue<'v>) -> Result<&'v [JsonValue<'v>]> {
     match &value.kind {
-        Kind::Array(values) => Ok(values),
+        JsonKind::Array(values) => Ok(values),
         _ => Err(mismatch(source, name, value, "an array")),
     }
 }
 
 /// The error about a value of the wrong JSON type.
-pub(super) fn mismatch(source: &str, name: &str, value: &Value<'_>, expected: &str) -> Error {
+pub(super) fn mismatch(source: &str, name: &str, value: &JsonValue<'_>, expected: &str) -> Error {
     value.span.malformed(source, format!("property `{name}` is {}, expected {expected}", value.describe(source)))
 }
 
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     fn with_object(text: &str, check: impl FnOnce(Object<'_>)) {
-        let source = Source::new(text, true);
+        let source = MetadataText::new(text, true);
         let value = json::parse(&source, Span::new(0, text.len()), 1).unwrap();
         check(Object::new(&source, &value, "a thing").unwrap());
     }

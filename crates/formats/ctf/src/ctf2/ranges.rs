@@ -6,9 +6,9 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{Mapping, Range};
 
-use super::json::Value;
+use super::json::JsonValue;
 use super::object::{Object, array, integer};
-use super::source::Source;
+use super::source::MetadataText;
 
 /// An integer range set and where it is written.
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub(super) struct RangeSet {
 
 /// Reads `mappings` or `flags`: names to integer range sets, in their order.
 pub(super) fn mappings<'v>(
-    source: &'v Source<'v>,
+    source: &'v MetadataText<'v>,
     name: &str,
-    value: &'v Value<'v>,
+    value: &'v JsonValue<'v>,
     low: i128,
     high: i128,
 ) -> Result<Arc<[Mapping]>> {
@@ -37,18 +37,18 @@ pub(super) fn mappings<'v>(
 }
 
 /// Reads `selector-field-ranges`.
-pub(super) fn selector_ranges(source: &str, value: &Value<'_>) -> Result<RangeSet> {
+pub(super) fn selector_ranges(source: &str, value: &JsonValue<'_>) -> Result<RangeSet> {
     let ranges = range_set(source, "selector-field-ranges", value, i128::MIN, i128::MAX)?;
     Ok(RangeSet { span: value.span, ranges, is_own: false })
 }
 
 /// Reads an integer range set (CTF 2, 5.3.2): one or more pairs of bounds.
-fn range_set(source: &str, name: &str, value: &Value<'_>, low: i128, high: i128) -> Result<Vec<Range>> {
+fn range_set(source: &str, name: &str, value: &JsonValue<'_>, low: i128, high: i128) -> Result<Vec<Range>> {
     let values = array(source, name, value)?;
     if values.is_empty() {
         return Err(value.span.malformed(source, "an integer range set needs at least one range"));
     }
-    let range = |pair: &Value<'_>| match array(source, name, pair)? {
+    let range = |pair: &JsonValue<'_>| match array(source, name, pair)? {
         [first, last] => {
             let first_bound = integer(source, name, first, low, high)?;
             let last_bound = integer(source, name, last, low, high)?;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn ranges(text: &str) -> Result<RangeSet> {
-        let source = Source::new(text, true);
+        let source = MetadataText::new(text, true);
         selector_ranges(text, &json::parse(&source, Span::new(0, text.len()), 1).unwrap())
     }
 

@@ -7,7 +7,7 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{Role, Scope};
 
-use super::json::{Kind, Value};
+use super::json::{JsonKind, JsonValue};
 use super::object::{array, mismatch};
 use super::words::{quoted, suggest};
 
@@ -33,10 +33,10 @@ pub(super) fn meaning(name: &str, scope: Scope) -> Option<Role> {
 }
 
 /// Reads the `roles` of an unsigned integer, or of a static-length blob.
-pub(super) fn read(source: &str, value: &Value<'_>, is_blob: bool) -> Result<Vec<(&'static str, Span)>> {
+pub(super) fn read(source: &str, value: &JsonValue<'_>, is_blob: bool) -> Result<Vec<(&'static str, Span)>> {
     let mut roles = Vec::new();
     for element in array(source, "roles", value)? {
-        let Kind::String(text) = &element.kind else { return Err(mismatch(source, "roles", element, "a string")) };
+        let JsonKind::String(text) = &element.kind else { return Err(mismatch(source, "roles", element, "a string")) };
         let Some(&(name, _, role)) = ROLES.iter().find(|(name, ..)| name == text) else {
             let error = element.span.malformed(source, format!("unknown role {}", quoted(text)));
             return Err(suggest(error, text, ROLES.iter().map(|&(name, ..)| name)));

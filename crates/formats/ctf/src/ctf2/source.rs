@@ -8,9 +8,9 @@ use tracemill_model::error::{Error, Result};
 /// Oddities that are kept with their places: to find a line, the text before it is counted.
 const MAX_SHOWN: u64 = 100;
 
-/// The text, which a [`Source`] stands for wherever text is wanted.
+/// The text, which a [`MetadataText`] stands for wherever text is wanted.
 #[derive(Debug)]
-pub(super) struct Source<'a> {
+pub(super) struct MetadataText<'a> {
     text: &'a str,
     is_strict: bool,
     oddities: RefCell<Oddities>,
@@ -22,10 +22,10 @@ struct Oddities {
     count: u64,
 }
 
-impl<'a> Source<'a> {
+impl<'a> MetadataText<'a> {
     /// A text of which nothing was read yet. Where it `is_strict`, every oddity is an error.
     pub(super) fn new(text: &'a str, is_strict: bool) -> Self {
-        Source { text, is_strict, oddities: RefCell::default() }
+        MetadataText { text, is_strict, oddities: RefCell::default() }
     }
 
     /// Notes something that is forbidden and has a clear meaning: `reading`, which is the help of the warning where the
@@ -58,7 +58,7 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Deref for Source<'_> {
+impl Deref for MetadataText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {

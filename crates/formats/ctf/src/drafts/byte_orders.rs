@@ -8,13 +8,14 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::ByteOrder;
 
 use super::metadata::Loaded;
-use super::types::{Kind, Order, Type};
+use super::types::{DraftType, DraftTypeKind, WrittenOrder};
 
 /// Refuses bytes that fields of two orders share, as far as the metadata alone show where fields are.
 pub(super) fn check(loaded: &Loaded, native: ByteOrder) -> Result<()> {
     // Everything begins on a byte: packets, contexts behind fixed headers, and fields behind event headers.
-    let begin = Place { bit: Some(0), order: None };
-    let mut walk = Walk { source: &loaded.text, native, budget: MAX_FIELDS, names: Vec::new(), span: Span::default() };
+    let begin = BitKnowledge { bit: Some(0), order: None };
+    let mut walk =
+        OrderWalk { source: &loaded.text, native, budget: MAX_FIELDS, names: Vec::new(), span: Span::default() };
     for (group, events) in &loaded.metadata.groups {
         if let Some(context) = &group.packet_context {
             walk.field(context, begin)?;
@@ -35,14 +36,14 @@ const MAX_FIELDS: u32 = 1 << 20;
 
 /// Knowledge about a place in a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct BitKnowledge {
     /// Bit of the byte, when it is known.
     bit: Option<u32>,
     /// Order of the field before, in this byte.
     order: Option<ByteOrder>,
 }
 
-struct Walk<'s> {
+struct OrderWalk<'s> {
     source: &'s str,
     native: ByteOrder,
     budget: u32,
@@ -51,26 +52,26 @@ struct Walk<'s> {
     span: Span,
 }
 
-impl<'s> Walk<'s> {
-    fn field(&mut self, class: &'s Type, before: Place) -> Result<Place> {
+impl<'s> OrderWalk<'s> {
+    fn field(&mut self, class: &'s DraftType, before: BitKnowledge) -> Result<BitKnowledge> {
         let bit = match (class.align, before.bit) {
             (8.., _) => Some(0),
             (1, bit) => bit,
             (align, bit) => bit.map(|bit| bit.next_multiple_of(align) % 8),
         };
-        let mut place = Place { bit, order: before.order };
+        let mut place = BitKnowledge { bit, order: before.order };
         if self.budget == 0 {
-            return Ok(Place { bit: None, order: None });
+            return Ok(BitKnowledge { bit: None, order: None });
         }
         self.budget -= 1;
         if class.unit > 0 {
-            place = Place { bit: None, order: None };
+            place = BitKnowledge { bit: None, order: None };
         }
         match &class.kind {
-            Kind::Integer(int) | Kind::Enum(int, _) => self.number(place, int.size, int.order),
-            Kind::Float { bits, order } => self.number(place, *bits, *order),
-            Kind::Text { .. } => Ok(Place { bit: Some(0), order: None }),
-            Kind::Struct(fields) => {
+            DraftTypeKind::Integer(int) | DraftTypeKind::Enum(int, _) => self.number(place, int.size, int.order),
+            DraftTypeKind::Float { bits, order } => self.number(place, *bits, *order),
+            DraftTypeKind::Text { .. } => Ok(BitKnowledge { bit: Some(0), order: None }),
+            DraftTypeKind::Struct(fields) => {
                 for field in fields {
                     self.names.push(&field.name);
                     self.span = field.place.value;
@@ -79,24 +80,24 @@ impl<'s> Walk<'s> {
                 }
                 Ok(place)
             }
-            Kind::Array(0, _) => Ok(place),
-            Kind::Array(length, element) => {
+            DraftTypeKind::Array(0, _) => Ok(place),
+            DraftTypeKind::Array(length, element) => {
                 let first = self.field(element, place)?;
                 let second = if *length == 1 { first } else { self.field(element, first)? };
                 let is_even = first.bit.is_some() && first.bit == second.bit;
-                Ok(Place { bit: if is_even { first.bit } else { None }, order: second.order })
+                Ok(BitKnowledge { bit: if is_even { first.bit } else { None }, order: second.order })
             }
-            Kind::Sequence(length, element) => {
+            DraftTypeKind::Sequence(length, element) => {
                 place = self.field(length, place)?;
                 let first = self.field(element, place)?;
                 self.field(element, first)?;
                 // How many elements there are, and whether there are any, is not known.
-                Ok(Place { bit: None, order: None })
+                Ok(BitKnowledge { bit: None, order: None })
             }
         }
     }
 
-    fn number(&self, place: Place, len_bits: u32, order: Order) -> Result<Place> {
+    fn number(&self, place: BitKnowledge, len_bits: u32, order: WrittenOrder) -> Result<BitKnowledge> {
         let order = order.resolve(self.native);
         if place.bit.is_some_and(|bit| bit > 0) && place.order.is_some_and(|before| before != order) {
             let message = format!(
@@ -106,6 +107,6 @@ impl<'s> Walk<'s> {
             let error = self.span.malformed(self.source, message);
             return Err(error.with_help("it must begin on a byte, or behind a field of its own order"));
         }
-        Ok(Place { bit: place.bit.map(|bit| (bit + len_bits) % 8), order: Some(order) })
+        Ok(BitKnowledge { bit: place.bit.map(|bit| (bit + len_bits) % 8), order: Some(order) })
     }
 }

@@ -3,7 +3,7 @@
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
-use super::types::Order;
+use super::types::WrittenOrder;
 use crate::tsdl::{TokenKind, Tokens, draft_tokens, unquote, walks};
 
 /// Types and blocks deeper than this are refused (`SPEC.md`, D46).
@@ -24,17 +24,17 @@ impl<T: PartialEq> PartialEq for Spanned<T> {
 
 /// A span that does not count when declarations are compared.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct UncomparedSpan {
     pub(super) value: Span,
 }
 
-impl PartialEq for Place {
+impl PartialEq for UncomparedSpan {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Place {}
+impl Eq for UncomparedSpan {}
 
 /// Tokens with what both languages have, and warnings.
 #[derive(Default)]
@@ -120,10 +120,10 @@ impl<'s> Cursor<'s> {
         Ok(value)
     }
 
-    pub(super) fn byte_order(&mut self) -> Result<Order> {
+    pub(super) fn byte_order(&mut self) -> Result<WrittenOrder> {
         let word = self.identifier("`native`, `network`, `be` or `le`")?;
         let message = || format!("`{}` is no byte order: `native`, `network`, `be` or `le`", word.value);
-        Order::of(&word.value).ok_or_else(|| word.span.malformed(self.source, message()))
+        WrittenOrder::of(&word.value).ok_or_else(|| word.span.malformed(self.source, message()))
     }
 
     /// The encoding of a string: is it ASCII?

@@ -7,9 +7,9 @@ use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 
-use super::header::{self, Header, Identity, Unusable};
+use super::header::{self, DraftHeader, Identity, Unusable};
 use super::metadata::Dialect;
-use super::transform::Stored;
+use super::transform::StoredChecksum;
 use tracemill_format::Faults;
 
 /// Contents of the headers of a file.
@@ -31,7 +31,7 @@ const TRY_BYTES: u64 = 64 * 1024;
 
 /// Reads all packet headers of a file. What they agree on becomes part of the identity.
 pub(super) fn scan(plans: &TracePlans, identity: &mut Identity, path: &Path, bytes: &[u8]) -> Scanned {
-    let mut walk = Walk {
+    let mut walk = PacketWalk {
         plans,
         path,
         bytes,
@@ -49,7 +49,7 @@ pub(super) fn scan(plans: &TracePlans, identity: &mut Identity, path: &Path, byt
     Scanned { packets: walk.packets, faults, warnings: walk.warnings }
 }
 
-struct Walk<'a> {
+struct PacketWalk<'a> {
     plans: &'a TracePlans,
     path: &'a Path,
     bytes: &'a [u8],
@@ -65,7 +65,7 @@ struct Walk<'a> {
     index: u64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> PacketWalk<'a> {
     fn run(&mut self, identity: &mut Identity) {
         let len = self.bytes.len() as u64;
         let mut offset = 0u64;
@@ -102,7 +102,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes a packet over; gives where the next one begins.
-    fn packet(&mut self, identity: &mut Identity, header: Header, offset: u64, rest: &'a [u8]) -> u64 {
+    fn packet(&mut self, identity: &mut Identity, header: DraftHeader, offset: u64, rest: &'a [u8]) -> u64 {
         let left = rest.len() as u64;
         if let Some(error) = header.stranger {
             let skipped = header.packet_size.min(left);
@@ -166,18 +166,20 @@ impl<'a> Walk<'a> {
         offset + header.packet_size.min(left)
     }
 
-    fn warn_of_checksum(&mut self, header: &Header, offset: u64) {
+    fn warn_of_checksum(&mut self, header: &DraftHeader, offset: u64) {
         if header.schemes.checksum == 0 {
             return;
         }
         match header.checksum {
-            Stored::Nowhere => {
+            StoredChecksum::Nowhere => {
                 self.warn_once("packets have a checksum scheme and no checksum: nothing is verified", offset);
             }
-            Stored::Number(_, bits) if !bits.is_multiple_of(8) => {
+            StoredChecksum::Number(_, bits) if !bits.is_multiple_of(8) => {
                 self.warn_once("the checksum is not of whole bytes: nothing is verified", offset);
             }
-            Stored::Odd => self.warn_once("the checksum is no number and no bytes: nothing is verified", offset),
+            StoredChecksum::Odd => {
+                self.warn_once("the checksum is no number and no bytes: nothing is verified", offset)
+            }
             _ => {}
         }
     }
@@ -244,7 +246,7 @@ struct Counters {
 
 impl Counters {
     /// Fills in what is lost before a packet.
-    fn count(&mut self, packet: &mut Packet, header: &Header) -> Option<Odd> {
+    fn count(&mut self, packet: &mut Packet, header: &DraftHeader) -> Option<Odd> {
         let is_late = matches!((self.begin, header.begin), (Some(before), Some(now)) if now < before);
         if is_late {
             return Some(Odd::Late);

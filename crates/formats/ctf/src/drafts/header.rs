@@ -1,15 +1,15 @@
 //! One packet header and context: read, and judged (`SPEC.md`, D29, D34 and D42).
 
 use tracemill_codec::bits::{put_uint, u32_at};
-use tracemill_codec::plan::{FaultKind, Input, NodeId, State, Visitor};
+use tracemill_codec::plan::{DecoderState, FaultKind, NodeId, PlanInput, Visitor};
 use tracemill_codec::spine::EventFault;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::Error;
 use tracemill_model::schema::{ByteOrder, FieldKind, StreamClassId};
 
 use super::metadata::{self, Dialect, HEADER_11, HEADER_16, MAGIC};
-use super::packet_fields::{self, Meaning};
-use super::transform::{Schemes, Stored};
+use super::packet_fields::{self, ContextMeaning};
+use super::transform::{Schemes, StoredChecksum};
 use tracemill_codec::text::uuid_text;
 
 /// Identity that every packet of a file must have.
@@ -41,7 +41,7 @@ impl Identity {
 
 /// A packet header that can be trusted.
 #[derive(Clone, Debug)]
-pub(super) struct Header {
+pub(super) struct DraftHeader {
     pub(super) class: StreamClassId,
     pub(super) session_id: u32,
     pub(super) uuid: [u8; 16],
@@ -59,13 +59,13 @@ pub(super) struct Header {
     /// Significant bits of the packet counter, when a field says them.
     pub(super) count_bits: Option<u64>,
     pub(super) schemes: Schemes,
-    pub(super) checksum: Stored,
+    pub(super) checksum: StoredChecksum,
     pub(super) cpu: Option<u32>,
     /// The packet is not one of this file, or the trace: it is passed over.
     pub(super) stranger: Option<Error>,
 }
 
-impl Header {
+impl DraftHeader {
     /// Bytes of the file that the packet takes when `rest` are left: a truncated one has what is there.
     pub(super) fn stored_content(&self, rest: u64) -> u64 {
         self.content_size.min(rest)
@@ -87,20 +87,22 @@ pub(super) enum Unusable {
 }
 
 /// Reads the header at the start of `rest`, which goes to the end of the file. At most `limit` bytes are looked at.
-pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: u64) -> Result<Header, Unusable> {
+pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: u64) -> Result<DraftHeader, Unusable> {
     check_magic(identity, rest)?;
     let owner = owner(plans, identity, rest)?;
-    let context = Context::read(plans, identity.dialect, owner.class, (rest, limit))?;
+    let context = ContextFields::read(plans, identity.dialect, owner.class, (rest, limit))?;
     let content_start = context.end_bits.div_ceil(8);
-    let (content_size, packet_size) =
-        (context.value(Meaning::ContentSize).unwrap_or(0), context.value(Meaning::PacketSize).unwrap_or(0));
+    let (content_size, packet_size) = (
+        context.value(ContextMeaning::ContentSize).unwrap_or(0),
+        context.value(ContextMeaning::PacketSize).unwrap_or(0),
+    );
     if content_size < content_start || packet_size < content_size {
         let message = format!(
             "the packet states {content_size} bytes of content in {packet_size} bytes, and its header takes {content_start}"
         );
         return Err(untrusted(message));
     }
-    Ok(Header {
+    Ok(DraftHeader {
         class: owner.class,
         session_id: owner.session_id,
         uuid: owner.uuid,
@@ -108,18 +110,18 @@ pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: 
         content_start,
         content_size,
         packet_size,
-        begin: context.value(Meaning::Begin),
-        end: context.value(Meaning::End),
-        discarded: context.of(Meaning::Discarded),
-        count: context.of(Meaning::Count),
-        count_bits: context.value(Meaning::CountBits),
+        begin: context.value(ContextMeaning::Begin),
+        end: context.value(ContextMeaning::End),
+        discarded: context.of(ContextMeaning::Discarded),
+        count: context.of(ContextMeaning::Count),
+        count_bits: context.value(ContextMeaning::CountBits),
         schemes: Schemes {
-            compression: context.value(Meaning::Compression).unwrap_or(0),
-            encryption: context.value(Meaning::Encryption).unwrap_or(0),
-            checksum: context.value(Meaning::ChecksumScheme).unwrap_or(0),
+            compression: context.value(ContextMeaning::Compression).unwrap_or(0),
+            encryption: context.value(ContextMeaning::Encryption).unwrap_or(0),
+            checksum: context.value(ContextMeaning::ChecksumScheme).unwrap_or(0),
         },
         checksum: context.checksum(),
-        cpu: context.value(Meaning::Cpu).and_then(|cpu| u32::try_from(cpu).ok()),
+        cpu: context.value(ContextMeaning::Cpu).and_then(|cpu| u32::try_from(cpu).ok()),
         stranger: owner.stranger,
     })
 }
@@ -154,7 +156,7 @@ struct Owner {
     class: StreamClassId,
     session_id: u32,
     uuid: [u8; 16],
-    /// See [`Header::stranger`].
+    /// See [`DraftHeader::stranger`].
     stranger: Option<Error>,
 }
 
@@ -188,27 +190,27 @@ fn owner(plans: &TracePlans, identity: &Identity, rest: &[u8]) -> Result<Owner, 
 }
 
 /// The fields of a packet context that have a meaning.
-struct Context {
+struct ContextFields {
     members: Vec<TopField>,
-    values: Vec<Value>,
+    values: Vec<HeaderValue>,
     begin_bits: u64,
     end_bits: u64,
 }
 
-impl Context {
+impl ContextFields {
     fn read(
         plans: &TracePlans,
         dialect: Dialect,
         class: StreamClassId,
         (rest, limit): (&[u8], u64),
-    ) -> Result<Context, Unusable> {
+    ) -> Result<ContextFields, Unusable> {
         // The fixed header of v1.1 goes on where the context of v1.6 begins.
         let begin_bits = if dialect == Dialect::V11 { 64 } else { 192 };
         let plan = plans.packet_context_rows(class);
         let members = members(plans, class);
-        let mut fields = Fields { members: &members, values: vec![Value::None; members.len()] };
-        let input = Input::new(rest, (rest.len() as u64).min(limit).saturating_mul(8));
-        let (mut end_bits, mut state) = (begin_bits, State::default());
+        let mut fields = KnownFields { members: &members, values: vec![HeaderValue::None; members.len()] };
+        let input = PlanInput::new(rest, (rest.len() as u64).min(limit).saturating_mul(8));
+        let (mut end_bits, mut state) = (begin_bits, DecoderState::default());
         if let Err(fault) = plan.run(input, &mut end_bits, &mut state, &mut fields) {
             let path = format!("packet_context{}", plan.path(fault.node));
             return Err(match fault.kind {
@@ -219,28 +221,28 @@ impl Context {
                 _ => untrusted(format!("the context of the packet is longer than {limit} bytes")),
             });
         }
-        Ok(Context { values: fields.values, members, begin_bits, end_bits })
+        Ok(ContextFields { values: fields.values, members, begin_bits, end_bits })
     }
 
     /// The number of a meaning, with the bits of its field.
-    fn of(&self, meaning: Meaning) -> Option<(u64, u32)> {
+    fn of(&self, meaning: ContextMeaning) -> Option<(u64, u32)> {
         self.members.iter().zip(&self.values).find_map(|(member, value)| match value {
-            Value::Number(number) if member.meaning == Some(meaning) => Some((*number, member.bits)),
+            HeaderValue::Number(number) if member.meaning == Some(meaning) => Some((*number, member.bits)),
             _ => None,
         })
     }
 
-    fn value(&self, meaning: Meaning) -> Option<u64> {
+    fn value(&self, meaning: ContextMeaning) -> Option<u64> {
         self.of(meaning).map(|(value, _)| value)
     }
 
-    fn checksum(&self) -> Stored {
+    fn checksum(&self) -> StoredChecksum {
         let mut fields = self.members.iter().zip(&self.values);
-        match fields.find(|(member, _)| member.meaning == Some(Meaning::Checksum)) {
-            None => Stored::Nowhere,
-            Some((member, Value::Number(value))) => Stored::Number(*value, member.bits),
-            Some((_, Value::Bytes(bytes))) => Stored::Bytes(bytes.clone()),
-            Some((_, Value::None)) => Stored::Odd,
+        match fields.find(|(member, _)| member.meaning == Some(ContextMeaning::Checksum)) {
+            None => StoredChecksum::Nowhere,
+            Some((member, HeaderValue::Number(value))) => StoredChecksum::Number(*value, member.bits),
+            Some((_, HeaderValue::Bytes(bytes))) => StoredChecksum::Bytes(bytes.clone()),
+            Some((_, HeaderValue::None)) => StoredChecksum::Odd,
         }
     }
 }
@@ -250,13 +252,13 @@ struct TopField {
     node: NodeId,
     /// Node of its elements, when it is an array of bytes.
     element: Option<NodeId>,
-    meaning: Option<Meaning>,
+    meaning: Option<ContextMeaning>,
     /// Width of an integer, 0 for anything else.
     bits: u32,
 }
 
 #[derive(Clone, Debug)]
-enum Value {
+enum HeaderValue {
     None,
     Number(u64),
     Bytes(Vec<u8>),
@@ -301,21 +303,21 @@ fn is_byte(kind: &FieldKind) -> bool {
 }
 
 /// Collects the values of the fields that have a meaning.
-struct Fields<'a> {
+struct KnownFields<'a> {
     members: &'a [TopField],
-    values: Vec<Value>,
+    values: Vec<HeaderValue>,
 }
 
-impl Fields<'_> {
+impl KnownFields<'_> {
     fn set(&mut self, node: NodeId, value: u64) {
         for (member, place) in self.members.iter().zip(&mut self.values) {
             if member.node == node {
                 // A negative number is the bits of its field.
                 let unused_bits = 64 - member.bits.clamp(1, 64);
-                *place = Value::Number(value & (u64::MAX >> unused_bits));
+                *place = HeaderValue::Number(value & (u64::MAX >> unused_bits));
             } else if member.element == Some(node)
-                && member.meaning == Some(Meaning::Checksum)
-                && let Value::Bytes(bytes) = place
+                && member.meaning == Some(ContextMeaning::Checksum)
+                && let HeaderValue::Bytes(bytes) = place
             {
                 bytes.push(value as u8);
             }
@@ -323,7 +325,7 @@ impl Fields<'_> {
     }
 }
 
-impl Visitor for Fields<'_> {
+impl Visitor for KnownFields<'_> {
     fn unsigned(&mut self, node: NodeId, value: u64) {
         self.set(node, value);
     }
@@ -335,7 +337,7 @@ impl Visitor for Fields<'_> {
     fn begin_array(&mut self, node: NodeId, _len: u64) {
         for (member, place) in self.members.iter().zip(&mut self.values) {
             if member.node == node && member.element.is_some() {
-                *place = Value::Bytes(Vec::new());
+                *place = HeaderValue::Bytes(Vec::new());
             }
         }
     }

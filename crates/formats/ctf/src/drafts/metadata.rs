@@ -6,7 +6,7 @@ use tracemill_codec::bits::read_uint;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
-use super::transform::{self, Schemes, Stored, Undo};
+use super::transform::{self, Schemes, StoredChecksum, Undo};
 use super::types::Metadata;
 use super::{tail, v11, v16};
 use crate::tsdl::order_of_magic;
@@ -233,13 +233,14 @@ pub(super) fn load(bytes: &[u8], undo: &Undo) -> Result<Loaded> {
     Err(first_error.unwrap_or_else(|| Error::malformed("the metadata cannot be read")))
 }
 
-fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, Packets)>) -> Result<Loaded> {
+fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, MetadataPackets)>) -> Result<Loaded> {
     let has_bad_text = match &packets {
         Some((_, packets)) => packets.has_bad_text,
         None => matches!(text, Cow::Owned(_)),
     };
-    let (order, packets) = packets.map_or((None, Packets::default()), |(order, packets)| (Some(order), packets));
-    let Packets { session_id, uuid, mut faults, .. } = packets;
+    let (order, packets) =
+        packets.map_or((None, MetadataPackets::default()), |(order, packets)| (Some(order), packets));
+    let MetadataPackets { session_id, uuid, mut faults, .. } = packets;
     let (dialect, minor, warning) = dialect(&text)?;
     let read = |text: &str| match dialect {
         Dialect::V11 => v11::read(text),
@@ -273,7 +274,7 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 
 /// Contents of packets of metadata.
 #[derive(Default)]
-struct Packets {
+struct MetadataPackets {
     text: String,
     /// Was it no UTF-8?
     has_bad_text: bool,
@@ -282,10 +283,10 @@ struct Packets {
     faults: Vec<Error>,
 }
 
-impl Packets {
-    fn with_text(self, bytes: &[u8]) -> Packets {
+impl MetadataPackets {
+    fn with_text(self, bytes: &[u8]) -> MetadataPackets {
         let text = text_of(bytes);
-        Packets { has_bad_text: matches!(text, Cow::Owned(_)), text: text.into_owned(), ..self }
+        MetadataPackets { has_bad_text: matches!(text, Cow::Owned(_)), text: text.into_owned(), ..self }
     }
 }
 
@@ -319,15 +320,15 @@ fn has_sound_header_11(bytes: &[u8], order: ByteOrder) -> bool {
     })
 }
 
-fn unpack(bytes: &[u8], order: ByteOrder, framing: Dialect, undo: &Undo) -> Result<Packets> {
+fn unpack(bytes: &[u8], order: ByteOrder, framing: Dialect, undo: &Undo) -> Result<MetadataPackets> {
     match framing {
         Dialect::V11 => unpack_11(bytes, order, undo),
         Dialect::V16 => Ok(unpack_16(bytes)),
     }
 }
 
-fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<Packets> {
-    let (mut packets, mut text, mut at) = (Packets::default(), Vec::new(), 0usize);
+fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<MetadataPackets> {
+    let (mut packets, mut text, mut at) = (MetadataPackets::default(), Vec::new(), 0usize);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
         let truncated = |message: &str| Error::truncated(message).at_offset(at as u64);
         let Some(header) = header_11(rest, order) else {
@@ -365,7 +366,7 @@ fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<Packets> {
         }
         let content = rest.get(HEADER_11..content_size.min(rest.len())).unwrap_or(&[]);
         if !is_cut && undo.verifies && !content.is_empty() {
-            let stored = Stored::Number(header.checksum.into(), 32);
+            let stored = StoredChecksum::Number(header.checksum.into(), 32);
             let fault = transform::verify(content, header.schemes.checksum, &stored);
             packets
                 .faults
@@ -384,10 +385,10 @@ fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<Packets> {
 }
 
 /// Packets without sizes: each ends where the first 20 bytes of the file stand again.
-fn unpack_16(bytes: &[u8]) -> Packets {
+fn unpack_16(bytes: &[u8]) -> MetadataPackets {
     let identity = bytes.get(..20).unwrap_or(bytes);
     let finder = memchr::memmem::Finder::new(identity);
-    let (mut packets, mut text, mut at) = (Packets::default(), Vec::new(), 0usize);
+    let (mut packets, mut text, mut at) = (MetadataPackets::default(), Vec::new(), 0usize);
     packets.uuid = identity.get(4..20).and_then(|uuid| uuid.try_into().ok());
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
         let end = rest.get(1..).and_then(|rest| finder.find(rest)).map_or(rest.len(), |next| next + 1);

@@ -11,10 +11,10 @@ use tracemill_model::schema::{ByteOrder, Schema, StreamClassId};
 use super::header::Identity;
 use super::keys::Keys;
 use super::metadata::{self, Dialect, Loaded};
-use super::reader::Reader;
+use super::reader::DraftReader;
 use super::transform::Undo;
 use super::{files, schema};
-use tracemill_format::{DataFile, Entry, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
+use tracemill_format::{DataFile, Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage, Stream};
 
 /// Name of the file that describes the others.
 const METADATA: &str = "metadata";
@@ -44,7 +44,7 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens each folder by itself.
-pub(super) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+pub(super) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
     found.iter().map(|found| open_folder(context, found)).collect()
 }
 
@@ -57,7 +57,7 @@ fn undo(context: &OpenContext<'_>) -> Result<Undo> {
     })
 }
 
-fn open_folder(context: &OpenContext<'_>, found: &Found) -> Result<OpenTrace> {
+fn open_folder(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> {
     let storage = context.storage;
     let path = found.path.join(METADATA);
     let frequency = context.settings.number(super::FREQUENCY)?.unwrap_or(1_000_000_000);
@@ -85,7 +85,7 @@ fn open_folder(context: &OpenContext<'_>, found: &Found) -> Result<OpenTrace> {
     if loaded.dialect == Dialect::V16 {
         schema.uuid = schema.uuid.or(loaded.uuid);
     }
-    let mut trace = Builder {
+    let mut trace = DraftTraceBuilder {
         storage,
         metadata: bytes,
         text: std::mem::take(&mut loaded.text),
@@ -123,7 +123,7 @@ fn byte_order(storage: &dyn Storage, loaded: &Loaded, entries: &[Entry]) -> Byte
     loaded.order.or_else(|| entries.iter().find_map(of_file)).unwrap_or(ByteOrder::Little)
 }
 
-struct Builder<'a> {
+struct DraftTraceBuilder<'a> {
     storage: &'a dyn Storage,
     metadata: Arc<dyn Bytes>,
     text: String,
@@ -134,7 +134,7 @@ struct Builder<'a> {
     warnings: Vec<Error>,
 }
 
-impl Builder<'_> {
+impl DraftTraceBuilder<'_> {
     fn add(&mut self, entry: &Entry) -> Result<()> {
         let mut identity = self.identity.clone();
         if identity.dialect == Dialect::V11 {
@@ -159,7 +159,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn finish(self, found: &Found, undo: Undo) -> OpenTrace {
+    fn finish(self, found: &FoundTrace, undo: Undo) -> OpenTrace {
         OpenTrace {
             name: found.name.clone(),
             path: found.path.clone(),
@@ -167,7 +167,7 @@ impl Builder<'_> {
             schema: self.plans.schema().clone(),
             plans: self.plans,
             has_other_bytes: false,
-            reader: Arc::new(Reader { identity: self.identity, undo, metadata: self.metadata, text: self.text }),
+            reader: Arc::new(DraftReader { identity: self.identity, undo, metadata: self.metadata, text: self.text }),
             streams: self.streams,
             sections: Vec::new(),
             remarks: Vec::new(),

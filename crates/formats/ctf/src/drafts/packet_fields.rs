@@ -2,7 +2,7 @@
 
 /// Meaning of a field of a packet context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub(super) enum ContextMeaning {
     ContentSize,
     PacketSize,
     Begin,
@@ -18,20 +18,20 @@ pub(super) enum Meaning {
 }
 
 /// The meaning of a name at the top level of a packet context; v1.1 says section where v1.6 says stream.
-pub(super) fn meaning(name: &str) -> Option<Meaning> {
+pub(super) fn meaning(name: &str) -> Option<ContextMeaning> {
     Some(match name {
-        "content_size" => Meaning::ContentSize,
-        "packet_size" => Meaning::PacketSize,
-        "timestamp_begin" => Meaning::Begin,
-        "timestamp_end" => Meaning::End,
-        "checksum" => Meaning::Checksum,
-        "stream_packet_count" => Meaning::Count,
-        "stream_packet_count_bits" => Meaning::CountBits,
-        "events_discarded" => Meaning::Discarded,
-        "compression_scheme" => Meaning::Compression,
-        "encryption_scheme" => Meaning::Encryption,
-        "checksum_scheme" => Meaning::ChecksumScheme,
-        "cpu_id" => Meaning::Cpu,
+        "content_size" => ContextMeaning::ContentSize,
+        "packet_size" => ContextMeaning::PacketSize,
+        "timestamp_begin" => ContextMeaning::Begin,
+        "timestamp_end" => ContextMeaning::End,
+        "checksum" => ContextMeaning::Checksum,
+        "stream_packet_count" => ContextMeaning::Count,
+        "stream_packet_count_bits" => ContextMeaning::CountBits,
+        "events_discarded" => ContextMeaning::Discarded,
+        "compression_scheme" => ContextMeaning::Compression,
+        "encryption_scheme" => ContextMeaning::Encryption,
+        "checksum_scheme" => ContextMeaning::ChecksumScheme,
+        "cpu_id" => ContextMeaning::Cpu,
         _ => return None,
     })
 }

@@ -4,19 +4,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, PacketData};
-use tracemill_codec::plan::State;
+use tracemill_codec::plan::DecoderState;
 use tracemill_codec::spine::{ScanEnd, SpineSink};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::{EventClassId, Part};
+use tracemill_model::schema::{EventClassId, TracePart};
 
-use super::header::{self, Header, Identity, Unusable};
+use super::header::{self, DraftHeader, Identity, Unusable};
 use super::metadata::Dialect;
 use super::transform::{self, Undo};
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Reads the packets of one trace.
-pub(super) struct Reader {
+pub(super) struct DraftReader {
     /// Identity that its packets share; the class is that of each file.
     pub(super) identity: Identity,
     pub(super) undo: Undo,
@@ -25,12 +25,12 @@ pub(super) struct Reader {
     pub(super) text: String,
 }
 
-impl PacketReader for Reader {
+impl PacketReader for DraftReader {
     fn has_stated_times(&self) -> bool {
         true
     }
 
-    fn parts(&self) -> Result<Vec<Part>> {
+    fn parts(&self) -> Result<Vec<TracePart>> {
         Ok(super::write::parts(self.metadata.bytes(), &self.text, &self.identity))
     }
 
@@ -85,7 +85,7 @@ impl PacketReader for Reader {
             spine: None,
             context_bits: header.context_bits,
             events_bits: header.content_start * 8,
-            state: State::new(header.begin.unwrap_or(clock)),
+            state: DecoderState::new(header.begin.unwrap_or(clock)),
             copied: None,
         };
         if is_truncated && header.schemes.is_none() {
@@ -100,9 +100,14 @@ impl PacketReader for Reader {
     }
 }
 
-impl Reader {
+impl DraftReader {
     /// The content of a packet with its schemes undone, and the error of a checksum that does not match.
-    fn content<'c>(&self, header: &Header, rest: &[u8], stored: &'c [u8]) -> Result<(Cow<'c, [u8]>, Option<Error>)> {
+    fn content<'c>(
+        &self,
+        header: &DraftHeader,
+        rest: &[u8],
+        stored: &'c [u8],
+    ) -> Result<(Cow<'c, [u8]>, Option<Error>)> {
         let mismatch = match self.undo.verifies {
             true => transform::verify(stored, header.schemes.checksum, &header.checksum)?,
             false => None,

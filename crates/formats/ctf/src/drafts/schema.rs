@@ -15,7 +15,9 @@ use tracemill_model::schema::{
 
 use super::metadata::Dialect;
 use super::packet_fields::HEADER_11;
-use super::types::{Class, Event, Form, Group, Int, Kind, Metadata, Order, Type};
+use super::types::{
+    DraftClass, DraftEvent, DraftType, DraftTypeKind, HeaderForm, Int, Metadata, SectionClass, WrittenOrder,
+};
 
 /// Builds the schema of a trace whose packets have this byte order.
 pub(super) fn build(metadata: &Metadata, dialect: Dialect, minor: u32, order: ByteOrder, frequency: u64) -> Schema {
@@ -24,7 +26,8 @@ pub(super) fn build(metadata: &Metadata, dialect: Dialect, minor: u32, order: By
     schema.byte_order = order;
     schema.uuid = metadata.uuid;
     let clock = schema.add_clock(ClockClass { frequency, name: None, ..ClockClass::nanoseconds("default") });
-    let mut builder = Builder { schema, order, dialect, preferred: metadata.preferred, made: HashMap::new() };
+    let mut builder =
+        DraftSchemaBuilder { schema, order, dialect, preferred: metadata.preferred, made: HashMap::new() };
     builder.packet_header();
     let context_11 = (dialect == Dialect::V11).then(|| builder.packet_context_11());
     for (group, events) in &metadata.groups {
@@ -53,21 +56,21 @@ pub(super) fn build(metadata: &Metadata, dialect: Dialect, minor: u32, order: By
     builder.schema
 }
 
-fn has_cpu(context: &Type) -> bool {
-    let Kind::Struct(fields) = &context.kind else { return false };
+fn has_cpu(context: &DraftType) -> bool {
+    let DraftTypeKind::Struct(fields) = &context.kind else { return false };
     fields.iter().any(|field| &*field.name == "cpu_id" && field.class.as_integer().is_some())
 }
 
-struct Builder {
+struct DraftSchemaBuilder {
     schema: Schema,
     order: ByteOrder,
     dialect: Dialect,
     preferred: (u32, u32),
     /// Classes of types, by where the type lies: types are shared, and so are their classes.
-    made: HashMap<*const Class, FieldClassId>,
+    made: HashMap<*const DraftClass, FieldClassId>,
 }
 
-impl Builder {
+impl DraftSchemaBuilder {
     fn add(&mut self, kind: FieldKind, align: u32) -> FieldClassId {
         self.schema.add_field_class(FieldClass::new(kind, align))
     }
@@ -107,13 +110,13 @@ impl Builder {
     }
 
     /// One of the built-in event headers with its extension (`SPEC.md`, section 7).
-    fn event_header(&mut self, group: &Group, events: &[Event]) -> FieldClassId {
+    fn event_header(&mut self, group: &SectionClass, events: &[DraftEvent]) -> FieldClassId {
         let (p32, p64) = self.preferred;
         let id_roles = Roles::NONE.with(Role::EventClassId);
         let time_roles = Roles::NONE.with(Role::Timestamp);
         let (id_bits, time_bits, is_id_first) = match group.header {
-            Form::One => (5, 27, true),
-            Form::Two => (16, 32, false),
+            HeaderForm::One => (5, 27, true),
+            HeaderForm::Two => (16, 32, false),
         };
         let id = ("id", self.unsigned(id_bits, 1, id_roles));
         let time = ("timestamp", self.unsigned(time_bits, 1, time_roles));
@@ -121,10 +124,10 @@ impl Builder {
         let long_id = ("id", self.unsigned(32, 1, id_roles));
         let long_time = ("timestamp", self.unsigned(64, 1, time_roles));
         let (mut members, align, end_align) = match group.extension {
-            Form::One => (vec![long_id, long_time], 1, p64),
-            Form::Two => (vec![long_time, long_id], p64, p32),
+            HeaderForm::One => (vec![long_id, long_time], 1, p64),
+            HeaderForm::Two => (vec![long_time, long_id], p64, p32),
         };
-        let long_id_at = u32::from(group.extension == Form::Two);
+        let long_id_at = u32::from(group.extension == HeaderForm::Two);
         let end_align_bits = if self.dialect == Dialect::V11 { end_align } else { 1 };
         if self.dialect == Dialect::V16 {
             let element = self.unsigned(1, 1, Roles::NONE);
@@ -144,7 +147,7 @@ impl Builder {
     }
 
     /// The context of each event, with its size before it when the section says so (`SPEC.md`, D9).
-    fn common_context(&mut self, group: &Group) -> Option<FieldClassId> {
+    fn common_context(&mut self, group: &SectionClass) -> Option<FieldClassId> {
         let context = group.context.as_ref();
         if !group.has_event_size {
             return context.map(|context| self.class(context));
@@ -153,7 +156,7 @@ impl Builder {
         let mut members = vec![Member::new("event_size", self.unsigned(32, p32, Roles::NONE))];
         let mut align = p32;
         if let Some(context) = context
-            && let Kind::Struct(fields) = &context.kind
+            && let DraftTypeKind::Struct(fields) = &context.kind
         {
             members.extend(self.members(fields));
             align = align.max(context.align);
@@ -162,8 +165,10 @@ impl Builder {
     }
 
     /// The payload; in v1.6 each of its fields is there unless the header marks it as missing (`SPEC.md`, D28).
-    fn payload(&mut self, payload: &Type) -> FieldClassId {
-        let (Dialect::V16, Kind::Struct(fields)) = (self.dialect, &payload.kind) else { return self.class(payload) };
+    fn payload(&mut self, payload: &DraftType) -> FieldClassId {
+        let (Dialect::V16, DraftTypeKind::Struct(fields)) = (self.dialect, &payload.kind) else {
+            return self.class(payload);
+        };
         let selector = header_path(&[PathStep::Member(2), PathStep::Content, PathStep::Member(2)]);
         let mut members = self.members(fields);
         for (at, member) in members.iter_mut().enumerate() {
@@ -174,7 +179,7 @@ impl Builder {
         self.add(FieldKind::Struct(StructClass { members }), payload.align)
     }
 
-    fn members(&mut self, fields: &[super::types::Field]) -> Vec<Member> {
+    fn members(&mut self, fields: &[super::types::DraftField]) -> Vec<Member> {
         fields.iter().map(|field| Member::new(field.name.clone(), self.class(&field.class))).collect()
     }
 
@@ -183,30 +188,30 @@ impl Builder {
         IntegerClass { byte_order, signed: int.signed, ..IntegerClass::unsigned(int.size) }
     }
 
-    fn class(&mut self, class: &Type) -> FieldClassId {
+    fn class(&mut self, class: &DraftType) -> FieldClassId {
         let key = Arc::as_ptr(class);
         if let Some(&id) = self.made.get(&key) {
             return id;
         }
         let kind = match &class.kind {
-            Kind::Integer(int) => FieldKind::Integer(self.integer(*int)),
-            Kind::Enum(int, mappings) => {
+            DraftTypeKind::Integer(int) => FieldKind::Integer(self.integer(*int)),
+            DraftTypeKind::Enum(int, mappings) => {
                 FieldKind::Integer(IntegerClass { mappings: Some(mappings.clone()), ..self.integer(*int) })
             }
-            Kind::Float { bits, order } => {
-                let byte_order = Order::resolve(*order, self.order);
+            DraftTypeKind::Float { bits, order } => {
+                let byte_order = WrittenOrder::resolve(*order, self.order);
                 FieldKind::Float(FloatClass::new(*bits, byte_order))
             }
-            Kind::Text { is_ascii } => FieldKind::String(StringClass {
+            DraftTypeKind::Text { is_ascii } => FieldKind::String(StringClass {
                 encoding: if *is_ascii { Encoding::Ascii } else { Encoding::Utf8 },
                 length: StringLength::NullTerminated,
             }),
-            Kind::Struct(fields) => FieldKind::Struct(StructClass { members: self.members(fields) }),
-            Kind::Array(length, element) => {
+            DraftTypeKind::Struct(fields) => FieldKind::Struct(StructClass { members: self.members(fields) }),
+            DraftTypeKind::Array(length, element) => {
                 let element = self.class(element);
                 FieldKind::Array(ArrayClass { element, length: Length::Static(*length) })
             }
-            Kind::Sequence(length, element) => {
+            DraftTypeKind::Sequence(length, element) => {
                 let (length, element) = (self.class(length), self.class(element));
                 FieldKind::Array(ArrayClass { element, length: Length::Inline(length) })
             }
@@ -219,9 +224,9 @@ impl Builder {
     }
 }
 
-fn field_count(payload: &Type) -> u64 {
+fn field_count(payload: &DraftType) -> u64 {
     match &payload.kind {
-        Kind::Struct(fields) => fields.len() as u64,
+        DraftTypeKind::Struct(fields) => fields.len() as u64,
         _ => 0,
     }
 }

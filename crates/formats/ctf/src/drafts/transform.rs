@@ -32,7 +32,7 @@ impl Schemes {
 
 /// A checksum as a packet header stores it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) enum Stored {
+pub(super) enum StoredChecksum {
     /// There is no such field.
     #[default]
     Nowhere,
@@ -56,7 +56,7 @@ pub(super) struct Undo {
 }
 
 /// Whether the digest of the stored content is the one that the header holds; `Err` for an unknown scheme.
-pub(super) fn verify(content: &[u8], scheme: u64, stored: &Stored) -> Result<Option<Error>> {
+pub(super) fn verify(content: &[u8], scheme: u64, stored: &StoredChecksum) -> Result<Option<Error>> {
     let name = match scheme {
         0 => return Ok(None),
         1 => "md5",
@@ -65,13 +65,13 @@ pub(super) fn verify(content: &[u8], scheme: u64, stored: &Stored) -> Result<Opt
     };
     let digest = digest(content, scheme).ok_or_else(|| unsupported("checksum", scheme))?;
     let (found, wanted) = match stored {
-        Stored::Number(value, bits) if bits.is_multiple_of(8) && (8..=64).contains(bits) => {
+        StoredChecksum::Number(value, bits) if bits.is_multiple_of(8) && (8..=64).contains(bits) => {
             let len = (bits / 8) as usize;
             let number = digest.iter().take(len).fold(0u64, |value, &byte| value << 8 | u64::from(byte));
             // A digest shorter than the field is the number itself.
             (format!("{number:#x}"), format!("{value:#x}"))
         }
-        Stored::Bytes(bytes) => {
+        StoredChecksum::Bytes(bytes) => {
             let mut digest = digest;
             digest.resize(bytes.len(), 0);
             (hex(&digest), hex(bytes))

@@ -10,34 +10,34 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ByteOrder, Mapping};
 
-use super::cursor::{MAX_DEPTH, Place, Spanned};
+use super::cursor::{MAX_DEPTH, Spanned, UncomparedSpan};
 use crate::names::FLOATS;
 
 /// Byte order as the metadata writes it; the native one is known from the packets only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Order {
+pub(super) enum WrittenOrder {
     #[default]
     Native,
     Little,
     Big,
 }
 
-impl Order {
+impl WrittenOrder {
     /// The order of a word of the metadata.
     pub(super) fn of(word: &str) -> Option<Self> {
         Some(match word {
-            "native" => Order::Native,
-            "network" | "be" => Order::Big,
-            "le" => Order::Little,
+            "native" => WrittenOrder::Native,
+            "network" | "be" => WrittenOrder::Big,
+            "le" => WrittenOrder::Little,
             _ => return None,
         })
     }
 
     pub(super) fn resolve(self, native: ByteOrder) -> ByteOrder {
         match self {
-            Order::Native => native,
-            Order::Little => ByteOrder::Little,
-            Order::Big => ByteOrder::Big,
+            WrittenOrder::Native => native,
+            WrittenOrder::Little => ByteOrder::Little,
+            WrittenOrder::Big => ByteOrder::Big,
         }
     }
 }
@@ -47,7 +47,7 @@ impl Order {
 pub(super) struct Int {
     pub(super) size: u32,
     pub(super) signed: bool,
-    pub(super) order: Order,
+    pub(super) order: WrittenOrder,
 }
 
 impl Int {
@@ -62,38 +62,38 @@ impl Int {
 
 /// Kind of a type.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum DraftTypeKind {
     Integer(Int),
     Enum(Int, Arc<[Mapping]>),
     Float {
         bits: u32,
-        order: Order,
+        order: WrittenOrder,
     },
     Text {
         is_ascii: bool,
     },
-    Struct(Vec<Field>),
-    Array(u64, Type),
+    Struct(Vec<DraftField>),
+    Array(u64, DraftType),
     /// Type of the length, then of the elements.
-    Sequence(Type, Type),
+    Sequence(DraftType, DraftType),
 }
 
 /// A member of a structure.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Field {
+pub(super) struct DraftField {
     pub(super) name: Arc<str>,
     /// Where the name stands.
-    pub(super) place: Place,
-    pub(super) class: Type,
+    pub(super) place: UncomparedSpan,
+    pub(super) class: DraftType,
 }
 
 /// A type, shared by its users.
-pub(super) type Type = Arc<Class>;
+pub(super) type DraftType = Arc<DraftClass>;
 
-/// See [`Type`].
+/// See [`DraftType`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Class {
-    pub(super) kind: Kind,
+pub(super) struct DraftClass {
+    pub(super) kind: DraftTypeKind,
     /// Its own alignment.
     pub(super) align: u32,
     /// Alignment that it asks of the structure around it.
@@ -110,51 +110,51 @@ pub(super) struct Class {
 /// Elements without size that an array may have (`SPEC.md`, D46).
 const MAX_EMPTY: u64 = 65_536;
 
-impl Class {
+impl DraftClass {
     /// A class without parts.
-    fn new(kind: Kind, align: u32) -> Class {
-        Class { kind, align, outer_align: align, unit: 0, can_be_empty: false, depth: 1, has_twin: false }
+    fn new(kind: DraftTypeKind, align: u32) -> DraftClass {
+        DraftClass { kind, align, outer_align: align, unit: 0, can_be_empty: false, depth: 1, has_twin: false }
     }
 
     /// A leaf with an alignment.
-    pub(super) fn leaf(kind: Kind, align: u32) -> Type {
-        Arc::new(Class::new(kind, align))
+    pub(super) fn leaf(kind: DraftTypeKind, align: u32) -> DraftType {
+        Arc::new(DraftClass::new(kind, align))
     }
 
     /// An unsigned integer of the trace's byte order, byte-packed.
-    pub(super) fn unsigned(size: u32) -> Type {
-        Class::integer(Int { size, signed: false, order: Order::Native }, None)
+    pub(super) fn unsigned(size: u32) -> DraftType {
+        DraftClass::integer(Int { size, signed: false, order: WrittenOrder::Native }, None)
     }
 
     /// An integer whose alignment is not said (`SPEC.md`, D12).
-    pub(super) fn integer(int: Int, align: Option<u32>) -> Type {
-        Class::leaf(Kind::Integer(int), align.unwrap_or(default_align(int.size)))
+    pub(super) fn integer(int: Int, align: Option<u32>) -> DraftType {
+        DraftClass::leaf(DraftTypeKind::Integer(int), align.unwrap_or(default_align(int.size)))
     }
 
     /// A bit-field of C in units of `unit` bits, for which the structure is aligned on `outer_align`.
-    pub(super) fn bit_field(int: Int, align: u32, unit: u32, outer_align: u32) -> Type {
+    pub(super) fn bit_field(int: Int, align: u32, unit: u32, outer_align: u32) -> DraftType {
         let outer_align = outer_align.max(align);
-        Arc::new(Class { outer_align, unit, ..Class::new(Kind::Integer(int), align) })
+        Arc::new(DraftClass { outer_align, unit, ..DraftClass::new(DraftTypeKind::Integer(int), align) })
     }
 
-    pub(super) fn text(is_ascii: bool) -> Type {
-        Class::leaf(Kind::Text { is_ascii }, 8)
+    pub(super) fn text(is_ascii: bool) -> DraftType {
+        DraftClass::leaf(DraftTypeKind::Text { is_ascii }, 8)
     }
 
     /// A floating point number of so many digits (exponent, mantissa), and a warning.
     pub(super) fn float(
         digits: (i128, i128),
-        order: Order,
+        order: WrittenOrder,
         align: Option<u32>,
         span: Span,
         source: &str,
-    ) -> Result<(Type, Option<&'static str>)> {
+    ) -> Result<(DraftType, Option<&'static str>)> {
         let Some(&(bits, _)) = FLOATS.iter().find(|(_, known)| *known == digits) else {
             let message = format!("no floating point numbers with {} and {} digits", digits.0, digits.1);
             return Err(span.unsupported(source, message));
         };
         let odd = "floating point numbers of this size are shown with the precision of 64 bits";
-        let class = Class::leaf(Kind::Float { bits, order }, align.unwrap_or(8));
+        let class = DraftClass::leaf(DraftTypeKind::Float { bits, order }, align.unwrap_or(8));
         Ok((class, matches!(bits, 16 | 128).then_some(odd)))
     }
 
@@ -164,7 +164,7 @@ impl Class {
         align: u32,
         labels: &[(Spanned<String>, i128, i128)],
         source: &str,
-    ) -> Result<Type> {
+    ) -> Result<DraftType> {
         let (low, high) = int.bounds();
         for (label, from, to) in labels {
             if to < from {
@@ -180,11 +180,15 @@ impl Class {
         let mappings = labels
             .iter()
             .map(|(label, from, to)| Mapping { label: label.value.as_str().into(), ranges: vec![(*from, *to)] });
-        Ok(Class::leaf(Kind::Enum(int, mappings.collect()), align))
+        Ok(DraftClass::leaf(DraftTypeKind::Enum(int, mappings.collect()), align))
     }
 
     /// A structure of fields with different names. With `twin` a second `checksum` is the scheme of the first.
-    pub(super) fn structure(mut fields: Vec<(Spanned<String>, Type)>, twin: bool, source: &str) -> Result<Type> {
+    pub(super) fn structure(
+        mut fields: Vec<(Spanned<String>, DraftType)>,
+        twin: bool,
+        source: &str,
+    ) -> Result<DraftType> {
         let mut names = std::collections::HashSet::new();
         let mut has_twin = false;
         for (name, class) in &mut fields {
@@ -201,15 +205,20 @@ impl Class {
         let align = fields.iter().map(|(_, class)| class.outer_align).max().unwrap_or(1);
         let depth = fields.iter().map(|(_, class)| class.depth).max().unwrap_or(0) + 1;
         let can_be_empty = fields.iter().all(|(_, class)| class.can_be_empty);
-        let fields = fields.into_iter().map(|(name, class)| Field {
+        let fields = fields.into_iter().map(|(name, class)| DraftField {
             name: name.value.into(),
-            place: Place { value: name.span },
+            place: UncomparedSpan { value: name.span },
             class,
         });
-        Ok(Arc::new(Class { can_be_empty, depth, has_twin, ..Class::new(Kind::Struct(fields.collect()), align) }))
+        Ok(Arc::new(DraftClass {
+            can_be_empty,
+            depth,
+            has_twin,
+            ..DraftClass::new(DraftTypeKind::Struct(fields.collect()), align)
+        }))
     }
 
-    pub(super) fn array(length: u64, element: Type, span: Span, source: &str) -> Result<Type> {
+    pub(super) fn array(length: u64, element: DraftType, span: Span, source: &str) -> Result<DraftType> {
         check_element(&element, span, source)?;
         if element.can_be_empty && length > MAX_EMPTY {
             let message = format!("an array of {length} elements that take no bits; at most {MAX_EMPTY} are read");
@@ -217,36 +226,40 @@ impl Class {
         }
         let can_be_empty = length == 0 || element.can_be_empty;
         let (align, depth) = (element.align, element.depth + 1);
-        Ok(Arc::new(Class { can_be_empty, depth, ..Class::new(Kind::Array(length, element), align) }))
+        Ok(Arc::new(DraftClass {
+            can_be_empty,
+            depth,
+            ..DraftClass::new(DraftTypeKind::Array(length, element), align)
+        }))
     }
 
-    pub(super) fn sequence(length: Type, element: Type, span: Span, source: &str) -> Result<Type> {
+    pub(super) fn sequence(length: DraftType, element: DraftType, span: Span, source: &str) -> Result<DraftType> {
         check_element(&element, span, source)?;
         if length.as_integer().is_none() || length.unit > 0 {
             let what = "the length of a sequence must be an integer that is no bit-field";
             return Err(span.malformed(source, what));
         }
         let (align, depth) = (length.align.max(element.align), element.depth + 1);
-        Ok(Arc::new(Class { depth, ..Class::new(Kind::Sequence(length, element), align) }))
+        Ok(Arc::new(DraftClass { depth, ..DraftClass::new(DraftTypeKind::Sequence(length, element), align) }))
     }
 
     /// The integer that it is or, as an enumeration, stands on.
     pub(super) fn as_integer(&self) -> Option<Int> {
         match self.kind {
-            Kind::Integer(int) | Kind::Enum(int, _) => Some(int),
+            DraftTypeKind::Integer(int) | DraftTypeKind::Enum(int, _) => Some(int),
             _ => None,
         }
     }
 }
 
-fn check_element(element: &Type, span: Span, source: &str) -> Result<()> {
+fn check_element(element: &DraftType, span: Span, source: &str) -> Result<()> {
     if element.unit > 0 {
         return Err(span.malformed(source, "a bit-field cannot be an element of an array or sequence"));
     }
     check_part(element, span, source)
 }
 
-fn check_part(class: &Type, span: Span, source: &str) -> Result<()> {
+fn check_part(class: &DraftType, span: Span, source: &str) -> Result<()> {
     if class.depth >= MAX_DEPTH {
         return Err(span.malformed(source, format!("types are nested deeper than {MAX_DEPTH}")));
     }
@@ -262,13 +275,13 @@ pub(super) fn default_align(size: u32) -> u32 {
 }
 
 /// `uintN_t`, `intN_t`, `uint`, `float`, `double`, `string`: names that need no declaration (`SPEC.md`, D6).
-pub(super) fn fallback(name: &str) -> Option<Type> {
-    let int = |size: u32, signed: bool| Class::integer(Int { size, signed, order: Order::Native }, None);
+pub(super) fn fallback(name: &str) -> Option<DraftType> {
+    let int = |size: u32, signed: bool| DraftClass::integer(Int { size, signed, order: WrittenOrder::Native }, None);
     match name {
         "uint" => return Some(int(32, false)),
-        "float" => return Some(Class::leaf(Kind::Float { bits: 32, order: Order::Native }, 8)),
-        "double" => return Some(Class::leaf(Kind::Float { bits: 64, order: Order::Native }, 8)),
-        "string" => return Some(Class::text(false)),
+        "float" => return Some(DraftClass::leaf(DraftTypeKind::Float { bits: 32, order: WrittenOrder::Native }, 8)),
+        "double" => return Some(DraftClass::leaf(DraftTypeKind::Float { bits: 64, order: WrittenOrder::Native }, 8)),
+        "string" => return Some(DraftClass::text(false)),
         _ => {}
     }
     let (rest, signed) = match name.strip_prefix('u') {
@@ -283,7 +296,7 @@ pub(super) fn fallback(name: &str) -> Option<Type> {
 
 /// A form of the event header, plain or extended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
+pub(super) enum HeaderForm {
     /// 5 bits of id, 27 of time.
     One,
     /// 32 bits of time, 16 of id.
@@ -292,34 +305,34 @@ pub(super) enum Form {
 
 /// A section (v1.1) or a `stream` block (v1.6).
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Group {
+pub(super) struct SectionClass {
     /// Name of the section.
     pub(super) name: Option<String>,
     /// Id of the stream; sections are counted.
     pub(super) id: u64,
-    pub(super) header: Form,
-    pub(super) extension: Form,
+    pub(super) header: HeaderForm,
+    pub(super) extension: HeaderForm,
     /// Does the context of each event begin with its size?
     pub(super) has_event_size: bool,
     /// Context of each event.
-    pub(super) context: Option<Type>,
+    pub(super) context: Option<DraftType>,
     /// Context of the packets, v1.6 only.
-    pub(super) packet_context: Option<Type>,
+    pub(super) packet_context: Option<DraftType>,
 }
 
 /// An event.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Event {
+pub(super) struct DraftEvent {
     pub(super) name: String,
     pub(super) id: u64,
-    pub(super) payload: Type,
+    pub(super) payload: DraftType,
 }
 
 /// All that a metadata text says.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Metadata {
     /// Groups with their events.
-    pub(super) groups: Vec<(Group, Vec<Event>)>,
+    pub(super) groups: Vec<(SectionClass, Vec<DraftEvent>)>,
     /// Alignments that the built-in layouts prefer for integers of 32 and 64 bits (`SPEC.md`, D13).
     pub(super) preferred: (u32, u32),
     pub(super) session_id: Option<u32>,

@@ -57,11 +57,11 @@ pub(super) struct TypeSpec<'s> {
 #[derive(Clone, Debug)]
 pub(super) enum SpecKind<'s> {
     /// `integer { ... }`
-    Integer(Vec<Item<'s>>),
+    Integer(Vec<BlockItem<'s>>),
     /// `floating_point { ... }`
-    Float(Vec<Item<'s>>),
+    Float(Vec<BlockItem<'s>>),
     /// `string`, `string { ... }`
-    String(Vec<Item<'s>>),
+    String(Vec<BlockItem<'s>>),
     /// `struct name { ... } align(n)`
     Struct(StructSpec<'s>),
     /// `variant name <tag> { ... }`
@@ -78,7 +78,7 @@ pub(super) struct StructSpec<'s> {
     /// The name after `struct`.
     pub(super) name: Option<Word<'s>>,
     /// Its declarations, when it is defined here.
-    pub(super) body: Option<Vec<Item<'s>>>,
+    pub(super) body: Option<Vec<BlockItem<'s>>>,
     /// Argument of `align`.
     pub(super) align: Option<Expr<'s>>,
 }
@@ -91,7 +91,7 @@ pub(super) struct VariantSpec<'s> {
     /// The path between `<` and `>`.
     pub(super) tag: Option<Expr<'s>>,
     /// Its declarations, when it is defined here.
-    pub(super) body: Option<Vec<Item<'s>>>,
+    pub(super) body: Option<Vec<BlockItem<'s>>>,
 }
 
 /// An enumeration.
@@ -133,7 +133,7 @@ pub(super) struct Declarator<'s> {
 
 /// A declaration inside a block, a structure, a variant, or at the top level.
 #[derive(Clone, Debug)]
-pub(super) enum Item<'s> {
+pub(super) enum BlockItem<'s> {
     /// `type a, b[3];`
     Fields(TypeSpec<'s>, Vec<Declarator<'s>>),
     /// `typedef type a, b[3];`
@@ -159,14 +159,14 @@ pub(super) struct Alias<'s> {
     pub(super) name_span: Span,
 }
 
-impl Item<'_> {
+impl BlockItem<'_> {
     /// Where it is.
     pub(super) fn span(&self) -> Span {
         match self {
-            Item::Fields(spec, _) | Item::Typedef(spec, _) => spec.span,
-            Item::Alias(alias) => alias.name_span,
-            Item::Assign(left, right) => left.span().to(right.span()),
-            Item::Define(left, spec) => left.span().to(spec.span),
+            BlockItem::Fields(spec, _) | BlockItem::Typedef(spec, _) => spec.span,
+            BlockItem::Alias(alias) => alias.name_span,
+            BlockItem::Assign(left, right) => left.span().to(right.span()),
+            BlockItem::Define(left, spec) => left.span().to(spec.span),
         }
     }
 }

@@ -5,9 +5,9 @@ use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ByteOrder, ClockId, DisplayBase, FloatClass, IntegerClass};
 
-use super::ast::{Expr, Item};
-use super::resolve::Resolver;
-use super::types::{Type, TypeKind};
+use super::ast::{BlockItem, Expr};
+use super::resolve::TsdlResolver;
+use super::types::{TsdlType, TypeKind};
 use crate::names::FLOATS;
 
 /// Widest integer in bits.
@@ -18,14 +18,14 @@ const MAX_ALIGN_BITS: u64 = 1 << 30;
 
 /// Attributes that were seen, to find those that come twice.
 #[derive(Default, Debug)]
-pub(super) struct Seen(Vec<(&'static str, Span)>);
+pub(super) struct SeenAttributes(Vec<(&'static str, Span)>);
 
-impl Seen {
+impl SeenAttributes {
     /// The name of an attribute when it is one of `known`, otherwise nothing. Takes note of it, and fails when it was there
     /// before.
     pub(super) fn known(
         &mut self,
-        resolver: &Resolver<'_>,
+        resolver: &TsdlResolver<'_>,
         left: &Expr<'_>,
         known: &[&'static str],
         span: Span,
@@ -45,10 +45,10 @@ impl Seen {
     }
 }
 
-impl Resolver<'_> {
+impl TsdlResolver<'_> {
     /// `integer { ... }`
-    pub(super) fn integer(&mut self, items: &[Item<'_>], span: Span) -> Result<Type> {
-        let mut seen = Seen::default();
+    pub(super) fn integer(&mut self, items: &[BlockItem<'_>], span: Span) -> Result<TsdlType> {
+        let mut seen = SeenAttributes::default();
         let mut class = IntegerClass { byte_order: self.byte_order, ..IntegerClass::unsigned(0) };
         let mut align_bits = None;
         for item in items {
@@ -69,12 +69,12 @@ impl Resolver<'_> {
             return Err(self.malformed(span, "integer has no `size`"));
         }
         let align_bits = align_bits.unwrap_or(default_align_bits(class.len_bits));
-        Ok(Type::integer(class, align_bits))
+        Ok(TsdlType::integer(class, align_bits))
     }
 
     /// `floating_point { ... }`
-    pub(super) fn float(&mut self, items: &[Item<'_>], span: Span) -> Result<Type> {
-        let mut seen = Seen::default();
+    pub(super) fn float(&mut self, items: &[BlockItem<'_>], span: Span) -> Result<TsdlType> {
+        let mut seen = SeenAttributes::default();
         let (mut exponent, mut mantissa) = (0, 0);
         let mut align_bits = None;
         let mut byte_order = self.byte_order;
@@ -102,28 +102,28 @@ impl Resolver<'_> {
         };
         let class = FloatClass { len_bits, byte_order, reversed_bits: false };
         let align_bits = align_bits.unwrap_or(default_align_bits(len_bits));
-        Ok(Type::leaf(TypeKind::Float(class), align_bits))
+        Ok(TsdlType::leaf(TypeKind::Float(class), align_bits))
     }
 
     /// `string { ... }`
-    pub(super) fn string(&mut self, items: &[Item<'_>]) -> Result<Type> {
-        let mut seen = Seen::default();
+    pub(super) fn string(&mut self, items: &[BlockItem<'_>]) -> Result<TsdlType> {
+        let mut seen = SeenAttributes::default();
         for item in items {
             let (name, value) = self.attribute(item, &["encoding"], &mut seen)?;
             if !name.is_empty() {
                 self.encoding(value)?;
             }
         }
-        Ok(Type::leaf(TypeKind::String, 8))
+        Ok(TsdlType::leaf(TypeKind::String, 8))
     }
 
     fn attribute<'i>(
         &self,
-        item: &'i Item<'_>,
+        item: &'i BlockItem<'_>,
         known: &[&'static str],
-        seen: &mut Seen,
+        seen: &mut SeenAttributes,
     ) -> Result<(&'static str, &'i Expr<'i>)> {
-        let Item::Assign(left, value) = item else {
+        let BlockItem::Assign(left, value) = item else {
             return Err(self.malformed(item.span(), "expected an attribute such as `size = 8`"));
         };
         Ok((seen.known(self, left, known, item.span())?, value))

@@ -6,10 +6,10 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::IntegerClass;
 
 use super::ast::{Declarator, Expr, TypeSpec};
-use super::resolve::Resolver;
-use super::types::{Fields, Type, TypeRef};
+use super::resolve::TsdlResolver;
+use super::types::{NamedFields, TsdlType, TypeRef};
 
-impl Resolver<'_> {
+impl TsdlResolver<'_> {
     /// The type of a bit field behind the members `fields` of a structure, whose alignment is raised to the unit's.
     ///
     /// A bit field follows on the next bit, unless it would cross a boundary between units: then it starts at that
@@ -20,7 +20,7 @@ impl Resolver<'_> {
         unit: Option<&TypeRef>,
         declarator: &Declarator<'_>,
         width: &Expr<'_>,
-        fields: &mut Fields,
+        fields: &mut NamedFields,
     ) -> Result<TypeRef> {
         let span = declarator.span;
         let unit = match unit {
@@ -51,6 +51,6 @@ impl Resolver<'_> {
         let crosses = end_bits % u64::from(unit_bits) + u64::from(len_bits) > u64::from(unit_bits);
         fields.raise_alignment(unit.align_bits);
         let class = IntegerClass { len_bits, is_character: false, ..class.clone() };
-        Ok(Rc::new(Type::integer(class, if crosses { unit_bits } else { 1 })))
+        Ok(Rc::new(TsdlType::integer(class, if crosses { unit_bits } else { 1 })))
     }
 }

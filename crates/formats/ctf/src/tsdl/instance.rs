@@ -1,4 +1,4 @@
-//! [`Type`]s to field classes: puts a type under a scope, where its relative paths become absolute.
+//! [`TsdlType`]s to field classes: puts a type under a scope, where its relative paths become absolute.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,8 +11,8 @@ use tracemill_model::schema::{
     PathStep, Range, Role, Roles, Scope, StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
-use super::resolve::Resolver;
-use super::types::{Field, Fields, Reference, StructType, Type, TypeKind, TypeRef, VariantType};
+use super::resolve::TsdlResolver;
+use super::types::{NamedFields, Reference, StructType, TsdlField, TsdlType, TypeKind, TypeRef, VariantType};
 
 /// The place where a type is being instantiated.
 pub(super) struct Site {
@@ -21,7 +21,7 @@ pub(super) struct Site {
     /// The types of all scopes that can be named from here.
     pub(super) roots: Roots,
     /// Structures around the current type, from the outside.
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Vec<LookupLevel>,
     /// The way from the scope's root to the current type.
     pub(super) steps: Vec<PathStep>,
     /// The last name that was passed, for errors.
@@ -32,7 +32,7 @@ pub(super) struct Site {
 pub(super) type Roots = [Option<TypeRef>; 6];
 
 /// A level of the lookup of relative paths.
-pub(super) enum Frame {
+pub(super) enum LookupLevel {
     /// A structure whose member `current` is being instantiated; it stands `depth` steps below the root.
     Struct { structure: Rc<StructType>, current: usize, depth: usize },
     /// The lookup goes on at the frame with this index.
@@ -65,20 +65,20 @@ impl LeafKey {
 
 /// Labels of the enumeration that was the last tag: one enumeration often is the tag of many variants.
 #[derive(Default)]
-pub(super) struct Labels {
+pub(super) struct TagLabels {
     mappings: Option<Arc<[Mapping]>>,
     index: HashMap<Arc<str>, usize>,
 }
 
-impl Labels {
+impl TagLabels {
     /// The values that choose each option: those of the label with the option's name. When there is none, an option
     /// `_x` takes the label `x`, unless another option has that very name.
-    fn option_ranges<'m>(&mut self, options: &Fields, mappings: &'m Arc<[Mapping]>) -> Vec<&'m [Range]> {
+    fn option_ranges<'m>(&mut self, options: &NamedFields, mappings: &'m Arc<[Mapping]>) -> Vec<&'m [Range]> {
         if !self.mappings.as_ref().is_some_and(|known| Arc::ptr_eq(known, mappings)) {
             self.index = mappings.iter().enumerate().map(|(at, mapping)| (mapping.label.clone(), at)).collect();
             self.mappings = Some(mappings.clone());
         }
-        let ranges_of = |option: &Field| {
+        let ranges_of = |option: &TsdlField| {
             let exact = self.index.get(&option.raw_name);
             let stripped = || self.index.get(&option.name).filter(|_| options.position(&option.name).is_none());
             exact.or_else(stripped).map_or(&[][..], |at| &mappings[*at].ranges)
@@ -87,7 +87,7 @@ impl Labels {
     }
 }
 
-impl Resolver<'_> {
+impl TsdlResolver<'_> {
     /// Makes the field class of a scope's root.
     pub(super) fn instantiate_root(&mut self, scope: Scope, roots: Roots, span: Span) -> Result<Option<FieldClassId>> {
         let Some(ty) = roots[scope as usize].clone() else {
@@ -131,10 +131,11 @@ impl Resolver<'_> {
     }
 
     fn instantiate_defined(&mut self, home: u32, inner: &TypeRef, site: &mut Site) -> Result<FieldClassId> {
-        let is_home = |frame: &Frame| matches!(frame, Frame::Struct { structure, .. } if structure.id == home);
+        let is_home =
+            |frame: &LookupLevel| matches!(frame, LookupLevel::Struct { structure, .. } if structure.id == home);
         let home_at = site.frames.iter().rposition(is_home);
         let count = site.frames.len();
-        site.frames.extend(home_at.map(Frame::Jump));
+        site.frames.extend(home_at.map(LookupLevel::Jump));
         let class = self.instantiate(inner, site)?;
         site.frames.truncate(count);
         Ok(class)
@@ -146,10 +147,10 @@ impl Resolver<'_> {
         let mut members = Vec::with_capacity(fields.len());
         let frame_at = site.frames.len();
         let depth = site.steps.len();
-        site.frames.push(Frame::Struct { structure: structure.clone(), current: 0, depth });
+        site.frames.push(LookupLevel::Struct { structure: structure.clone(), current: 0, depth });
         for (at, field) in fields.iter().enumerate() {
             site.span = field.span;
-            if let Frame::Struct { current, .. } = &mut site.frames[frame_at] {
+            if let LookupLevel::Struct { current, .. } = &mut site.frames[frame_at] {
                 *current = at;
             }
             site.steps.push(PathStep::Member(at as u32));
@@ -163,7 +164,7 @@ impl Resolver<'_> {
 
     fn instantiate_array(
         &mut self,
-        array: &Type,
+        array: &TsdlType,
         element: &TypeRef,
         length: Length,
         site: &mut Site,
@@ -224,7 +225,7 @@ impl Resolver<'_> {
 }
 
 /// An integer with a clock updates it, except for the end of a packet, which is known before its events.
-fn instance_roles(ty: &Type) -> Roles {
+fn instance_roles(ty: &TsdlType) -> Roles {
     match &ty.kind {
         TypeKind::Integer(IntegerClass { clock: Some(_), .. }) if !ty.roles.has(Role::PacketEnd) => {
             ty.roles.with(Role::Timestamp)

@@ -132,7 +132,7 @@ fn has_version_1_8(text: &str) -> bool {
     false
 }
 
-struct Header {
+struct MetadataPacketHeader {
     uuid: [u8; 16],
     header_len: usize,
     content_len: usize,
@@ -197,7 +197,7 @@ fn has_long_headers(bytes: &[u8], order: ByteOrder) -> bool {
 }
 
 /// Reads the packet header at `at`, where enough bytes are.
-fn read_header(bytes: &[u8], at: usize, order: ByteOrder, is_long: bool) -> Result<Header> {
+fn read_header(bytes: &[u8], at: usize, order: ByteOrder, is_long: bool) -> Result<MetadataPacketHeader> {
     let u32_at = |offset: usize| read_uint(&bytes[at + offset..at + offset + 4], order) as u32;
     let fail = |kind, offset: usize, message: String| Err(Error::new(kind, message).at_offset((at + offset) as u64));
     let magic = u32_at(0);
@@ -236,7 +236,7 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder, is_long: bool) -> Resu
     }
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&bytes[at + 4..at + 20]);
-    Ok(Header { uuid, header_len, content_len, packet_len })
+    Ok(MetadataPacketHeader { uuid, header_len, content_len, packet_len })
 }
 
 /// Turns the bytes of the text into a string. `file_offset` says where a byte of the text is in the file.

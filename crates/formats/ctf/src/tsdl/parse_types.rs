@@ -6,13 +6,15 @@
 use tracemill_model::error::Result;
 
 use super::ast::pointer_name;
-use super::ast::{Declarator, EnumSpec, Enumerator, Expr, Item, SpecKind, StructSpec, TypeSpec, VariantSpec, Word};
+use super::ast::{
+    BlockItem, Declarator, EnumSpec, Enumerator, Expr, SpecKind, StructSpec, TypeSpec, VariantSpec, Word,
+};
 use super::lexer::TokenKind;
-use super::parser::Parser;
+use super::parser::TsdlParser;
 
-impl<'s> Parser<'s> {
+impl<'s> TsdlParser<'s> {
     /// Parses `type declarators` or a `typedef` in any of its three orders.
-    pub(super) fn declaration(&mut self) -> Result<Item<'s>> {
+    pub(super) fn declaration(&mut self) -> Result<BlockItem<'s>> {
         let (spec, is_typedef) = self.specifier(true)?;
         let mut declarators = Vec::new();
         if !self.is(";") {
@@ -21,7 +23,7 @@ impl<'s> Parser<'s> {
                 declarators.push(self.declarator()?);
             }
         }
-        Ok(if is_typedef { Item::Typedef(spec, declarators) } else { Item::Fields(spec, declarators) })
+        Ok(if is_typedef { BlockItem::Typedef(spec, declarators) } else { BlockItem::Fields(spec, declarators) })
     }
 
     /// Parses a type. With `allow_typedef`, the keyword `typedef` may stand before, inside or behind it; the flag
@@ -90,7 +92,7 @@ impl<'s> Parser<'s> {
         if self.peek_word().is_some() { self.word("a name").map(Some) } else { Ok(None) }
     }
 
-    fn optional_body(&mut self) -> Result<Option<Vec<Item<'s>>>> {
+    fn optional_body(&mut self) -> Result<Option<Vec<BlockItem<'s>>>> {
         if self.is("{") { self.braced_items().map(Some) } else { Ok(None) }
     }
 
@@ -239,8 +241,8 @@ mod tests {
     use super::*;
     use tracemill_codec::text::Span;
 
-    fn item(source: &str) -> Result<Item<'_>> {
-        Parser::new(source, Span::new(0, source.len()))?.root()
+    fn item(source: &str) -> Result<BlockItem<'_>> {
+        TsdlParser::new(source, Span::new(0, source.len()))?.root()
     }
 
     fn fault(source: &str) -> String {
@@ -263,7 +265,7 @@ mod tests {
             ("unsigned foo_t x;", "unsigned foo_t", "x"),
             ("unsigned foo_t *x;", "unsigned foo_t", "x"),
         ] {
-            let Ok(Item::Fields(spec, declarators)) = item(source) else { panic!("{source}") };
+            let Ok(BlockItem::Fields(spec, declarators)) = item(source) else { panic!("{source}") };
             assert_eq!(name_words(&spec), words);
             assert_eq!(declarators[0].name.as_ref().map(|word| &*word.text), Some(name));
         }
@@ -272,14 +274,14 @@ mod tests {
     #[test]
     fn typedef_in_three_orders() {
         for source in ["typedef int a, b[2];", "int typedef a, b[2];", "const typedef int a, b[2];"] {
-            let Ok(Item::Typedef(_, declarators)) = item(source) else { panic!("{source}") };
+            let Ok(BlockItem::Typedef(_, declarators)) = item(source) else { panic!("{source}") };
             assert_eq!(declarators.len(), 2);
         }
     }
 
     #[test]
     fn alias_names_are_words_and_pointers() {
-        let Ok(Item::Alias(alias)) = item("typealias integer { size = 8; } := struct page * const *;") else {
+        let Ok(BlockItem::Alias(alias)) = item("typealias integer { size = 8; } := struct page * const *;") else {
             panic!()
         };
         assert_eq!(alias.name, "struct page * const *");
@@ -288,7 +290,7 @@ mod tests {
     #[test]
     fn enum_with_everything() {
         let source = "enum e : unsigned int { A, \"b c\" = 3, int = 5 ... 9, };";
-        let Ok(Item::Fields(spec, _)) = item(source) else { panic!() };
+        let Ok(BlockItem::Fields(spec, _)) = item(source) else { panic!() };
         let SpecKind::Enum(spec) = spec.kind else { panic!() };
         let labels: Vec<_> = spec.body.expect("it has a body").iter().map(|e| e.label.text.to_string()).collect();
         assert_eq!(labels, ["A", "b c", "int"]);

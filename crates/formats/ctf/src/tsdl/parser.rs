@@ -3,19 +3,19 @@
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 
-use super::ast::{Alias, Expr, Item, Word};
+use super::ast::{Alias, BlockItem, Expr, Word};
 use super::blocks::MAX_NESTING;
 use super::lexer::{Lexer, Token, TokenKind, unescape, unquote};
 use super::tokens::{Tokens, walks};
 
 /// Parses one top-level declaration.
-pub(super) struct Parser<'s> {
+pub(super) struct TsdlParser<'s> {
     tokens: Tokens<'s>,
 }
 
-walks!(Parser);
+walks!(TsdlParser);
 
-impl<'s> Parser<'s> {
+impl<'s> TsdlParser<'s> {
     /// A parser of `part` of the source text.
     pub(super) fn new(source: &'s str, part: Span) -> Result<Self> {
         let mut lexer = Lexer::new(source, part);
@@ -24,7 +24,7 @@ impl<'s> Parser<'s> {
         loop {
             match lexer.next()? {
                 end @ Token { kind: TokenKind::End, .. } => {
-                    return Ok(Parser { tokens: Tokens::new(source, tokens, end, MAX_NESTING) });
+                    return Ok(TsdlParser { tokens: Tokens::new(source, tokens, end, MAX_NESTING) });
                 }
                 token => tokens.push(token),
             }
@@ -32,7 +32,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Parses `keyword { ... };` up to the end of the text.
-    pub(super) fn block(mut self) -> Result<Vec<Item<'s>>> {
+    pub(super) fn block(mut self) -> Result<Vec<BlockItem<'s>>> {
         self.next();
         let items = self.braced_items()?;
         self.expect(";")?;
@@ -41,14 +41,14 @@ impl<'s> Parser<'s> {
     }
 
     /// Parses a declaration outside of any block up to the end of the text.
-    pub(super) fn root(mut self) -> Result<Item<'s>> {
+    pub(super) fn root(mut self) -> Result<BlockItem<'s>> {
         let item = self.item()?;
         self.expect_end()?;
         Ok(item)
     }
 
     /// Parses `{ item; ... }`.
-    pub(super) fn braced_items(&mut self) -> Result<Vec<Item<'s>>> {
+    pub(super) fn braced_items(&mut self) -> Result<Vec<BlockItem<'s>>> {
         self.expect("{")?;
         self.enter()?;
         let mut items = Vec::new();
@@ -61,10 +61,10 @@ impl<'s> Parser<'s> {
         Ok(items)
     }
 
-    fn item(&mut self) -> Result<Item<'s>> {
+    fn item(&mut self) -> Result<BlockItem<'s>> {
         let item = if self.is_word("typealias") {
             self.next();
-            Item::Alias(Box::new(self.alias()?))
+            BlockItem::Alias(Box::new(self.alias()?))
         } else if self.starts_assignment() {
             self.assignment()?
         } else {
@@ -103,13 +103,13 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn assignment(&mut self) -> Result<Item<'s>> {
+    fn assignment(&mut self) -> Result<BlockItem<'s>> {
         let left = self.expr()?;
         if self.accept("=") {
-            return Ok(Item::Assign(left, self.expr()?));
+            return Ok(BlockItem::Assign(left, self.expr()?));
         }
         if self.accept(":=") {
-            return Ok(Item::Define(left, self.specifier(false)?.0));
+            return Ok(BlockItem::Define(left, self.specifier(false)?.0));
         }
         Err(self.unexpected("`=` or `:=`"))
     }
@@ -233,8 +233,8 @@ fn join<'s>(left: Expr<'s>, word: Word<'s>) -> Expr<'s> {
 mod tests {
     use super::*;
 
-    fn parse(source: &str) -> Result<Vec<Item<'_>>> {
-        Parser::new(source, Span::new(0, source.len()))?.block()
+    fn parse(source: &str) -> Result<Vec<BlockItem<'_>>> {
+        TsdlParser::new(source, Span::new(0, source.len()))?.block()
     }
 
     #[test]
@@ -242,11 +242,11 @@ mod tests {
         let items = parse("trace { a = 1; b.c = -0x2; \"d\" = (e->f); g[1] = h; i := string; };").expect("valid");
         assert_eq!(items.len(), 5);
         assert!(
-            matches!(&items[1], Item::Assign(left, Expr::Integer(-2, _)) if left.dotted().as_deref() == Some("b.c"))
+            matches!(&items[1], BlockItem::Assign(left, Expr::Integer(-2, _)) if left.dotted().as_deref() == Some("b.c"))
         );
-        assert!(matches!(&items[2], Item::Assign(_, right) if right.dotted().as_deref() == Some("e.f")));
-        assert!(matches!(&items[3], Item::Assign(Expr::Other(_), _)));
-        assert!(matches!(&items[4], Item::Define(..)));
+        assert!(matches!(&items[2], BlockItem::Assign(_, right) if right.dotted().as_deref() == Some("e.f")));
+        assert!(matches!(&items[3], BlockItem::Assign(Expr::Other(_), _)));
+        assert!(matches!(&items[4], BlockItem::Define(..)));
     }
 
     #[test]

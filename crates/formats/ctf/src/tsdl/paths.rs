@@ -8,12 +8,12 @@ use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{FieldPath, PathStep, Scope};
 
-use super::instance::{Frame, Site};
-use super::resolve::Resolver;
-use super::types::{Reference, Type, TypeKind, TypeRef};
+use super::instance::{LookupLevel, Site};
+use super::resolve::TsdlResolver;
+use super::types::{Reference, TsdlType, TypeKind, TypeRef};
 
 /// The target of a path.
-pub(super) struct Target {
+pub(super) struct PathTarget {
     /// The absolute path.
     pub(super) path: FieldPath,
     /// The type there.
@@ -32,9 +32,9 @@ pub(crate) const PREFIXES: [(&[&str], Scope); 6] = [
     (&["event", "fields"], Scope::Payload),
 ];
 
-impl Resolver<'_> {
+impl TsdlResolver<'_> {
     /// Finds the field that a length or a tag names.
-    pub(super) fn find_target(&self, reference: &Reference, site: &Site) -> Result<Target> {
+    pub(super) fn find_target(&self, reference: &Reference, site: &Site) -> Result<PathTarget> {
         for (prefix, scope) in PREFIXES {
             let is_prefix = reference.words.len() > prefix.len()
                 && prefix.iter().zip(&reference.words).all(|(expected, word)| *expected == &**word);
@@ -45,7 +45,7 @@ impl Resolver<'_> {
         self.relative_target(reference, site)
     }
 
-    fn absolute_target(&self, reference: &Reference, skip: usize, scope: Scope, site: &Site) -> Result<Target> {
+    fn absolute_target(&self, reference: &Reference, skip: usize, scope: Scope, site: &Site) -> Result<PathTarget> {
         let text = reference.text();
         if scope > site.scope {
             return Err(self.malformed(reference.span, format!("`{text}` is decoded after its user")));
@@ -55,7 +55,7 @@ impl Resolver<'_> {
             return Err(self.malformed(reference.span, format!("`{text}`: `{scope_text}` is not declared")));
         };
         let words = &reference.words[skip..];
-        let walk = Walk { resolver: self, reference, site, scope };
+        let walk = PathWalk { resolver: self, reference, site, scope };
         let Some(target) = walk.down(root, words, Vec::new())? else {
             return Err(self.malformed(reference.span, format!("field `{text}` does not exist")));
         };
@@ -66,8 +66,8 @@ impl Resolver<'_> {
         Ok(target)
     }
 
-    fn relative_target(&self, reference: &Reference, site: &Site) -> Result<Target> {
-        let walk = Walk { resolver: self, reference, site, scope: site.scope };
+    fn relative_target(&self, reference: &Reference, site: &Site) -> Result<PathTarget> {
+        let walk = PathWalk { resolver: self, reference, site, scope: site.scope };
         for (structure, current, depth) in visible_structs(site) {
             let is_earlier = structure.fields.position(&reference.words[0]).is_some_and(|at| at < current);
             if is_earlier {
@@ -114,9 +114,9 @@ fn visible_structs(site: &Site) -> impl Iterator<Item = (&super::types::StructTy
         while at > 0 {
             at -= 1;
             match &site.frames[at] {
-                Frame::Struct { structure, current, depth } => return Some((&**structure, *current, *depth)),
+                LookupLevel::Struct { structure, current, depth } => return Some((&**structure, *current, *depth)),
                 // A jump goes outwards: its target is a frame that was there before it.
-                Frame::Jump(target) => at = at.min(target + 1),
+                LookupLevel::Jump(target) => at = at.min(target + 1),
             }
         }
         None
@@ -131,38 +131,43 @@ fn is_before(target: &[PathStep], user: &[PathStep]) -> bool {
     }
 }
 
-struct Walk<'a> {
-    resolver: &'a Resolver<'a>,
+struct PathWalk<'a> {
+    resolver: &'a TsdlResolver<'a>,
     reference: &'a Reference,
     site: &'a Site,
     scope: Scope,
 }
 
-impl Walk<'_> {
+impl PathWalk<'_> {
     fn down_struct(
         &self,
         structure: &super::types::StructType,
         words: &[std::sync::Arc<str>],
         mut steps: Vec<PathStep>,
-    ) -> Result<Option<Target>> {
+    ) -> Result<Option<PathTarget>> {
         let Some(at) = structure.fields.position(&words[0]) else {
             return Ok(None);
         };
         steps.push(PathStep::Member(at as u32));
         let field = &structure.fields.as_slice()[at];
         self.down(&field.ty, &words[1..], steps).map(|found| {
-            found.map(|target| if words.len() == 1 { Target { span: field.span, ..target } } else { target })
+            found.map(|target| if words.len() == 1 { PathTarget { span: field.span, ..target } } else { target })
         })
     }
 
     /// Follows `words` from a type.
-    fn down(&self, ty: &TypeRef, words: &[std::sync::Arc<str>], mut steps: Vec<PathStep>) -> Result<Option<Target>> {
+    fn down(
+        &self,
+        ty: &TypeRef,
+        words: &[std::sync::Arc<str>],
+        mut steps: Vec<PathStep>,
+    ) -> Result<Option<PathTarget>> {
         let mut ty = ty.clone();
         let mut span = self.reference.span;
         let mut words = words.iter();
         let mut word = words.next();
         while let Some(name) = word {
-            let plain: &Type = ty.plain();
+            let plain: &TsdlType = ty.plain();
             let (fields, step): (_, fn(u32) -> PathStep) = match &plain.kind {
                 TypeKind::Struct(structure) => (&structure.fields, PathStep::Member),
                 TypeKind::Variant(variant) => (&variant.options, PathStep::Option),
@@ -180,7 +185,7 @@ impl Walk<'_> {
             (ty, span) = (field.ty, field.span);
             word = words.next();
         }
-        Ok(Some(Target { path: FieldPath { scope: self.scope, steps }, ty, span }))
+        Ok(Some(PathTarget { path: FieldPath { scope: self.scope, steps }, ty, span }))
     }
 
     /// A path may go through an array only when its user is in the same element.

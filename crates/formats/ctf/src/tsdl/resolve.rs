@@ -6,11 +6,11 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ByteOrder, ClockId, EnvValue, EventClassId, Schema};
 
-use super::ast::{Expr, Item};
+use super::ast::{BlockItem, Expr};
 use super::blocks::Blocks;
-use super::instance::{Labels, Leaves};
-use super::parser::Parser;
-use super::types::{Names, TypeRef, TypeScopes};
+use super::instance::{Leaves, TagLabels};
+use super::parser::TsdlParser;
+use super::types::{SharedNames, TypeRef, TypeScopes};
 
 /// Most field classes, members and ranges of a schema, on top of one for each byte of metadata. Paths make the
 /// classes of a typedef anew for each use, so a short text can ask for very many.
@@ -18,26 +18,26 @@ const MAX_FIELD_CLASSES: usize = 1_000_000;
 
 /// Turns the declarations of a metadata text into a schema.
 #[derive(Default)]
-pub(super) struct Resolver<'s> {
+pub(super) struct TsdlResolver<'s> {
     pub(super) source: &'s str,
     pub(super) schema: Schema,
     pub(super) byte_order: ByteOrder,
     pub(super) scopes: TypeScopes,
-    pub(super) names: Names,
+    pub(super) names: SharedNames,
     pub(super) env: HashMap<String, EnvValue>,
     pub(super) clocks: HashMap<String, (ClockId, Span)>,
     pub(super) packet_header: Option<TypeRef>,
-    pub(super) streams: Vec<Stream>,
+    pub(super) streams: Vec<ResolvedStream>,
     pub(super) event_spans: HashMap<EventClassId, Span>,
     pub(super) leaves: Leaves,
-    pub(super) labels: Labels,
+    pub(super) labels: TagLabels,
     struct_count: u32,
     charged: usize,
 }
 
 /// A stream class, as the resolver remembers it.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct ResolvedStream {
     /// Its block, or the event block that implied it.
     pub(super) span: Span,
     /// Type of the packet context.
@@ -51,16 +51,16 @@ pub(super) struct Stream {
 /// Resolves a metadata text.
 pub(super) fn resolve(source: &str) -> Result<Schema> {
     let blocks = Blocks::find(source)?;
-    let mut resolver = Resolver::new(source);
+    let mut resolver = TsdlResolver::new(source);
     resolver.run(&blocks)?;
     Ok(resolver.schema)
 }
 
-impl<'s> Resolver<'s> {
+impl<'s> TsdlResolver<'s> {
     fn new(source: &'s str) -> Self {
         let mut scopes = TypeScopes::default();
         scopes.push(None);
-        Resolver { source, schema: Schema::new("ctf1.8").with_peer_text(), scopes, ..Resolver::default() }
+        TsdlResolver { source, schema: Schema::new("ctf1.8").with_peer_text(), scopes, ..TsdlResolver::default() }
     }
 
     /// The order is that of the reference reader, so that blocks may stand in any order in the text.
@@ -77,7 +77,7 @@ impl<'s> Resolver<'s> {
             self.parse_block(span)?;
         }
         for &span in &blocks.types {
-            self.root_item(&Parser::new(self.source, span)?.root()?)?;
+            self.root_item(&TsdlParser::new(self.source, span)?.root()?)?;
         }
         self.trace_scopes(&trace)?;
         for &span in &blocks.streams {
@@ -89,11 +89,11 @@ impl<'s> Resolver<'s> {
         self.check_streams()
     }
 
-    pub(super) fn parse_block(&self, span: Span) -> Result<Vec<Item<'s>>> {
-        Parser::new(self.source, span)?.block()
+    pub(super) fn parse_block(&self, span: Span) -> Result<Vec<BlockItem<'s>>> {
+        TsdlParser::new(self.source, span)?.block()
     }
 
-    fn trace_items(&self, spans: &[Span]) -> Result<Vec<Item<'s>>> {
+    fn trace_items(&self, spans: &[Span]) -> Result<Vec<BlockItem<'s>>> {
         match spans {
             [span] => self.parse_block(*span),
             [first, second, ..] => Err(self.duplicate(self.keyword(*second), "`trace` block", self.keyword(*first))),
@@ -105,9 +105,9 @@ impl<'s> Resolver<'s> {
         }
     }
 
-    fn root_item(&mut self, item: &Item<'_>) -> Result<()> {
+    fn root_item(&mut self, item: &BlockItem<'_>) -> Result<()> {
         match item {
-            Item::Fields(spec, declarators) => match declarators.first() {
+            BlockItem::Fields(spec, declarators) => match declarators.first() {
                 None => self.spec(spec).map(drop),
                 Some(declarator) => Err(self.malformed(declarator.span, "a field must be inside a structure")),
             },

@@ -4,16 +4,16 @@ use tracemill_codec::text::{Span, uuid_of};
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, Scope};
 
-use super::ast::{Expr, Item};
-use super::attributes::Seen;
-use super::resolve::Resolver;
+use super::ast::{BlockItem, Expr};
+use super::attributes::SeenAttributes;
+use super::resolve::TsdlResolver;
 
-impl<'s> Resolver<'s> {
+impl<'s> TsdlResolver<'s> {
     /// The attributes of the trace, which everything else depends on.
-    pub(super) fn trace_basics(&mut self, items: &[Item<'_>], span: Span) -> Result<()> {
-        let mut seen = Seen::default();
+    pub(super) fn trace_basics(&mut self, items: &[BlockItem<'_>], span: Span) -> Result<()> {
+        let mut seen = SeenAttributes::default();
         for item in items {
-            let Item::Assign(left, value) = item else { continue };
+            let BlockItem::Assign(left, value) = item else { continue };
             match seen.known(self, left, &["major", "minor", "byte_order", "uuid"], item.span())? {
                 "major" => self.schema.version.0 = self.version_part(value)?,
                 "minor" => self.schema.version.1 = self.version_part(value)?,
@@ -53,11 +53,11 @@ impl<'s> Resolver<'s> {
     }
 
     /// The types and the packet header inside the trace block.
-    pub(super) fn trace_scopes(&mut self, items: &[Item<'_>]) -> Result<()> {
+    pub(super) fn trace_scopes(&mut self, items: &[BlockItem<'_>]) -> Result<()> {
         self.scopes.push(None);
-        let mut seen = Seen::default();
+        let mut seen = SeenAttributes::default();
         for item in items {
-            if let Item::Define(left, spec) = item {
+            if let BlockItem::Define(left, spec) = item {
                 if !seen.known(self, left, &["packet.header"], left.span())?.is_empty() {
                     let ty = self.scope_type(spec)?;
                     self.packet_header = Some(self.packet_header_roles(&ty, spec.span)?);
@@ -76,9 +76,9 @@ impl<'s> Resolver<'s> {
     }
 
     /// An item of a block that is no attribute with a meaning: a definition or an unknown assignment.
-    pub(super) fn block_item(&mut self, item: &Item<'_>) -> Result<()> {
+    pub(super) fn block_item(&mut self, item: &BlockItem<'_>) -> Result<()> {
         match item {
-            Item::Fields(spec, declarators) => {
+            BlockItem::Fields(spec, declarators) => {
                 let span = declarators.first().map_or(spec.span, |declarator| declarator.span);
                 Err(self.malformed(span, "expected an attribute or a type definition, found a field"))
             }
@@ -87,10 +87,10 @@ impl<'s> Resolver<'s> {
     }
 
     /// `env { ... };`
-    pub(super) fn environment(&mut self, items: &[Item<'_>]) -> Result<()> {
+    pub(super) fn environment(&mut self, items: &[BlockItem<'_>]) -> Result<()> {
         self.scopes.push(None);
         for item in items {
-            let Item::Assign(left, value) = item else {
+            let BlockItem::Assign(left, value) = item else {
                 self.block_item(item)?;
                 continue;
             };
@@ -109,13 +109,13 @@ impl<'s> Resolver<'s> {
     }
 
     /// `clock { ... };`
-    pub(super) fn clock(&mut self, items: &[Item<'_>], span: Span) -> Result<()> {
-        let mut seen = Seen::default();
+    pub(super) fn clock(&mut self, items: &[BlockItem<'_>], span: Span) -> Result<()> {
+        let mut seen = SeenAttributes::default();
         let mut clock = ClockClass::nanoseconds("");
         let mut is_absolute = false;
         self.scopes.push(None);
         for item in items {
-            let Item::Assign(left, value) = item else {
+            let BlockItem::Assign(left, value) = item else {
                 self.block_item(item)?;
                 continue;
             };

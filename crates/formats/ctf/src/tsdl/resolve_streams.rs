@@ -4,15 +4,15 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClass, Scope, StreamClass, StreamClassId};
 
-use super::ast::{Expr, Item, TypeSpec};
-use super::attributes::Seen;
+use super::ast::{BlockItem, Expr, TypeSpec};
+use super::attributes::SeenAttributes;
 use super::instance::Roots;
-use super::resolve::{Resolver, Stream};
+use super::resolve::{ResolvedStream, TsdlResolver};
 use super::types::{Clocks, TypeRef};
 
 /// Contents of an event block, before its stream class is known.
 #[derive(Default)]
-struct Event {
+struct EventContents {
     name: Option<String>,
     id: Option<u64>,
     stream_id: Option<u64>,
@@ -22,7 +22,7 @@ struct Event {
     fields: Option<TypeRef>,
 }
 
-impl Resolver<'_> {
+impl TsdlResolver<'_> {
     /// The type of a scope: a structure.
     pub(super) fn scope_type(&mut self, spec: &TypeSpec<'_>) -> Result<TypeRef> {
         let ty = self.spec(spec)?;
@@ -33,19 +33,20 @@ impl Resolver<'_> {
     }
 
     /// `stream { ... };`
-    pub(super) fn stream(&mut self, items: &[Item<'_>], span: Span) -> Result<()> {
-        let mut seen = Seen::default();
+    pub(super) fn stream(&mut self, items: &[BlockItem<'_>], span: Span) -> Result<()> {
+        let mut seen = SeenAttributes::default();
         let mut id = None;
         let keyword = self.keyword(span);
-        let mut stream = Stream { span: keyword, packet_context: None, event_header: None, common_context: None };
+        let mut stream =
+            ResolvedStream { span: keyword, packet_context: None, event_header: None, common_context: None };
         self.scopes.push(None);
         for item in items {
             match item {
-                Item::Assign(left, value) if left.dotted().as_deref() == Some("id") => {
+                BlockItem::Assign(left, value) if left.dotted().as_deref() == Some("id") => {
                     seen.known(self, left, &["id"], item.span())?;
                     id = Some((self.unsigned(value)?, value.span()));
                 }
-                Item::Define(left, spec) => self.stream_scope(left, spec, &mut seen, &mut stream)?,
+                BlockItem::Define(left, spec) => self.stream_scope(left, spec, &mut seen, &mut stream)?,
                 item => self.block_item(item)?,
             }
         }
@@ -63,8 +64,8 @@ impl Resolver<'_> {
         &mut self,
         left: &Expr<'_>,
         spec: &TypeSpec<'_>,
-        seen: &mut Seen,
-        stream: &mut Stream,
+        seen: &mut SeenAttributes,
+        stream: &mut ResolvedStream,
     ) -> Result<()> {
         let name = seen.known(self, left, &["packet.context", "event.header", "event.context"], left.span())?;
         if name.is_empty() {
@@ -79,7 +80,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn add_stream(&mut self, id: u64, stream: Stream) -> Result<StreamClassId> {
+    fn add_stream(&mut self, id: u64, stream: ResolvedStream) -> Result<StreamClassId> {
         if let Some(first) = self.schema.stream_by_id(id) {
             let first = self.streams[first.0 as usize].span;
             return Err(self.duplicate(stream.span, &format!("stream class {id}"), first));
@@ -104,7 +105,7 @@ impl Resolver<'_> {
         Ok(self.schema.add_stream(class).expect("the id is free: it was looked up above"))
     }
 
-    fn stream_roots(&self, stream: &Stream) -> Roots {
+    fn stream_roots(&self, stream: &ResolvedStream) -> Roots {
         [
             self.packet_header.clone(),
             stream.packet_context.clone(),
@@ -116,14 +117,16 @@ impl Resolver<'_> {
     }
 
     /// `event { ... };`
-    pub(super) fn event(&mut self, items: &[Item<'_>], span: Span) -> Result<()> {
-        let mut seen = Seen::default();
-        let mut event = Event::default();
+    pub(super) fn event(&mut self, items: &[BlockItem<'_>], span: Span) -> Result<()> {
+        let mut seen = SeenAttributes::default();
+        let mut event = EventContents::default();
         self.scopes.push(None);
         for item in items {
             match item {
-                Item::Assign(left, value) => self.event_attribute(left, value, item.span(), &mut seen, &mut event)?,
-                Item::Define(left, spec) => self.event_scope(left, spec, &mut seen, &mut event)?,
+                BlockItem::Assign(left, value) => {
+                    self.event_attribute(left, value, item.span(), &mut seen, &mut event)?
+                }
+                BlockItem::Define(left, spec) => self.event_scope(left, spec, &mut seen, &mut event)?,
                 item => self.block_item(item)?,
             }
         }
@@ -141,8 +144,8 @@ impl Resolver<'_> {
         left: &Expr<'_>,
         value: &Expr<'_>,
         span: Span,
-        seen: &mut Seen,
-        event: &mut Event,
+        seen: &mut SeenAttributes,
+        event: &mut EventContents,
     ) -> Result<()> {
         const NAMES: [&str; 5] = ["name", "id", "stream_id", "loglevel", "model.emf.uri"];
         // Errors about ids point to their values.
@@ -161,7 +164,13 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn event_scope(&mut self, left: &Expr<'_>, spec: &TypeSpec<'_>, seen: &mut Seen, event: &mut Event) -> Result<()> {
+    fn event_scope(
+        &mut self,
+        left: &Expr<'_>,
+        spec: &TypeSpec<'_>,
+        seen: &mut SeenAttributes,
+        event: &mut EventContents,
+    ) -> Result<()> {
         match seen.known(self, left, &["context", "fields"], left.span())? {
             "context" => event.context = Some(self.scope_type(spec)?),
             "fields" => event.fields = Some(self.scope_type(spec)?),
@@ -170,7 +179,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn add_event(&mut self, event: Event, seen: &Seen, span: Span) -> Result<()> {
+    fn add_event(&mut self, event: EventContents, seen: &SeenAttributes, span: Span) -> Result<()> {
         let stream = self.stream_of_event(&event, seen, span)?;
         let id = self.event_id(&event, stream, seen, span)?;
         let roots = {
@@ -196,7 +205,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn stream_of_event(&mut self, event: &Event, seen: &Seen, span: Span) -> Result<StreamClassId> {
+    fn stream_of_event(&mut self, event: &EventContents, seen: &SeenAttributes, span: Span) -> Result<StreamClassId> {
         if let Some(id) = event.stream_id {
             let span = seen.span("stream_id").unwrap_or(span);
             return self
@@ -206,7 +215,7 @@ impl Resolver<'_> {
         }
         match self.streams.len() {
             0 => {
-                let stream = Stream { span, packet_context: None, event_header: None, common_context: None };
+                let stream = ResolvedStream { span, packet_context: None, event_header: None, common_context: None };
                 self.add_stream(0, stream)
             }
             1 => Ok(StreamClassId(0)),
@@ -217,7 +226,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn event_id(&self, event: &Event, stream: StreamClassId, seen: &Seen, span: Span) -> Result<u64> {
+    fn event_id(&self, event: &EventContents, stream: StreamClassId, seen: &SeenAttributes, span: Span) -> Result<u64> {
         let others = &self.schema.stream(stream).events;
         let header = self.streams[stream.0 as usize].event_header.as_ref();
         if let Some(first) = others.values().next() {

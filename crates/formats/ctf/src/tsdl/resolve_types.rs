@@ -1,4 +1,4 @@
-//! Type specifiers and declarators to [`Type`]s: names are looked up here, paths are not.
+//! Type specifiers and declarators to [`TsdlType`]s: names are looked up here, paths are not.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,11 +10,13 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::{DisplayBase, EnvValue, IntegerClass, Mapping, Range};
 
 use super::ast::pointer_name;
-use super::ast::{Declarator, EnumSpec, Enumerator, Expr, Item, SpecKind, StructSpec, TypeSpec, VariantSpec, Word};
-use super::resolve::Resolver;
-use super::types::{Definition, Field, Fields, MAX_DEPTH, Reference, Type, TypeKind, TypeRef};
+use super::ast::{
+    BlockItem, Declarator, EnumSpec, Enumerator, Expr, SpecKind, StructSpec, TypeSpec, VariantSpec, Word,
+};
+use super::resolve::TsdlResolver;
+use super::types::{Definition, MAX_DEPTH, NamedFields, Reference, TsdlField, TsdlType, TypeKind, TypeRef};
 
-impl Resolver<'_> {
+impl TsdlResolver<'_> {
     /// The type of a specifier.
     pub(super) fn spec(&mut self, spec: &TypeSpec<'_>) -> Result<TypeRef> {
         let ty = match &spec.kind {
@@ -30,7 +32,7 @@ impl Resolver<'_> {
         Ok(ty)
     }
 
-    fn check_depth(&self, ty: &Type, span: Span) -> Result<()> {
+    fn check_depth(&self, ty: &TsdlType, span: Span) -> Result<()> {
         if ty.depth <= MAX_DEPTH {
             return Ok(());
         }
@@ -38,10 +40,10 @@ impl Resolver<'_> {
     }
 
     /// Handles a `typedef` or `typealias`; false when the item is something else.
-    pub(super) fn definition(&mut self, item: &Item<'_>) -> Result<bool> {
+    pub(super) fn definition(&mut self, item: &BlockItem<'_>) -> Result<bool> {
         match item {
-            Item::Typedef(spec, declarators) => self.typedef(spec, declarators)?,
-            Item::Alias(alias) => {
+            BlockItem::Typedef(spec, declarators) => self.typedef(spec, declarators)?,
+            BlockItem::Alias(alias) => {
                 let ty = self.declared(&alias.target, None, &alias.target_declarator)?;
                 if let Some(name) = &alias.target_declarator.name {
                     return Err(self.malformed(name.span, format!("expected `:=`, found `{}`", name.text)));
@@ -115,22 +117,22 @@ impl Resolver<'_> {
             // Addresses are for programmers, whatever base the alias has.
             TypeKind::Integer(class) if class.base != DisplayBase::Hexadecimal => {
                 let class = IntegerClass { base: DisplayBase::Hexadecimal, ..class.clone() };
-                Ok(Rc::new(Type::integer(class, ty.align_bits)))
+                Ok(Rc::new(TsdlType::integer(class, ty.align_bits)))
             }
             _ => Ok(ty),
         }
     }
 
-    fn array(&mut self, element: TypeRef, length: &Expr<'_>) -> Result<Type> {
+    fn array(&mut self, element: TypeRef, length: &Expr<'_>) -> Result<TsdlType> {
         let Expr::Path(words, _) = length else {
-            return Ok(Type::array(element, self.unsigned(length)?));
+            return Ok(TsdlType::array(element, self.unsigned(length)?));
         };
         match words.split_first() {
             Some((first, rest)) if first.text == "env" && !rest.is_empty() => {
                 let name = rest.iter().map(|word| &*word.text).collect::<Vec<_>>().join(".");
-                Ok(Type::array(element, self.env_length(&name, length)?))
+                Ok(TsdlType::array(element, self.env_length(&name, length)?))
             }
-            _ => Ok(Type::sequence(element, self.reference(words, length.span()))),
+            _ => Ok(TsdlType::sequence(element, self.reference(words, length.span()))),
         }
     }
 
@@ -182,14 +184,14 @@ impl Resolver<'_> {
             return match ty.as_struct() {
                 Some(structure) if align_bits > ty.align_bits => {
                     self.charge(structure.fields.as_slice().len(), span)?;
-                    Ok(Rc::new(Type::structure(structure.id, structure.fields.clone(), align_bits)))
+                    Ok(Rc::new(TsdlType::structure(structure.id, structure.fields.clone(), align_bits)))
                 }
                 _ => Ok(ty),
             };
         };
         let id = self.next_struct_id();
         let fields = self.body(items, Some(id), "structure")?;
-        let ty = Rc::new(Type::structure(id, fields, align_bits));
+        let ty = Rc::new(TsdlType::structure(id, fields, align_bits));
         self.define_tagged("struct", &spec.name, &ty)?;
         Ok(ty)
     }
@@ -201,7 +203,7 @@ impl Resolver<'_> {
                 if options.as_slice().is_empty() {
                     return Err(self.malformed(span, "variant has no options"));
                 }
-                let untagged = Rc::new(Type::variant(None, options.clone()));
+                let untagged = Rc::new(TsdlType::variant(None, options.clone()));
                 self.define_tagged("variant", &spec.name, &untagged)?;
                 options
             }
@@ -221,7 +223,7 @@ impl Resolver<'_> {
             Some(other) => return Err(self.expected(other, "the name of an enumeration")),
             None => None,
         };
-        Ok(Rc::new(Type::variant(tag, options)))
+        Ok(Rc::new(TsdlType::variant(tag, options)))
     }
 
     fn tagged(&mut self, keyword: &str, name: &Option<Word<'_>>, span: Span) -> Result<TypeRef> {
@@ -237,12 +239,12 @@ impl Resolver<'_> {
     }
 
     /// Members or options: the declarations between braces, in a lexical scope of their own.
-    fn body(&mut self, items: &[Item<'_>], home: Option<u32>, what: &str) -> Result<Rc<Fields>> {
+    fn body(&mut self, items: &[BlockItem<'_>], home: Option<u32>, what: &str) -> Result<Rc<NamedFields>> {
         self.scopes.push(home);
-        let mut fields = if home.is_some() { Fields::of_struct() } else { Fields::default() };
+        let mut fields = if home.is_some() { NamedFields::of_struct() } else { NamedFields::default() };
         for item in items {
             match item {
-                Item::Fields(spec, declarators) => self.fields(spec, declarators, &mut fields, what)?,
+                BlockItem::Fields(spec, declarators) => self.fields(spec, declarators, &mut fields, what)?,
                 item => {
                     if !self.definition(item)? {
                         return Err(self.malformed(item.span(), format!("expected a field of the {what}")));
@@ -258,7 +260,7 @@ impl Resolver<'_> {
         &mut self,
         spec: &TypeSpec<'_>,
         declarators: &[Declarator<'_>],
-        fields: &mut Fields,
+        fields: &mut NamedFields,
         what: &str,
     ) -> Result<()> {
         if declarators.is_empty() {
@@ -290,13 +292,13 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn field(&mut self, name: &Word<'_>, ty: TypeRef) -> Field {
+    fn field(&mut self, name: &Word<'_>, ty: TypeRef) -> TsdlField {
         let raw_name = self.names.share(&name.text);
         let name_text = match name.text.strip_prefix('_') {
             Some(rest) => self.names.share(rest),
             None => raw_name.clone(),
         };
-        Field { name: name_text, raw_name, span: name.span, ty }
+        TsdlField { name: name_text, raw_name, span: name.span, ty }
     }
 
     fn enumeration(&mut self, spec: &EnumSpec<'_>, span: Span) -> Result<TypeRef> {
@@ -326,7 +328,7 @@ impl Resolver<'_> {
             return Err(self.malformed(span, "enumeration has no labels"));
         }
         let class = IntegerClass { mappings: Some(self.mappings(enumerators, class)?), ..class.clone() };
-        let ty = Rc::new(Type::integer(class, container.align_bits));
+        let ty = Rc::new(TsdlType::integer(class, container.align_bits));
         self.define_tagged("enum", &spec.name, &ty)?;
         Ok(ty)
     }

@@ -9,8 +9,8 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockClass, ClockId, IntegerClass, Role, Roles};
 
-use super::resolve::Resolver;
-use super::types::{Clocks, Field, Fields, StructType, Type, TypeKind, TypeRef};
+use super::resolve::TsdlResolver;
+use super::types::{Clocks, NamedFields, StructType, TsdlField, TsdlType, TypeKind, TypeRef};
 
 /// Members of the packet header that are unsigned integers.
 const HEADER_ROLES: [(&str, Role); 3] =
@@ -26,7 +26,7 @@ const CONTEXT_ROLES: [(&str, Role); 6] = [
     ("packet_size", Role::PacketTotalSize),
 ];
 
-impl Resolver<'_> {
+impl TsdlResolver<'_> {
     /// Checks a packet header and gives roles to its members.
     pub(super) fn packet_header_roles(&self, ty: &TypeRef, span: Span) -> Result<TypeRef> {
         if ty.clocks != Clocks::None {
@@ -53,7 +53,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn uuid_role(&self, field: &Field) -> Result<TypeRef> {
+    fn uuid_role(&self, field: &TsdlField) -> Result<TypeRef> {
         let is_byte = |class: &IntegerClass| class.len_bits == 8 && !class.signed;
         match &field.ty.plain().kind {
             TypeKind::Array(element, 16) if element.align_bits == 8 && element.as_integer().is_some_and(is_byte) => {
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         if let Some((_, id)) = ty.as_struct().and_then(|structure| structure.fields.by_display_name("id")) {
             self.check_unsigned(id, "event header")?;
         }
-        let mut give_role = |field: &Field, is_option: bool| {
+        let mut give_role = |field: &TsdlField, is_option: bool| {
             let is_id = !is_option && &*field.name == "id" && field.ty.as_integer().is_some();
             Ok(is_id.then(|| add_role(&field.ty, Role::EventClassId)))
         };
@@ -98,7 +98,7 @@ impl Resolver<'_> {
         Ok(ty)
     }
 
-    fn check_unsigned(&self, field: &Field, what: &str) -> Result<()> {
+    fn check_unsigned(&self, field: &TsdlField, what: &str) -> Result<()> {
         match field.ty.as_integer() {
             Some(class) if !class.signed => Ok(()),
             _ => {
@@ -112,10 +112,10 @@ impl Resolver<'_> {
     /// Maps integers with one of these names to the clock of the trace, unless they have one. Without any clock
     /// block, a clock of 1 GHz is made.
     fn map_timestamps(&mut self, ty: &TypeRef, names: &[&str], span: Span) -> Result<TypeRef> {
-        let mut map = |field: &Field, _: bool| match field.ty.as_integer() {
+        let mut map = |field: &TsdlField, _: bool| match field.ty.as_integer() {
             Some(class) if class.clock.is_none() && names.contains(&&*field.name) => {
                 let class = IntegerClass { clock: Some(self.only_clock(field)?), ..class.clone() };
-                Ok(Some(Rc::new(Type::integer(class, field.ty.align_bits))))
+                Ok(Some(Rc::new(TsdlType::integer(class, field.ty.align_bits))))
             }
             _ => Ok(None),
         };
@@ -124,7 +124,7 @@ impl Resolver<'_> {
         Ok(new)
     }
 
-    fn only_clock(&mut self, field: &Field) -> Result<ClockId> {
+    fn only_clock(&mut self, field: &TsdlField) -> Result<ClockId> {
         match self.schema.clocks() {
             [] => Ok(self.schema.add_clock(ClockClass::nanoseconds("default"))),
             [_] => Ok(ClockId(0)),
@@ -151,12 +151,12 @@ fn add_role(ty: &TypeRef, role: Role) -> TypeRef {
 fn with_member(ty: &TypeRef, structure: &StructType, at: usize, member: TypeRef) -> TypeRef {
     let mut types: Vec<TypeRef> = structure.fields.as_slice().iter().map(|field| field.ty.clone()).collect();
     types[at] = member;
-    Rc::new(Type::structure(structure.id, structure.fields.with_types(types), ty.align_bits))
+    Rc::new(TsdlType::structure(structure.id, structure.fields.with_types(types), ty.align_bits))
 }
 
 /// Replaces the types of fields anywhere inside a type. Shared parts are visited once, so that a small text cannot
 /// ask for an endless walk.
-type Replace<'f> = dyn FnMut(&Field, bool) -> Result<Option<TypeRef>> + 'f;
+type Replace<'f> = dyn FnMut(&TsdlField, bool) -> Result<Option<TypeRef>> + 'f;
 
 struct Rewrite<'f> {
     /// New type of a field, or none to keep it and go into it; the flag marks options of variants.
@@ -164,7 +164,7 @@ struct Rewrite<'f> {
     enters_arrays: bool,
     /// Number of fields that were looked at.
     visited: usize,
-    done: HashMap<*const Type, TypeRef>,
+    done: HashMap<*const TsdlType, TypeRef>,
 }
 
 impl<'f> Rewrite<'f> {
@@ -181,17 +181,17 @@ impl<'f> Rewrite<'f> {
         let new = match &ty.kind {
             TypeKind::Struct(structure) => self
                 .fields(&structure.fields, false)?
-                .map(|fields| Rc::new(Type::structure(structure.id, fields, ty.align_bits))),
-            TypeKind::Variant(variant) => {
-                self.fields(&variant.options, true)?.map(|options| Rc::new(Type::variant(variant.tag.clone(), options)))
-            }
+                .map(|fields| Rc::new(TsdlType::structure(structure.id, fields, ty.align_bits))),
+            TypeKind::Variant(variant) => self
+                .fields(&variant.options, true)?
+                .map(|options| Rc::new(TsdlType::variant(variant.tag.clone(), options))),
             TypeKind::Array(element, length) if self.enters_arrays => {
-                self.part(element)?.map(|new| Rc::new(Type::array(new, *length)))
+                self.part(element)?.map(|new| Rc::new(TsdlType::array(new, *length)))
             }
             TypeKind::Sequence(element, length) if self.enters_arrays => {
-                self.part(element)?.map(|new| Rc::new(Type::sequence(new, length.clone())))
+                self.part(element)?.map(|new| Rc::new(TsdlType::sequence(new, length.clone())))
             }
-            TypeKind::Defined(home, inner) => self.part(inner)?.map(|new| Type::defined(*home, &new)),
+            TypeKind::Defined(home, inner) => self.part(inner)?.map(|new| TsdlType::defined(*home, &new)),
             _ => None,
         };
         let new = new.unwrap_or_else(|| ty.clone());
@@ -205,7 +205,7 @@ impl<'f> Rewrite<'f> {
     }
 
     /// These fields with new types, or none when nothing changed.
-    fn fields(&mut self, fields: &Fields, are_options: bool) -> Result<Option<Rc<Fields>>> {
+    fn fields(&mut self, fields: &NamedFields, are_options: bool) -> Result<Option<Rc<NamedFields>>> {
         self.visited += fields.as_slice().len();
         let mut types = Vec::with_capacity(fields.as_slice().len());
         let mut is_changed = false;

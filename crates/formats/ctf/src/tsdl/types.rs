@@ -1,6 +1,6 @@
 //! Types with their names resolved, before they get a place in a trace.
 //!
-//! A [`Type`] is what a `typedef` stands for. It is shared by reference count; only when it is put under a scope
+//! A [`TsdlType`] is what a `typedef` stands for. It is shared by reference count; only when it is put under a scope
 //! (`instance.rs`) do its relative paths become absolute ones. A type without paths inside is *closed*: it has the
 //! same field class everywhere, which is remembered in the type.
 
@@ -21,11 +21,11 @@ pub(super) const MAX_DEPTH: u16 = MAX_LEVELS as u16;
 const INDEXED_MEMBERS: usize = 16;
 
 /// A shared type.
-pub(super) type TypeRef = Rc<Type>;
+pub(super) type TypeRef = Rc<TsdlType>;
 
 /// A type.
 #[derive(Clone, Debug)]
-pub(super) struct Type {
+pub(super) struct TsdlType {
     /// Its kind.
     pub(super) kind: TypeKind,
     /// Effective alignment in bits.
@@ -72,7 +72,7 @@ pub(super) struct StructType {
     /// Identity of a structure body; copies with other roles keep it.
     pub(super) id: u32,
     /// Members in order.
-    pub(super) fields: Rc<Fields>,
+    pub(super) fields: Rc<NamedFields>,
 }
 
 /// A variant.
@@ -81,12 +81,12 @@ pub(super) struct VariantType {
     /// Path of its selector; none when the tag is still to come (`variant name <tag>`).
     pub(super) tag: Option<Rc<Reference>>,
     /// Options in order.
-    pub(super) options: Rc<Fields>,
+    pub(super) options: Rc<NamedFields>,
 }
 
 /// A member of a structure or an option of a variant.
 #[derive(Clone, Debug)]
-pub(super) struct Field {
+pub(super) struct TsdlField {
     /// Name without one leading underscore.
     pub(super) name: Arc<str>,
     /// Name as it is written.
@@ -99,8 +99,8 @@ pub(super) struct Field {
 
 /// Fields that are found by their raw names.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Fields {
-    list: Vec<Field>,
+pub(super) struct NamedFields {
+    list: Vec<TsdlField>,
     index: HashMap<Arc<str>, usize>,
     /// Where the last member ends, counted from the start of the structure.
     end_bits: Option<u64>,
@@ -108,10 +108,10 @@ pub(super) struct Fields {
     align_bits: u32,
 }
 
-impl Fields {
+impl NamedFields {
     /// The members of a structure, none yet: unlike those of a variant they have known places.
-    pub(super) fn of_struct() -> Fields {
-        Fields { end_bits: Some(0), ..Fields::default() }
+    pub(super) fn of_struct() -> NamedFields {
+        NamedFields { end_bits: Some(0), ..NamedFields::default() }
     }
 
     /// Where the last member of a structure ends, in bits from the structure's start, when that is always the same.
@@ -125,7 +125,7 @@ impl Fields {
     }
 
     /// Adds a field. The caller has checked that its raw name is new.
-    pub(super) fn push(&mut self, field: Field) {
+    pub(super) fn push(&mut self, field: TsdlField) {
         if self.list.len() == INDEXED_MEMBERS {
             self.index = self.list.iter().enumerate().map(|(at, field)| (field.raw_name.clone(), at)).collect();
         }
@@ -149,19 +149,19 @@ impl Fields {
     }
 
     /// All fields, in order.
-    pub(super) fn as_slice(&self) -> &[Field] {
+    pub(super) fn as_slice(&self) -> &[TsdlField] {
         &self.list
     }
 
     /// The first field with this display name.
-    pub(super) fn by_display_name(&self, name: &str) -> Option<(usize, &Field)> {
+    pub(super) fn by_display_name(&self, name: &str) -> Option<(usize, &TsdlField)> {
         self.list.iter().enumerate().find(|(_, field)| &*field.name == name)
     }
 
     /// These fields with other types, in the same order.
-    pub(super) fn with_types(&self, types: Vec<TypeRef>) -> Rc<Fields> {
-        let list = self.list.iter().zip(types).map(|(field, ty)| Field { ty, ..field.clone() }).collect();
-        Rc::new(Fields { list, index: self.index.clone(), end_bits: self.end_bits, align_bits: self.align_bits })
+    pub(super) fn with_types(&self, types: Vec<TypeRef>) -> Rc<NamedFields> {
+        let list = self.list.iter().zip(types).map(|(field, ty)| TsdlField { ty, ..field.clone() }).collect();
+        Rc::new(NamedFields { list, index: self.index.clone(), end_bits: self.end_bits, align_bits: self.align_bits })
     }
 }
 
@@ -208,21 +208,21 @@ impl Clocks {
     }
 }
 
-impl Type {
+impl TsdlType {
     /// An integer or enumeration.
-    pub(super) fn integer(class: IntegerClass, align_bits: u32) -> Type {
+    pub(super) fn integer(class: IntegerClass, align_bits: u32) -> TsdlType {
         let clocks = class.clock.map_or(Clocks::None, Clocks::One);
-        Type { clocks, ..Type::leaf(TypeKind::Integer(class), align_bits) }
+        TsdlType { clocks, ..TsdlType::leaf(TypeKind::Integer(class), align_bits) }
     }
 
     /// A type without types inside.
-    pub(super) fn leaf(kind: TypeKind, align_bits: u32) -> Type {
+    pub(super) fn leaf(kind: TypeKind, align_bits: u32) -> TsdlType {
         let len_bits = match &kind {
             TypeKind::Integer(class) => Some(u64::from(class.len_bits)),
             TypeKind::Float(class) => Some(u64::from(class.len_bits)),
             _ => None,
         };
-        Type {
+        TsdlType {
             kind,
             len_bits,
             align_bits,
@@ -235,31 +235,31 @@ impl Type {
     }
 
     /// A structure with a minimum alignment.
-    pub(super) fn structure(id: u32, fields: Rc<Fields>, minimum_align_bits: u32) -> Type {
+    pub(super) fn structure(id: u32, fields: Rc<NamedFields>, minimum_align_bits: u32) -> TsdlType {
         let minimum_align_bits = minimum_align_bits.max(fields.align_bits).max(1);
         let align = fields.list.iter().map(|field| field.ty.align_bits).fold(minimum_align_bits, u32::max);
         let len_bits = fields.end_bits;
         let parts = fields.list.iter().map(|field| &field.ty);
-        let ty = Type::leaf(TypeKind::String, align).with_parts(parts);
-        Type { len_bits, kind: TypeKind::Struct(Rc::new(StructType { id, fields })), ..ty }
+        let ty = TsdlType::leaf(TypeKind::String, align).with_parts(parts);
+        TsdlType { len_bits, kind: TypeKind::Struct(Rc::new(StructType { id, fields })), ..ty }
     }
 
     /// A variant.
-    pub(super) fn variant(tag: Option<Rc<Reference>>, options: Rc<Fields>) -> Type {
-        let ty = Type::leaf(TypeKind::String, 1).with_parts(options.list.iter().map(|field| &field.ty));
-        Type { is_open: true, kind: TypeKind::Variant(Rc::new(VariantType { tag, options })), ..ty }
+    pub(super) fn variant(tag: Option<Rc<Reference>>, options: Rc<NamedFields>) -> TsdlType {
+        let ty = TsdlType::leaf(TypeKind::String, 1).with_parts(options.list.iter().map(|field| &field.ty));
+        TsdlType { is_open: true, kind: TypeKind::Variant(Rc::new(VariantType { tag, options })), ..ty }
     }
 
     /// An array of a known length.
-    pub(super) fn array(element: TypeRef, length: u64) -> Type {
-        let ty = Type::leaf(TypeKind::String, element.align_bits).with_parts([&element]);
-        Type { len_bits: array_len_bits(&element, length), kind: TypeKind::Array(element, length), ..ty }
+    pub(super) fn array(element: TypeRef, length: u64) -> TsdlType {
+        let ty = TsdlType::leaf(TypeKind::String, element.align_bits).with_parts([&element]);
+        TsdlType { len_bits: array_len_bits(&element, length), kind: TypeKind::Array(element, length), ..ty }
     }
 
     /// An array whose length is another field.
-    pub(super) fn sequence(element: TypeRef, length: Rc<Reference>) -> Type {
-        let ty = Type::leaf(TypeKind::String, element.align_bits).with_parts([&element]);
-        Type { is_open: true, kind: TypeKind::Sequence(element, length), ..ty }
+    pub(super) fn sequence(element: TypeRef, length: Rc<Reference>) -> TsdlType {
+        let ty = TsdlType::leaf(TypeKind::String, element.align_bits).with_parts([&element]);
+        TsdlType { is_open: true, kind: TypeKind::Sequence(element, length), ..ty }
     }
 
     /// A type that was defined inside the structure `home`.
@@ -267,12 +267,12 @@ impl Type {
         match inner.kind {
             // The innermost mark decides, and a chain of typedefs must not become a chain of marks.
             TypeKind::Defined(..) => inner.clone(),
-            _ => Rc::new(Type { kind: TypeKind::Defined(home, inner.clone()), ..(**inner).clone() }),
+            _ => Rc::new(TsdlType { kind: TypeKind::Defined(home, inner.clone()), ..(**inner).clone() }),
         }
     }
 
     /// This type with the properties that it has of the types inside it.
-    fn with_parts<'t>(mut self, types: impl IntoIterator<Item = &'t TypeRef>) -> Type {
+    fn with_parts<'t>(mut self, types: impl IntoIterator<Item = &'t TypeRef>) -> TsdlType {
         for ty in types {
             self.depth = self.depth.max(ty.depth + 1);
             self.is_open |= ty.is_open;
@@ -282,12 +282,12 @@ impl Type {
     }
 
     /// This type with more roles.
-    pub(super) fn with_roles(&self, roles: Roles) -> Type {
-        Type { roles, class: Cell::new(None), ..self.clone() }
+    pub(super) fn with_roles(&self, roles: Roles) -> TsdlType {
+        TsdlType { roles, class: Cell::new(None), ..self.clone() }
     }
 
     /// The type behind the mark of its definition.
-    pub(super) fn plain(&self) -> &Type {
+    pub(super) fn plain(&self) -> &TsdlType {
         match &self.kind {
             TypeKind::Defined(_, inner) => inner,
             _ => self,
@@ -333,7 +333,7 @@ impl Type {
 }
 
 /// Elements are aligned, but the last one is not padded.
-fn array_len_bits(element: &Type, length: u64) -> Option<u64> {
+fn array_len_bits(element: &TsdlType, length: u64) -> Option<u64> {
     let Some(gaps) = length.checked_sub(1) else {
         return Some(0);
     };
@@ -343,9 +343,9 @@ fn array_len_bits(element: &Type, length: u64) -> Option<u64> {
 
 /// Shared strings: the same names come back in thousands of event classes.
 #[derive(Default, Debug)]
-pub(super) struct Names(HashSet<Arc<str>>);
+pub(super) struct SharedNames(HashSet<Arc<str>>);
 
-impl Names {
+impl SharedNames {
     /// The shared string with this text.
     pub(super) fn share(&mut self, text: &str) -> Arc<str> {
         if let Some(name) = self.0.get(text) {
@@ -406,7 +406,7 @@ impl TypeScopes {
         for scope in self.scopes.iter().rev() {
             if let Some(definition) = scope.names.get(name) {
                 return Some(match scope.home {
-                    Some(home) if definition.ty.is_open => Type::defined(home, &definition.ty),
+                    Some(home) if definition.ty.is_open => TsdlType::defined(home, &definition.ty),
                     _ => definition.ty.clone(),
                 });
             }
@@ -425,17 +425,17 @@ mod tests {
     use super::*;
 
     fn byte() -> TypeRef {
-        Rc::new(Type::integer(IntegerClass::unsigned(8), 8))
+        Rc::new(TsdlType::integer(IntegerClass::unsigned(8), 8))
     }
 
-    fn field(name: &str) -> Field {
-        Field { name: name.into(), raw_name: name.into(), span: Span::default(), ty: byte() }
+    fn field(name: &str) -> TsdlField {
+        TsdlField { name: name.into(), raw_name: name.into(), span: Span::default(), ty: byte() }
     }
 
     #[test]
     fn fields_are_found_in_small_and_large_structures() {
         for count in [3, INDEXED_MEMBERS, INDEXED_MEMBERS + 1, 100] {
-            let mut fields = Fields::default();
+            let mut fields = NamedFields::default();
             (0..count).for_each(|at| fields.push(field(&format!("f{at}"))));
             assert!((0..count).all(|at| fields.position(&format!("f{at}")) == Some(at)), "{count}");
             assert_eq!(fields.position("g"), None);
@@ -448,7 +448,7 @@ mod tests {
         scopes.push(None);
         assert!(scopes.define("t".into(), Definition { ty: byte(), span: Span::default() }).is_none());
         scopes.push(Some(1));
-        let string = Rc::new(Type::leaf(TypeKind::String, 8));
+        let string = Rc::new(TsdlType::leaf(TypeKind::String, 8));
         assert!(scopes.define("t".into(), Definition { ty: string.clone(), span: Span::default() }).is_none());
         assert!(scopes.define("t".into(), Definition { ty: string, span: Span::default() }).is_some());
         assert_eq!(scopes.find("t").map(|ty| ty.noun()), Some("a string"));

@@ -17,22 +17,22 @@ use super::packets::StreamWriter;
 use super::{Dialect, comment, merge, metadata, names_of, origin, tsdl, write_metadata};
 
 /// Writes one trace of a source, or of several that become one.
-pub(super) struct Converter {
+pub(super) struct CtfConverter {
     folder: OutPath,
-    parts: Vec<Part>,
-    streams: Vec<Stream>,
+    parts: Vec<OutputPart>,
+    streams: Vec<ConvertedStream>,
     losses: Losses,
 }
 
 /// The part of the output that a source becomes.
-struct Part {
+struct OutputPart {
     /// Its name among the others.
     name: String,
     mapping: Mapping,
     comment: String,
 }
 
-struct Stream {
+struct ConvertedStream {
     /// The part that it belongs to.
     part: usize,
     out: StreamWriter,
@@ -82,7 +82,7 @@ impl StreamTarget for Alone<'_> {
 /// events for them.
 const MOST_COPIES: usize = 1 << 17;
 
-impl Converter {
+impl CtfConverter {
     /// A trace of a source.
     pub(super) fn new(
         dialect: Dialect,
@@ -90,12 +90,12 @@ impl Converter {
         source: &Source,
         files: Vec<String>,
         options: &WriteOptions,
-    ) -> Result<Converter> {
+    ) -> Result<CtfConverter> {
         let headers = Headers { has_stream_ids: has_own_ids(source), are_shared: false };
         let mut mapping = mapping(dialect, source, headers, options)?;
         // Where a clock drifts the times are no numbers of cycles that the origin had.
         mapping.to.origin = origin(source, &files, false).filter(|_| source.drift.is_none());
-        let mut converter = Converter { folder, parts: Vec::new(), streams: Vec::new(), losses: Losses::default() };
+        let mut converter = CtfConverter { folder, parts: Vec::new(), streams: Vec::new(), losses: Losses::default() };
         converter.add(source, String::new(), mapping, files, options);
         Ok(converter)
     }
@@ -107,9 +107,9 @@ impl Converter {
         sources: &[Source],
         short: &[&str],
         options: &WriteOptions,
-    ) -> Result<Converter> {
+    ) -> Result<CtfConverter> {
         let folder = path.clone();
-        let mut converter = Converter { folder, parts: Vec::new(), streams: Vec::new(), losses: Losses::default() };
+        let mut converter = CtfConverter { folder, parts: Vec::new(), streams: Vec::new(), losses: Losses::default() };
         let parts = merge::parts_of_one(sources, &mut converter.losses);
         let headers = Headers { has_stream_ids: merge::have_own_ids(&parts), are_shared: true };
         let of_trace = |(source, short): (&Source, &&str)| {
@@ -134,17 +134,17 @@ impl Converter {
             let id = stream.id.unwrap_or(at as u64);
             let out = StreamWriter::new(self.folder.join(file), stream.class, id, mapping.order, options);
             let out = if options.index { out.with_index() } else { out };
-            self.streams.push(Stream { part: self.parts.len(), out, losses: Losses::default() });
+            self.streams.push(ConvertedStream { part: self.parts.len(), out, losses: Losses::default() });
         }
         self.losses.extend(&mapping.losses);
-        self.parts.push(Part { name, mapping, comment: comment(&source.schema) });
+        self.parts.push(OutputPart { name, mapping, comment: comment(&source.schema) });
     }
 
     /// The metadata of the trace, or of the one that all became.
     fn metadata(&self) -> Vec<u8> {
         match &self.parts[..] {
             [] => Vec::new(),
-            [Part { mapping, comment, .. }] => text_of(mapping.dialect, &mapping.to, &mapping.marks, comment),
+            [OutputPart { mapping, comment, .. }] => text_of(mapping.dialect, &mapping.to, &mapping.marks, comment),
             [first, ..] => {
                 let mut comments: Vec<&str> = Vec::new();
                 for part in &self.parts {
@@ -174,7 +174,7 @@ pub(super) fn text_of(dialect: Dialect, schema: &Schema, marks: &Marks, comment:
     }
 }
 
-impl TraceWriter for Converter {
+impl TraceWriter for CtfConverter {
     fn needs(&self) -> Needs {
         Needs { joined_traces: true, ..Needs::default() }
     }
@@ -185,22 +185,22 @@ impl TraceWriter for Converter {
 
     #[inline]
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let Stream { part, out, .. } = &mut self.streams[stream];
+        let ConvertedStream { part, out, .. } = &mut self.streams[stream];
         out.event(&mut self.parts[*part].mapping, event)
     }
 
     fn empty_packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {
-        let Stream { part, out, .. } = &mut self.streams[stream];
+        let ConvertedStream { part, out, .. } = &mut self.streams[stream];
         out.empty_packet(&self.parts[*part].mapping, packet)
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
-        let Stream { part, out, losses } = &mut self.streams[stream];
+        let ConvertedStream { part, out, losses } = &mut self.streams[stream];
         out.gap(&self.parts[*part].mapping, gap, losses)
     }
 
     fn end_stream(&mut self, stream: usize) -> Result<()> {
-        let Stream { part, out, .. } = &mut self.streams[stream];
+        let ConvertedStream { part, out, .. } = &mut self.streams[stream];
         out.end(&self.parts[*part].mapping)
     }
 
@@ -216,7 +216,7 @@ impl TraceWriter for Converter {
             return None;
         }
         let mut alone: Vec<Box<dyn StreamTarget + Send + '_>> = Vec::new();
-        for Stream { part, out, losses } in &mut self.streams {
+        for ConvertedStream { part, out, losses } in &mut self.streams {
             alone.push(Box::new(Alone { out, of_part: &parts[*part].mapping, own: None, losses }));
         }
         Some(alone)

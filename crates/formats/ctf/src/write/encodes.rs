@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tracemill_codec::encode::Encode;
-use tracemill_codec::plan::{Node, Plan};
+use tracemill_codec::plan::{Plan, PlanNode};
 use tracemill_model::schema::{ArrayClass, BlobClass, Encoding, FieldKind, Length, PathStep, Schema, Scope};
 
 use super::Dialect;
@@ -15,7 +15,7 @@ pub(super) type Special = HashMap<(u32, Scope, Vec<PathStep>), Encode>;
 
 /// How the nodes of a plan are written: what the mapper of the classes has decided. `scopes` are those of the plan's sections.
 pub(super) fn encodes(mapping: &Mapping, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Box<[Encode]> {
-    let encode = |(node, (scope, steps)): (&Node, (Scope, Vec<PathStep>))| {
+    let encode = |(node, (scope, steps)): (&PlanNode, (Scope, Vec<PathStep>))| {
         let special = mapping.special.get(&(owner_of(scope, owner), scope, steps)).copied();
         special.unwrap_or_else(|| encode_of(mapping, &mapping.from.field_class(node.class).kind))
     };
@@ -47,7 +47,7 @@ pub(super) fn fillers(schema: &Schema, plan: &Plan, nodes: &[Encode]) -> Box<[Op
                 _ => 0,
             };
     }
-    let fill = |(at, node): (usize, &Node)| {
+    let fill = |(at, node): (usize, &PlanNode)| {
         let may_be_absent =
             matches!(schema.field_class(node.class).kind, FieldKind::Optional(_) | FieldKind::Rendered(_));
         // More than a field of an event can take.

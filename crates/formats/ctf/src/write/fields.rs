@@ -25,7 +25,7 @@ use tracemill_format::remap::{self, owner_of};
 
 /// Where the roots of the first three scopes went.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct MovedRoots {
     /// New place of each member of the packet header that is kept.
     pub header: Vec<Option<u32>>,
     /// New place of each member of the packet context that is kept.
@@ -41,7 +41,7 @@ pub(super) struct Mapper<'a> {
     pub(super) from: &'a Schema,
     pub(super) to: &'a mut Schema,
     pub(super) losses: &'a mut Losses,
-    pub(super) moved: Moved,
+    pub(super) moved: MovedRoots,
     /// Selectors that the input stores in no field of its own; `None` where there can be none.
     pub(super) selectors: Option<Selectors>,
     /// How fields are written whose classes do not say it all.
@@ -75,7 +75,7 @@ impl<'a> Mapper<'a> {
             from,
             to,
             losses,
-            moved: Moved::default(),
+            moved: MovedRoots::default(),
             selectors: None,
             special: Special::new(),
             marks: Marks::new(),

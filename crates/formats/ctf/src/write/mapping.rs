@@ -16,7 +16,7 @@ use tracemill_model::schema::{
 
 use super::Dialect;
 use super::encodes::{Special, encodes, fillers};
-use super::fields::{Mapper, Moved, Selectors, free_name};
+use super::fields::{Mapper, MovedRoots, Selectors, free_name};
 use super::marks::Marks;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
@@ -386,7 +386,7 @@ fn map_stream(
     referenced: &References,
     at: usize,
     used: bool,
-) -> Result<(StreamMapping, Moved)> {
+) -> Result<(StreamMapping, MovedRoots)> {
     let from = mapper.from;
     let is_kept = |clock: &ClockId| mapper.dialect == Dialect::Ctf2 || from.clock(*clock).frequency > 0;
     let clock = class.default_clock.filter(is_kept);

@@ -31,7 +31,7 @@ const ATTRIBUTES: &str = "babeltrace.org,2020";
 
 /// Writes the metadata of a schema whose fields have classes of CTF 2 only.
 pub(super) fn write(schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
-    let mut writer = Writer { schema, marks, selectors: &boolean_selectors(schema), out: String::new() };
+    let mut writer = JsonMetadataWriter { schema, marks, selectors: &boolean_selectors(schema), out: String::new() };
     writer.fragment("preamble", |object, _| {
         object.number("version", 2);
         if let Some(uuid) = &schema.uuid {
@@ -134,14 +134,14 @@ fn list<T>(out: &mut String, values: &[T], put: impl Fn(&mut Object<'_>, &T)) {
     });
 }
 
-struct Writer<'a> {
+struct JsonMetadataWriter<'a> {
     schema: &'a Schema,
     marks: &'a Marks,
     selectors: &'a HashSet<FieldClassId>,
     out: String,
 }
 
-impl Writer<'_> {
+impl JsonMetadataWriter<'_> {
     fn fragment(&mut self, kind: &str, properties: impl FnOnce(&mut Object<'_>, &mut Parts<'_>)) {
         self.out.push('\u{1e}');
         let mut object = Object::begin(&mut self.out);
@@ -162,9 +162,9 @@ impl Writer<'_> {
     }
 }
 
-type Text = Option<std::sync::Arc<str>>;
+type OptionalText = Option<std::sync::Arc<str>>;
 
-fn identity(object: &mut Object<'_>, namespace: &Text, name: &Text, uid: &Text) {
+fn identity(object: &mut Object<'_>, namespace: &OptionalText, name: &OptionalText, uid: &OptionalText) {
     for (key, text) in [("namespace", namespace), ("name", name), ("uid", uid)] {
         object.optional_string(key, text.as_deref());
     }

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{DisplayBase, Origin, Schema};
 
-use self::convert::Converter;
-use self::rewrite::Rewriter;
+use self::convert::CtfConverter;
+use self::rewrite::CtfRewriter;
 use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Created, Source, Target, WriteOptions};
@@ -90,15 +90,15 @@ impl Dialect {
 fn create(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteOptions) -> Created {
     let short = below_all(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
     if options.merge && sources.len() > 1 {
-        return Ok(Box::new(Converter::merged(dialect, path, sources, &short, options)?));
+        return Ok(Box::new(CtfConverter::merged(dialect, path, sources, &short, options)?));
     }
     let folders = names_of(&short);
     of_each(sources, |at, source| {
         let folder = if sources.len() == 1 { path.clone() } else { path.join(&folders[at]) };
         let files = file_names(source);
         Ok(match rewrite::metadata(dialect, source, &files, options) {
-            Some(metadata) => Box::new(Rewriter::new(folder, source, files, metadata)),
-            None => Box::new(Converter::new(dialect, folder, source, files, options)?),
+            Some(metadata) => Box::new(CtfRewriter::new(folder, source, files, metadata)),
+            None => Box::new(CtfConverter::new(dialect, folder, source, files, options)?),
         })
     })
 }

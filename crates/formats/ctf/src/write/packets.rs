@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracemill_codec::bits::put_fixed;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::encode::{Encode, Encoder, LooseBits, Shortfalls};
-use tracemill_codec::plan::{Fault, State};
+use tracemill_codec::plan::{DecoderState, Fault};
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
@@ -30,7 +30,7 @@ pub(super) struct StreamWriter {
     is_part: bool,
     file: OutFile,
     packet: Buffer,
-    open: Option<Open>,
+    open: Option<OpenPacket>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
     /// The last of those.
@@ -39,7 +39,7 @@ pub(super) struct StreamWriter {
     /// Latest time so far.
     latest: u64,
     class: StreamClassId,
-    state: State,
+    state: DecoderState,
     name: Vec<u8>,
     losses: Losses,
     /// Entries of its index, when one is wanted.
@@ -77,18 +77,18 @@ struct Counters {
 }
 
 /// The packet that is being built.
-struct Open {
+struct OpenPacket {
     class: StreamClassId,
     begin: u64,
     end: u64,
     /// Encoded members of the input's packet that it keeps.
-    kept: Kept,
+    kept: EncodedMembers,
     cpu: Option<u32>,
 }
 
 /// Encoded members of a packet context.
 #[derive(Default, PartialEq, Eq)]
-struct Kept {
+struct EncodedMembers {
     bytes: Vec<u8>,
     /// Bits of the last byte that none of them has.
     loose: u8,
@@ -109,7 +109,7 @@ impl StreamWriter {
             counters: Counters::default(),
             latest: 0,
             class,
-            state: State::default(),
+            state: DecoderState::default(),
             name: Vec::new(),
             losses: Losses::default(),
             index: None,
@@ -262,7 +262,8 @@ impl StreamWriter {
     fn begin_input(&mut self, mapping: &Mapping, input: &Arc<PacketData>) -> Result<()> {
         let is_joined = self.packet_bytes.is_some_and(|wanted| self.packet.bytes.len() < wanted) && {
             let kept = self.kept_of(mapping, input);
-            let same = |open: &Open| open.class == input.packet.class && open.kept == kept && open.cpu == input.cpu;
+            let same =
+                |open: &OpenPacket| open.class == input.packet.class && open.kept == kept && open.cpu == input.cpu;
             self.open.as_ref().is_some_and(same)
         };
         if !is_joined {
@@ -274,7 +275,7 @@ impl StreamWriter {
     }
 
     /// The members of the packet context that are kept, encoded.
-    fn kept_of(&mut self, mapping: &Mapping, input: &PacketData) -> Kept {
+    fn kept_of(&mut self, mapping: &Mapping, input: &PacketData) -> EncodedMembers {
         let stream = &mapping.streams[input.packet.class.0 as usize];
         let (mut kept, mut loose) = (Vec::new(), LooseBits::default());
         if stream.keeps_context.contains(&true) {
@@ -284,7 +285,7 @@ impl StreamWriter {
             // It was read when the packet was opened.
             let _ = input.visit_context(&mut encoder);
         }
-        Kept { loose: loose.before(kept.len()), bytes: kept }
+        EncodedMembers { loose: loose.before(kept.len()), bytes: kept }
     }
 
     fn begin_packet(&mut self, mapping: &Mapping, input: &PacketData, first: u64) -> Result<()> {
@@ -299,7 +300,7 @@ impl StreamWriter {
         };
         let class = input.packet.class;
         self.header(mapping, class, Some(input), &kept);
-        self.open = Some(Open { class, begin, end: begin, kept, cpu: input.cpu });
+        self.open = Some(OpenPacket { class, begin, end: begin, kept, cpu: input.cpu });
         Ok(())
     }
 
@@ -321,7 +322,7 @@ impl StreamWriter {
     }
 
     /// Begins the bytes of a packet; without an input it is one of no events, and keeps nothing.
-    fn header(&mut self, mapping: &Mapping, class: StreamClassId, input: Option<&PacketData>, kept: &Kept) {
+    fn header(&mut self, mapping: &Mapping, class: StreamClassId, input: Option<&PacketData>, kept: &EncodedMembers) {
         let (order, stream) = (self.order, &mapping.streams[class.0 as usize]);
         let out = &mut self.packet.bytes;
         out.clear();
@@ -331,7 +332,7 @@ impl StreamWriter {
             let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
             let mut encoder = self.packet.encoder(&nodes);
             // It was read when the packet was opened.
-            let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
+            let _ = plan.run(input.input(), &mut 0, &mut DecoderState::default(), &mut encoder);
         }
         let out = &mut self.packet.bytes;
         self.packet.context_at = out.len();
@@ -359,7 +360,7 @@ impl StreamWriter {
         self.flush(mapping, &open)
     }
 
-    fn flush(&mut self, mapping: &Mapping, open: &Open) -> Result<()> {
+    fn flush(&mut self, mapping: &Mapping, open: &OpenPacket) -> Result<()> {
         let Buffer { bytes: packet, loose, context_at, .. } = &mut self.packet;
         let bits = packet.len() as u64 * 8;
         // Bits that no field has are not content.
@@ -399,9 +400,9 @@ impl StreamWriter {
             // The packet that told of the stretch ends behind its own events, which the next part may hold: a part claims
             // no time that it holds no event of.
             let end = gap_end.filter(|_| !self.is_part).unwrap_or(begin).max(begin);
-            let kept = last.as_ref().map_or_else(Kept::default, |last| self.kept_of(mapping, last));
+            let kept = last.as_ref().map_or_else(EncodedMembers::default, |last| self.kept_of(mapping, last));
             self.header(mapping, class, last.as_deref(), &kept);
-            let open = Open { class, begin, end, kept: Kept::default(), cpu: None };
+            let open = OpenPacket { class, begin, end, kept: EncodedMembers::default(), cpu: None };
             self.flush(mapping, &open)?;
         }
         self.packet.bytes = Vec::new();

@@ -13,23 +13,23 @@ use super::{Dialect, origin, translate, write_metadata};
 use crate::packets::METADATA_PART;
 
 /// Writes a trace whose packets stay as they are.
-pub(super) struct Rewriter {
+pub(super) struct CtfRewriter {
     folder: OutPath,
     metadata: Vec<u8>,
     streams: Vec<SameStream>,
 }
 
-impl Rewriter {
-    pub(super) fn new(folder: OutPath, source: &Source, files: Vec<String>, metadata: Vec<u8>) -> Rewriter {
+impl CtfRewriter {
+    pub(super) fn new(folder: OutPath, source: &Source, files: Vec<String>, metadata: Vec<u8>) -> CtfRewriter {
         let streams = files.into_iter().zip(&source.streams).map(|(file, of)| {
             let has_file_each = of.is_joined && !same::can_be_joined(&source.schema, of.class);
             SameStream::new(folder.join(file), &source.schema, has_file_each)
         });
-        Rewriter { streams: streams.collect(), folder, metadata }
+        CtfRewriter { streams: streams.collect(), folder, metadata }
     }
 }
 
-impl TraceWriter for Rewriter {
+impl TraceWriter for CtfRewriter {
     fn needs(&self) -> Needs {
         Needs { joined_traces: true, whole_packets: true }
     }

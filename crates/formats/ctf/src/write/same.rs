@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tracemill_codec::bits::{copy_bits, write_bits};
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::layout;
-use tracemill_codec::plan::State;
+use tracemill_codec::plan::DecoderState;
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, StreamClassId};
@@ -22,7 +22,7 @@ use tracemill_format::{OutFile, OutPath};
 
 /// A field of a packet's header or context that has a meaning.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct MeaningfulField {
     roles: Roles,
     at_bits: u64,
     len_bits: u32,
@@ -31,8 +31,8 @@ struct Place {
 
 /// Layout of a stream class, as far as it matters when its packets are put together.
 #[derive(Clone, Debug, Default)]
-struct Layout {
-    places: Vec<Place>,
+struct StreamLayout {
+    places: Vec<MeaningfulField>,
     /// First byte of the UUID.
     uuid: Option<usize>,
     /// Largest alignment inside an event.
@@ -72,7 +72,7 @@ impl Default for Rules {
 
 /// Can the packets of a stream class be put together of some of their events?
 pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
-    let layout = Layout::new(schema, class);
+    let layout = StreamLayout::new(schema, class);
     let has = |role| layout.places.iter().any(|place| place.roles.has(role));
     let is_timed = schema.stream(class).default_clock.is_some();
     let knows_begin = layout.rules.time_bits >= 64 || has(Role::PacketBegin);
@@ -87,7 +87,7 @@ pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
 
 /// Is a packet of the class its file, and stays so with some of its events? It has no sizes, then no second one can follow;
 /// what it holds ends with the last byte.
-fn is_one_packet(schema: &Schema, class: StreamClassId, layout: &Layout) -> bool {
+fn is_one_packet(schema: &Schema, class: StreamClassId, layout: &StreamLayout) -> bool {
     let roles = [Role::PacketTotalSize, Role::PacketContentSize, Role::PacketSequence];
     let is_plain = layout.rules.is_bytes && layout.rules.time_bits >= 64;
     is_plain && roles.into_iter().all(|role| !has_role(schema, class, role))
@@ -97,7 +97,7 @@ fn is_one_packet(schema: &Schema, class: StreamClassId, layout: &Layout) -> bool
 /// follow them in the same one.
 pub(super) fn can_be_joined(schema: &Schema, class: StreamClassId) -> bool {
     let sizes = [Role::PacketTotalSize, Role::PacketContentSize];
-    let layout = Layout::new(schema, class);
+    let layout = StreamLayout::new(schema, class);
     layout.places.iter().any(|place| sizes.into_iter().any(|role| place.roles.has(role)))
 }
 
@@ -115,10 +115,10 @@ fn has_role(schema: &Schema, class: StreamClassId, role: Role) -> bool {
     roots.into_iter().flatten().any(|root| open::has_role(schema, root, role))
 }
 
-impl Layout {
-    fn new(schema: &Schema, class: StreamClassId) -> Layout {
+impl StreamLayout {
+    fn new(schema: &Schema, class: StreamClassId) -> StreamLayout {
         let stream = schema.stream(class);
-        let mut layout = Layout { event_align: 1, ..Layout::default() };
+        let mut layout = StreamLayout { event_align: 1, ..StreamLayout::default() };
         let mut at = Some(0);
         for root in [schema.packet_header, stream.packet_context].into_iter().flatten() {
             at = at.and_then(|at| layout.locate(schema, root, at));
@@ -167,7 +167,7 @@ impl Layout {
                 return None;
             }
             if !class.roles.is_empty() && len_bits <= 64 {
-                self.places.push(Place { roles: class.roles, at_bits: at, len_bits, order });
+                self.places.push(MeaningfulField { roles: class.roles, at_bits: at, len_bits, order });
             }
             return Some(at + u64::from(len_bits));
         }
@@ -214,7 +214,7 @@ fn is_stranger(schema: &Schema, data: &PacketData) -> bool {
 /// Writes one stream.
 pub(super) struct SameStream {
     schema: Arc<Schema>,
-    layouts: Vec<Option<Arc<Layout>>>,
+    layouts: Vec<Option<Arc<StreamLayout>>>,
     /// Rules for the events of the packet that is put together.
     rules: Rules,
     out: Files,
@@ -229,7 +229,7 @@ pub(super) struct SameStream {
     losses: Losses,
     /// The packet that was written last.
     last: Option<Last>,
-    state: State,
+    state: DecoderState,
 }
 
 /// Numbers that count the packets of a stream, and events that it lost.
@@ -316,14 +316,14 @@ impl SameStream {
             counters: Counters::default(),
             losses: Losses::default(),
             last: None,
-            state: State::default(),
+            state: DecoderState::default(),
         }
     }
 
-    fn layout(&mut self, class: StreamClassId) -> Arc<Layout> {
+    fn layout(&mut self, class: StreamClassId) -> Arc<StreamLayout> {
         let (at, schema) = (class.0 as usize, &self.schema);
         match self.layouts.get_mut(at) {
-            Some(layout) => layout.get_or_insert_with(|| Arc::new(Layout::new(schema, class))).clone(),
+            Some(layout) => layout.get_or_insert_with(|| Arc::new(StreamLayout::new(schema, class))).clone(),
             None => Arc::default(),
         }
     }
@@ -421,7 +421,7 @@ impl SameStream {
         Ok(())
     }
 
-    fn begin_packet(&mut self, layout: &Layout, input: &Arc<PacketData>, first: u64) {
+    fn begin_packet(&mut self, layout: &StreamLayout, input: &Arc<PacketData>, first: u64) {
         self.packet.clear();
         let bytes = input.input().bytes;
         // Whole bytes: the first event overwrites what is its own of the last one.
@@ -435,14 +435,14 @@ impl SameStream {
         self.input = Some(input.clone());
     }
 
-    fn set(&mut self, layout: &Layout, role: Role, value: u64) {
+    fn set(&mut self, layout: &StreamLayout, role: Role, value: u64) {
         for place in layout.places.iter().filter(|place| place.roles.has(role)) {
             write_bits(&mut self.packet, place.at_bits, place.len_bits, value, place.order);
         }
     }
 
     /// Makes the packet one of the trace.
-    fn set_uuid(&mut self, layout: &Layout) {
+    fn set_uuid(&mut self, layout: &StreamLayout) {
         if let (Some(at), Some(uuid)) = (layout.uuid, self.schema.uuid)
             && let Some(place) = self.packet.get_mut(at..at + uuid.len())
         {

@@ -6,7 +6,7 @@
 use tracemill_codec::bits::copy_bits;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::layout;
-use tracemill_codec::plan::{NodeId, Plan, Shown, State, Visitor};
+use tracemill_codec::plan::{DecoderState, NodeId, Plan, Visitor, VisitorCall};
 use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Placement, Schema, Scope, StringLength};
 
 /// Is all that a field takes known when it is shown? The size of a text of counted bytes is not.
@@ -43,7 +43,7 @@ pub(super) fn shift(
     (from, end): (u64, u64),
     to: &mut Vec<u8>,
     at: u64,
-    state: &mut State,
+    state: &mut DecoderState,
 ) -> Option<u64> {
     let packet = &event.chunk.packet;
     let plans = &packet.plans;
@@ -101,12 +101,16 @@ impl<'a> Shift<'a> {
 }
 
 impl Visitor for Shift<'_> {
-    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         match shown {
-            Shown::Unsigned(_) | Shown::Signed(_) | Shown::Wide(_) | Shown::Boolean(_) | Shown::Real(_) => {
+            VisitorCall::Unsigned(_)
+            | VisitorCall::Signed(_)
+            | VisitorCall::Wide(_)
+            | VisitorCall::Boolean(_)
+            | VisitorCall::Real(_) => {
                 self.number(node);
             }
-            Shown::String(bytes) => {
+            VisitorCall::String(bytes) => {
                 let Some(FieldKind::String(class)) = self.kind(node) else { return };
                 let len = match class.length {
                     StringLength::Bytes(Length::Static(len)) => len,
@@ -114,8 +118,8 @@ impl Visitor for Shift<'_> {
                 };
                 self.put(node, len.saturating_mul(8), ByteOrder::Little);
             }
-            Shown::Blob(bytes) => self.put(node, bytes.len() as u64 * 8, ByteOrder::Little),
-            Shown::BeginStruct | Shown::BeginArray(_) => self.align(node),
+            VisitorCall::Blob(bytes) => self.put(node, bytes.len() as u64 * 8, ByteOrder::Little),
+            VisitorCall::BeginStruct | VisitorCall::BeginArray(_) => self.align(node),
             _ => {}
         }
     }

@@ -19,7 +19,7 @@ use tracemill_codec::text::uuid_text;
 
 /// Writes the metadata of a schema whose fields have classes of CTF 1.8 only.
 pub(super) fn write(schema: &Schema, comment: &str) -> Vec<u8> {
-    let mut writer = Writer {
+    let mut writer = TsdlWriter {
         schema,
         out: String::new(),
         roots: [None; 6],
@@ -76,7 +76,7 @@ fn order_text(order: ByteOrder) -> &'static str {
     }
 }
 
-struct Writer<'a> {
+struct TsdlWriter<'a> {
     schema: &'a Schema,
     out: String,
     roots: Roots,
@@ -90,7 +90,7 @@ struct Writer<'a> {
     is_tagged: bool,
 }
 
-impl Writer<'_> {
+impl TsdlWriter<'_> {
     fn line(&mut self, depth: usize, text: &str) {
         self.indent(depth);
         self.out.push_str(text);

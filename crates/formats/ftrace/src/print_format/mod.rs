@@ -13,7 +13,7 @@ mod value;
 use tracemill_codec::text::printf;
 
 use super::event_format::{EventFormat, Field, Machine};
-use parse::{Parser, tokens};
+use parse::{FormatParser, tokens};
 use value::Record;
 
 /// Nested parentheses, operators and calls.
@@ -31,7 +31,7 @@ const MAX_ELEMENTS: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct PrintFormat {
     /// `None` when the line cannot be read.
-    pieces: Option<Vec<Piece>>,
+    pieces: Option<Vec<FormatPiece>>,
     fields: Vec<Field>,
     machine: Machine,
 }
@@ -40,7 +40,7 @@ pub struct PrintFormat {
 pub type KernelNames<'a> = &'a dyn Fn(u64, bool) -> Option<String>;
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum FormatPiece {
     Text(String),
     Value { spec: Box<Spec>, value: Expr },
 }
@@ -97,7 +97,7 @@ impl PrintFormat {
         let fields = format.common.iter().chain(&format.fields).cloned().collect::<Vec<_>>();
         let tokens = tokens(&format.print_format);
         let pieces = tokens.and_then(|tokens| {
-            let mut parser = Parser::new(&tokens, &fields, machine);
+            let mut parser = FormatParser::new(&tokens, &fields, machine);
             parser.line()
         });
         // Without a line that can be read only the format's own fields are shown.
@@ -116,8 +116,8 @@ impl PrintFormat {
         let Some(pieces) = &self.pieces else { return of.put_fields(out) };
         for piece in pieces {
             match piece {
-                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Piece::Value { spec, value } => of.put(spec, value, out),
+                FormatPiece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                FormatPiece::Value { spec, value } => of.put(spec, value, out),
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use tracemill_codec::text::{c_number, printf};
 
-use super::{Count, Expr, MAX_DEPTH, MAX_OPERATORS, MAX_PARTS, MAX_WIDTH, Piece, Spec};
+use super::{Count, Expr, FormatPiece, MAX_DEPTH, MAX_OPERATORS, MAX_PARTS, MAX_WIDTH, Spec};
 use crate::event_format::{Field, Machine, type_of_words};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token<'a> {
+pub(super) enum FormatToken<'a> {
     Text(String),
     Number(i128),
     Word(&'a str),
@@ -19,7 +19,7 @@ const SIGNS: [&str; 32] = [
     "/", "%", "&", "|", "^", "~", "!", "<", ">", ".", ";",
 ];
 
-pub(super) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
+pub(super) fn tokens(text: &str) -> Option<Vec<FormatToken<'_>>> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -28,27 +28,27 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
             let (string, behind) = string(&rest[1..])?;
             // Strings side by side are one.
             match tokens.last_mut() {
-                Some(Token::Text(before)) => before.push_str(&string),
-                _ => tokens.push(Token::Text(string)),
+                Some(FormatToken::Text(before)) => before.push_str(&string),
+                _ => tokens.push(FormatToken::Text(string)),
             }
             rest = behind;
         } else if first == '\'' {
             let mut letters = rest[1..].chars();
             let letter = letters.next().filter(|&letter| letter != '\\')?;
             rest = letters.as_str().strip_prefix('\'')?;
-            tokens.push(Token::Number(i128::from(u32::from(letter))));
+            tokens.push(FormatToken::Number(i128::from(u32::from(letter))));
         } else if first.is_ascii_digit() {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             let digits = rest[..end].trim_end_matches(['u', 'U', 'l', 'L']);
-            tokens.push(Token::Number(c_number(digits)?.into()));
+            tokens.push(FormatToken::Number(c_number(digits)?.into()));
             rest = &rest[end..];
         } else if is_word(first) {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            tokens.push(Token::Word(&rest[..end]));
+            tokens.push(FormatToken::Word(&rest[..end]));
             rest = &rest[end..];
         } else {
             let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign))?;
-            tokens.push(Token::Sign(sign));
+            tokens.push(FormatToken::Sign(sign));
             rest = &rest[sign.len()..];
         }
         if tokens.len() > MAX_PARTS {
@@ -78,8 +78,8 @@ fn string(text: &str) -> Option<(String, &str)> {
     None
 }
 
-pub(super) struct Parser<'t> {
-    tokens: &'t [Token<'t>],
+pub(super) struct FormatParser<'t> {
+    tokens: &'t [FormatToken<'t>],
     at: usize,
     fields: &'t [Field],
     machine: Machine,
@@ -102,17 +102,17 @@ const OPERATORS: [&[&str]; 10] = [
     &["*", "/", "%"],
 ];
 
-impl<'t> Parser<'t> {
-    pub(super) fn new(tokens: &'t [Token<'t>], fields: &'t [Field], machine: Machine) -> Self {
-        Parser { tokens, at: 0, fields, machine, depth: 0, parts: 0, operators: 0 }
+impl<'t> FormatParser<'t> {
+    pub(super) fn new(tokens: &'t [FormatToken<'t>], fields: &'t [Field], machine: Machine) -> Self {
+        FormatParser { tokens, at: 0, fields, machine, depth: 0, parts: 0, operators: 0 }
     }
 
-    fn peek(&self) -> Option<&'t Token<'t>> {
+    fn peek(&self) -> Option<&'t FormatToken<'t>> {
         self.tokens.get(self.at)
     }
 
     fn is_sign(&self, sign: &str) -> bool {
-        matches!(self.peek(), Some(Token::Sign(found)) if *found == sign)
+        matches!(self.peek(), Some(FormatToken::Sign(found)) if *found == sign)
     }
 
     fn take(&mut self, sign: &str) -> bool {
@@ -126,8 +126,8 @@ impl<'t> Parser<'t> {
     }
 
     /// The format string and its arguments.
-    pub(super) fn line(&mut self) -> Option<Vec<Piece>> {
-        let Some(Token::Text(text)) = self.peek() else { return None };
+    pub(super) fn line(&mut self) -> Option<Vec<FormatPiece>> {
+        let Some(FormatToken::Text(text)) = self.peek() else { return None };
         self.at += 1;
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -144,13 +144,13 @@ impl<'t> Parser<'t> {
             rest = behind;
             let value = self.argument()?;
             if !literal.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                pieces.push(FormatPiece::Text(std::mem::take(&mut literal)));
             }
-            pieces.push(Piece::Value { spec: Box::new(spec), value });
+            pieces.push(FormatPiece::Value { spec: Box::new(spec), value });
         }
         literal += rest;
         if !literal.is_empty() {
-            pieces.push(Piece::Text(literal));
+            pieces.push(FormatPiece::Text(literal));
         }
         // More arguments than the string asks for are a sign that it was misread.
         self.peek().is_none().then_some(pieces)
@@ -234,7 +234,7 @@ impl<'t> Parser<'t> {
     /// Operands with operators that bind as tightly as the level `least` or more.
     fn binary(&mut self, least: usize) -> Option<Expr> {
         let mut left = self.unary()?;
-        while let Some(Token::Sign(sign)) = self.peek() {
+        while let Some(FormatToken::Sign(sign)) = self.peek() {
             let level = OPERATORS.iter().position(|level| level.contains(sign));
             let Some(level) = level.filter(|&level| level >= least) else { break };
             self.at += 1;
@@ -283,17 +283,17 @@ impl<'t> Parser<'t> {
     fn cast(&self) -> Option<(u32, bool, usize)> {
         let (bytes, signed, end) = self.type_name(self.at)?;
         let is_operand = match self.tokens.get(end)? {
-            Token::Text(_) | Token::Number(_) | Token::Word(_) => true,
-            Token::Sign(sign) => matches!(*sign, "(" | "-" | "~" | "!" | "&" | "*"),
+            FormatToken::Text(_) | FormatToken::Number(_) | FormatToken::Word(_) => true,
+            FormatToken::Sign(sign) => matches!(*sign, "(" | "-" | "~" | "!" | "&" | "*"),
         };
         // Operators that are also signs: `(a) - b` of something that looks like a type is no cast.
-        let is_doubtful = matches!(self.tokens.get(end), Some(Token::Sign("-" | "&" | "*")));
+        let is_doubtful = matches!(self.tokens.get(end), Some(FormatToken::Sign("-" | "&" | "*")));
         (is_operand && !(is_doubtful && bytes == 0)).then_some((bytes, signed, end))
     }
 
     /// A type in parentheses at a place: its bytes, sign, and what follows.
     fn type_name(&self, at: usize) -> Option<(u32, bool, usize)> {
-        if self.tokens.get(at) != Some(&Token::Sign("(")) {
+        if self.tokens.get(at) != Some(&FormatToken::Sign("(")) {
             return None;
         }
         let mut words: Vec<&str> = Vec::new();
@@ -301,11 +301,11 @@ impl<'t> Parser<'t> {
         let mut end = at + 1;
         loop {
             match self.tokens.get(end)? {
-                Token::Word("REC") => return None,
-                Token::Word("const" | "volatile" | "__user" | "__force") => {}
-                Token::Word(word) if !is_pointer => words.push(word),
-                Token::Sign("*") => is_pointer = true,
-                Token::Sign(")") => break,
+                FormatToken::Word("REC") => return None,
+                FormatToken::Word("const" | "volatile" | "__user" | "__force") => {}
+                FormatToken::Word(word) if !is_pointer => words.push(word),
+                FormatToken::Sign("*") => is_pointer = true,
+                FormatToken::Sign(")") => break,
                 _ => return None,
             }
             end += 1;
@@ -327,32 +327,32 @@ impl<'t> Parser<'t> {
         let token = self.peek()?;
         self.at += 1;
         match token {
-            Token::Text(text) => Some(Expr::Text(text.clone())),
-            Token::Number(number) => Some(Expr::Number(*number)),
-            Token::Sign("(") => {
+            FormatToken::Text(text) => Some(Expr::Text(text.clone())),
+            FormatToken::Number(number) => Some(Expr::Number(*number)),
+            FormatToken::Sign("(") => {
                 let expr = self.expression()?;
                 self.expect(")")?;
                 Some(expr)
             }
-            Token::Sign(_) => None,
-            Token::Word("REC") => {
+            FormatToken::Sign(_) => None,
+            FormatToken::Word("REC") => {
                 self.expect("->")?;
                 self.field().map(Expr::Field)
             }
-            Token::Word("true" | "TRUE") => Some(Expr::Number(1)),
-            Token::Word("false" | "FALSE" | "NULL") => Some(Expr::Number(0)),
-            Token::Word("sizeof") => {
+            FormatToken::Word("true" | "TRUE") => Some(Expr::Number(1)),
+            FormatToken::Word("false" | "FALSE" | "NULL") => Some(Expr::Number(0)),
+            FormatToken::Word("sizeof") => {
                 let (bytes, _, end) = self.type_name(self.at).filter(|&(bytes, ..)| bytes > 0)?;
                 self.at = end;
                 Some(Expr::Number(bytes.into()))
             }
-            Token::Word(name) => self.call(name),
+            FormatToken::Word(name) => self.call(name),
         }
     }
 
     /// The number of the field that is named here.
     fn field(&mut self) -> Option<usize> {
-        let Some(Token::Word(name)) = self.peek() else { return None };
+        let Some(FormatToken::Word(name)) = self.peek() else { return None };
         self.at += 1;
         self.fields.iter().position(|field| field.name == *name)
     }
@@ -364,7 +364,7 @@ impl<'t> Parser<'t> {
             "__print_flags" | "__print_flags_u64" => {
                 let value = Box::new(self.expression()?);
                 self.expect(",")?;
-                let Some(Token::Text(delimiter)) = self.peek() else { return None };
+                let Some(FormatToken::Text(delimiter)) = self.peek() else { return None };
                 self.at += 1;
                 Expr::Flags(value, delimiter.clone(), self.list()?)
             }
@@ -411,7 +411,7 @@ impl<'t> Parser<'t> {
             self.expect("{")?;
             let value = self.expression()?.constant()?;
             self.expect(",")?;
-            let Some(Token::Text(text)) = self.peek() else { return None };
+            let Some(FormatToken::Text(text)) = self.peek() else { return None };
             self.at += 1;
             self.expect("}")?;
             list.push((value, text.clone()));

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use tracemill_codec::text::{printf, uuid_text};
 
 use super::{Count, Expr, KernelNames, MAX_ELEMENTS, MAX_WIDTH, PrintFormat, Spec};
-use crate::event_format::{Content, Field, Place};
+use crate::event_format::{Content, ContentPlace, Field};
 
 impl Expr {
     /// The value of an expression without fields.
@@ -61,7 +61,7 @@ fn cast(value: i128, bytes: u32, signed: bool) -> i128 {
 }
 
 /// Value of an expression for a record.
-enum Value<'a> {
+enum ExprValue<'a> {
     Number(i128),
     Bytes(Cow<'a, [u8]>),
 }
@@ -76,22 +76,22 @@ pub(super) struct Record<'a> {
 impl<'a> Record<'a> {
     fn number(&self, expr: &'a Expr) -> i128 {
         match self.value(expr) {
-            Value::Number(number) => number,
-            Value::Bytes(bytes) => self.format.machine.number(&bytes[..bytes.len().min(8)]).into(),
+            ExprValue::Number(number) => number,
+            ExprValue::Bytes(bytes) => self.format.machine.number(&bytes[..bytes.len().min(8)]).into(),
         }
     }
 
     fn data(&self, expr: &'a Expr) -> Cow<'a, [u8]> {
         match self.value(expr) {
-            Value::Bytes(bytes) => bytes,
-            Value::Number(_) => Cow::Borrowed(&[]),
+            ExprValue::Bytes(bytes) => bytes,
+            ExprValue::Number(_) => Cow::Borrowed(&[]),
         }
     }
 
-    fn value(&self, expr: &'a Expr) -> Value<'a> {
-        Value::Number(match expr {
+    fn value(&self, expr: &'a Expr) -> ExprValue<'a> {
+        ExprValue::Number(match expr {
             Expr::Number(number) => *number,
-            Expr::Text(text) => return Value::Bytes(Cow::Borrowed(text.as_bytes())),
+            Expr::Text(text) => return ExprValue::Bytes(Cow::Borrowed(text.as_bytes())),
             Expr::Field(at) => return self.field(&self.format.fields[*at]),
             Expr::Unary(sign, of) => unary(sign, self.number(of)),
             Expr::Binary(sign, left, right) => binary(sign, self.number(left), self.number(right)),
@@ -100,13 +100,13 @@ impl<'a> Record<'a> {
                 return self.value(if self.number(condition) != 0 { yes } else { no });
             }
             Expr::Cast(bytes, signed, of) => cast(self.number(of), *bytes, *signed),
-            Expr::Element(of, index) => return Value::Number(self.element(of, self.number(index))),
+            Expr::Element(of, index) => return ExprValue::Number(self.element(of, self.number(index))),
             Expr::Flags(of, delimiter, list) => {
-                return Value::Bytes(Cow::Owned(flags(self.number(of), delimiter, list).into_bytes()));
+                return ExprValue::Bytes(Cow::Owned(flags(self.number(of), delimiter, list).into_bytes()));
             }
             Expr::Symbolic(of, list) => {
                 let value = self.number(of);
-                return Value::Bytes(match list.iter().find(|(known, _)| *known == value) {
+                return ExprValue::Bytes(match list.iter().find(|(known, _)| *known == value) {
                     Some((_, text)) => Cow::Borrowed(text.as_bytes()),
                     None => Cow::Owned(format!("{:#x}", value as u64).into_bytes()),
                 });
@@ -115,7 +115,7 @@ impl<'a> Record<'a> {
                 let data = self.data(data);
                 let count = usize::try_from(self.number(count)).unwrap_or(0).min(data.len()).min(MAX_ELEMENTS);
                 let bytes: Vec<String> = data[..count].iter().map(|byte| format!("{byte:02x}")).collect();
-                return Value::Bytes(Cow::Owned(bytes.join(between).into_bytes()));
+                return ExprValue::Bytes(Cow::Owned(bytes.join(between).into_bytes()));
             }
             Expr::Array(parts) => {
                 let [data, count, size] = &**parts;
@@ -125,7 +125,7 @@ impl<'a> Record<'a> {
                 let elements = data.chunks_exact(size).take(count);
                 let elements: Vec<String> =
                     elements.map(|element| format!("{:#x}", self.format.machine.number(element))).collect();
-                return Value::Bytes(Cow::Owned(format!("{{{}}}", elements.join(",")).into_bytes()));
+                return ExprValue::Bytes(Cow::Owned(format!("{{{}}}", elements.join(",")).into_bytes()));
             }
             Expr::Len(at) => {
                 let field = &self.format.fields[*at];
@@ -133,17 +133,17 @@ impl<'a> Record<'a> {
             }
             Expr::BitMask(at) => {
                 let bytes = self.format.fields[*at].bytes(self.bytes, self.format.machine);
-                return Value::Bytes(Cow::Owned(self.bits(bytes).into_bytes()));
+                return ExprValue::Bytes(Cow::Owned(self.bits(bytes).into_bytes()));
             }
         })
     }
 
-    fn field(&self, field: &Field) -> Value<'a> {
+    fn field(&self, field: &Field) -> ExprValue<'a> {
         match (field.place, field.content) {
-            (Place::Fixed, Content::Integer(_)) => {
-                Value::Number(field.integer(self.bytes, self.format.machine).unwrap_or(0))
+            (ContentPlace::Fixed, Content::Integer(_)) => {
+                ExprValue::Number(field.integer(self.bytes, self.format.machine).unwrap_or(0))
             }
-            _ => Value::Bytes(Cow::Borrowed(field.bytes(self.bytes, self.format.machine))),
+            _ => ExprValue::Bytes(Cow::Borrowed(field.bytes(self.bytes, self.format.machine))),
         }
     }
 
@@ -225,9 +225,9 @@ impl<'a> Record<'a> {
 
     fn text(&self, value: &'a Expr, precision: Option<usize>) -> Vec<u8> {
         let bytes = match self.value(value) {
-            Value::Bytes(bytes) => bytes,
+            ExprValue::Bytes(bytes) => bytes,
             // A pointer to a text that is not in the record.
-            Value::Number(number) => return format!("{:x}", number as u64).into_bytes(),
+            ExprValue::Number(number) => return format!("{:x}", number as u64).into_bytes(),
         };
         let end = memchr::memchr(0, &bytes).unwrap_or(bytes.len());
         bytes[..end.min(precision.unwrap_or(usize::MAX))].to_vec()

@@ -73,7 +73,7 @@ pub(super) struct BlockHeader {
 
 /// A block of a file.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct FileBlock {
     /// Its number, bad ones counted.
     pub(super) index: u64,
     /// First byte in the file.
@@ -103,13 +103,13 @@ pub(super) fn is_block(start: &[u8]) -> bool {
 }
 
 /// Reads numbers one after the other.
-struct Numbers<'a> {
+struct NumberReader<'a> {
     bytes: &'a [u8],
     at: usize,
     order: ByteOrder,
 }
 
-impl Numbers<'_> {
+impl NumberReader<'_> {
     /// The next one of `len` bytes; 0 behind the end, which the caller has checked.
     fn next(&mut self, len: usize) -> u64 {
         let own = self.bytes.get(self.at..self.at + len).unwrap_or(&[]);
@@ -140,7 +140,7 @@ impl TraceHeader {
             let message = format!("version {major}.{minor} of the facility format is not read, only 0.7 and 0.8");
             return Err(Error::unsupported(message).at_offset(57));
         }
-        let mut numbers = Numbers { bytes, at: 44, order };
+        let mut numbers = NumberReader { bytes, at: 44, order };
         let mut header = TraceHeader {
             order,
             arch: numbers.next(4) as u32,
@@ -233,7 +233,7 @@ pub(super) fn refuse_version(minor: u8) -> Error {
 
 impl BlockHeader {
     fn read(bytes: &[u8], order: ByteOrder) -> Self {
-        let mut numbers = Numbers { bytes, at: 0, order };
+        let mut numbers = NumberReader { bytes, at: 0, order };
         let (begin_tsc, begin_freq) = (numbers.next(8), numbers.next(8));
         let (end_tsc, _end_freq) = (numbers.next(8), numbers.next(8));
         let (lost_size, buf_size) = (numbers.next(4) as u32, numbers.next(4) as u32);
@@ -253,7 +253,7 @@ pub(super) struct Blocks {
     /// The header of the trace, of the first block that has one.
     pub(super) header: TraceHeader,
     /// The blocks that can be read.
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<FileBlock>,
     /// Blocks that cannot be read.
     pub(super) errors: Vec<Error>,
     /// The block from which on the header of the trace is another one.
@@ -284,7 +284,7 @@ pub(super) fn read(bytes: &[u8], path: &Path) -> Result<Blocks, Error> {
 }
 
 /// The first block from which on the header of the trace is another one: it should be the same in all of a file.
-fn difference(bytes: &[u8], header: &TraceHeader, blocks: &[Block]) -> Option<Error> {
+fn difference(bytes: &[u8], header: &TraceHeader, blocks: &[FileBlock]) -> Option<Error> {
     blocks.iter().find_map(|block| {
         let rest = bytes.get(block.offset as usize..)?;
         let message = match TraceHeader::read(rest) {
@@ -312,7 +312,7 @@ fn next_good(bytes: &[u8], from: usize, header: Option<&TraceHeader>) -> Option<
 }
 
 /// Finds the blocks of a file from an offset on; `header` is that of the first one.
-fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<Block>, Vec<Error>) {
+fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<FileBlock>, Vec<Error>) {
     let (mut blocks, mut errors) = (Vec::new(), Vec::new());
     let (mut offset, mut index, mut previous) = (first, u64::from(first > 0), 0u64);
     while (offset as usize) < bytes.len() && errors.len() < MAX_ERRORS {
@@ -339,7 +339,7 @@ fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<B
                     errors.push(place(Error::truncated(message)).with_help("the events that are whole are read"));
                 }
                 let (len, limit) = (size.min(left), used.min(left));
-                blocks.push(Block { index, offset, len, limit, header: own });
+                blocks.push(FileBlock { index, offset, len, limit, header: own });
                 offset += len;
                 previous = size;
             }

@@ -13,9 +13,9 @@ use tracemill_model::schema::{
 };
 
 use super::block::TraceHeader;
-use super::definitions::{EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type};
+use super::definitions::{EventDefinition, FacilityDefinition, FacilityType, FieldDefinition, Integer, TypeKind};
 use super::layout::{Layout, Sizes};
-use super::loads::{CORE, CoreEvent, Facility, Source, core_definition, core_events};
+use super::loads::{CORE, CoreEvent, DefinitionSource, Facility, core_definition, core_events};
 
 /// Properties of a file on which the layout of its events depends: files of one trace may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -96,7 +96,7 @@ pub(super) struct EventInfo {
 
 /// The events of one flavor.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct FlavorEvents {
     /// By facility id, then event id.
     facilities: Vec<Option<Box<[Option<EventInfo>]>>>,
     /// The class of all events that nothing describes.
@@ -105,7 +105,7 @@ pub(super) struct Table {
     pub(super) compact: Option<(u8, u32)>,
 }
 
-impl Table {
+impl FlavorEvents {
     /// An event by its ids.
     #[inline]
     pub(super) fn event(&self, facility: u8, event: u8) -> Option<&EventInfo> {
@@ -122,8 +122,8 @@ impl Table {
     pub(super) fn core_only(flavor: Flavor) -> Self {
         let mut schema = Schema::new("lttng-legacy");
         let stream = schema.add_stream(Default::default()).unwrap_or(StreamClassId(0));
-        let mut builder = Builder { schema: &mut schema, stream, flavor, number: 0 };
-        let mut table = Table::default();
+        let mut builder = FlavorBuilder { schema: &mut schema, stream, flavor, number: 0 };
+        let mut table = FlavorEvents::default();
         table.set(CORE, builder.core());
         table.open = Some(EventClassId(u32::MAX));
         table
@@ -141,23 +141,23 @@ pub(super) fn tables(
     stream: StreamClassId,
     facilities: &[Facility],
     flavors: &[Flavor],
-) -> HashMap<Flavor, Arc<Table>> {
+) -> HashMap<Flavor, Arc<FlavorEvents>> {
     let open = open_class(schema, stream, facilities);
     let mut tables = HashMap::new();
     for (number, &flavor) in flavors.iter().enumerate() {
-        let mut table = Table { open, ..Table::default() };
+        let mut table = FlavorEvents { open, ..FlavorEvents::default() };
         let compact = COMPACT
             .into_iter()
             .find_map(|name| facilities.iter().find(|facility| facility.load.name == name))
             .filter(|_| flavor.is_compact);
-        let mut builder = Builder { schema, stream, flavor, number: number as u64 };
+        let mut builder = FlavorBuilder { schema, stream, flavor, number: number as u64 };
         if !flavor.is_compact {
             table.set(CORE, builder.core());
         }
         for facility in facilities {
             let is_wanted = !flavor.is_compact || compact.is_some_and(|compact| compact.id == facility.id);
             if let (Some(definition), Some(sizes), true) = (&facility.definition, facility.sizes, is_wanted) {
-                let is_ours = facility.source == Source::BuiltIn;
+                let is_ours = facility.source == DefinitionSource::BuiltIn;
                 table.set(facility.id, builder.facility(facility.id, definition, sizes, is_ours));
             }
         }
@@ -200,7 +200,7 @@ fn open_class(schema: &mut Schema, stream: StreamClassId, facilities: &[Facility
     schema.add_event(class)
 }
 
-struct Builder<'s> {
+struct FlavorBuilder<'s> {
     schema: &'s mut Schema,
     stream: StreamClassId,
     flavor: Flavor,
@@ -214,7 +214,7 @@ struct Style {
     is_packed: bool,
 }
 
-impl Builder<'_> {
+impl FlavorBuilder<'_> {
     fn core(&mut self) -> Vec<Option<EventInfo>> {
         let minor = self.flavor.minor;
         let mut events = self.facility(CORE, &core_definition(minor), self.flavor.core_sizes(), false);
@@ -290,24 +290,24 @@ impl Builder<'_> {
         for field in fields {
             let class = self.field(&field.class, style, least);
             members.push(Member::new(field.name.clone(), class));
-            let has_tail = matches!(field.class.kind, Kind::String | Kind::Sequence(..));
+            let has_tail = matches!(field.class.kind, TypeKind::String | TypeKind::Sequence(..));
             least = if has_tail { style.sizes.tail() } else { 1 };
         }
         let align = self.schema.struct_align_bits(&members, 8);
         self.schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), align))
     }
 
-    fn order(&self, class: &Type) -> ByteOrder {
-        let is_float = matches!(class.kind, Kind::Float(_));
+    fn order(&self, class: &FacilityType) -> ByteOrder {
+        let is_float = matches!(class.kind, TypeKind::Float(_));
         class.order(if is_float { self.flavor.float_order } else { self.flavor.order })
     }
 
     /// The class of a field that is aligned to `least` bytes at least.
-    fn field(&mut self, class: &Type, style: Style, least: u8) -> FieldClassId {
+    fn field(&mut self, class: &FacilityType, style: Style, least: u8) -> FieldClassId {
         let byte_order = self.order(class);
         let mut align = 1;
         let kind = match &class.kind {
-            Kind::Integer(integer) => {
+            TypeKind::Integer(integer) => {
                 let bytes = style.sizes.of(*integer);
                 align = bytes;
                 FieldKind::Integer(IntegerClass {
@@ -318,7 +318,7 @@ impl Builder<'_> {
                     ..IntegerClass::unsigned(u32::from(bytes) * 8)
                 })
             }
-            Kind::Enumeration(labels) => {
+            TypeKind::Enumeration(labels) => {
                 align = style.sizes.int;
                 FieldKind::Integer(IntegerClass {
                     byte_order,
@@ -327,16 +327,16 @@ impl Builder<'_> {
                     ..IntegerClass::unsigned(u32::from(style.sizes.int) * 8)
                 })
             }
-            Kind::Float(bytes) => {
+            TypeKind::Float(bytes) => {
                 align = *bytes;
                 FieldKind::Float(FloatClass::new(u32::from(*bytes) * 8, byte_order))
             }
-            Kind::String => FieldKind::String(StringClass::utf8()),
-            Kind::Array(len, element) => {
+            TypeKind::String => FieldKind::String(StringClass::utf8()),
+            TypeKind::Array(len, element) => {
                 let element = self.field(element, style, 1);
                 return self.array(element, Length::Static(*len), 1, style, least);
             }
-            Kind::Sequence(length, element) => {
+            TypeKind::Sequence(length, element) => {
                 let (bytes, byte_order) = (style.sizes.of_length(length), self.order(length));
                 let element = self.field(element, style, 1);
                 let count = IntegerClass { byte_order, ..IntegerClass::unsigned(u32::from(bytes) * 8) };
@@ -344,7 +344,7 @@ impl Builder<'_> {
                 let length = Length::Inline(self.schema.add_field_class(count));
                 return self.array(element, length, bytes, style, least);
             }
-            Kind::Struct(fields) | Kind::Union(fields) => {
+            TypeKind::Struct(fields) | TypeKind::Union(fields) => {
                 let id = self.structure(fields, style);
                 let class = self.schema.field_class(id);
                 if class.align_bits >= u32::from(least) * 8 || style.is_packed {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracemill_model::schema::{ClockClass, EnvValue};
 
 use super::block::TraceHeader;
-use super::loads::{Facility, Source};
+use super::loads::{DefinitionSource, Facility};
 use tracemill_format::Section;
 
 /// The machine, as the headers describe it.
@@ -46,9 +46,9 @@ pub(super) fn sections(header: &TraceHeader, clock: &ClockClass, facilities: &[F
     let mut facilities: Vec<&Facility> = facilities.iter().collect();
     facilities.sort_by_key(|facility| facility.id);
     let source = |facility: &Facility| match &facility.source {
-        Source::File(name) => Section::text(&format!("eventdefs/{name}.xml")),
-        Source::BuiltIn => Section::text("built in"),
-        Source::Nowhere => None,
+        DefinitionSource::File(name) => Section::text(&format!("eventdefs/{name}.xml")),
+        DefinitionSource::BuiltIn => Section::text("built in"),
+        DefinitionSource::Nowhere => None,
     };
     let facilities = Section::of(
         "facilities",

@@ -7,7 +7,7 @@
 use tracemill_codec::bits::read_uint;
 use tracemill_model::schema::ByteOrder;
 
-use super::definitions::{FieldDefinition, Integer, Kind, Type};
+use super::definitions::{FacilityType, FieldDefinition, Integer, TypeKind};
 
 /// Sizes of the types of C, and the alignment of fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,17 +39,17 @@ impl Sizes {
     }
 
     /// Bytes of a float, an integer or an enumeration; `None` for other types.
-    pub(super) fn of_scalar(&self, class: &Type) -> Option<u8> {
+    pub(super) fn of_scalar(&self, class: &FacilityType) -> Option<u8> {
         match class.kind {
-            Kind::Integer(integer) => Some(self.of(integer)),
-            Kind::Enumeration(_) => Some(self.int),
-            Kind::Float(bytes) => Some(bytes),
+            TypeKind::Integer(integer) => Some(self.of(integer)),
+            TypeKind::Enumeration(_) => Some(self.int),
+            TypeKind::Float(bytes) => Some(bytes),
             _ => None,
         }
     }
 
     /// Bytes of the length of a sequence.
-    pub(super) fn of_length(&self, class: &Type) -> u8 {
+    pub(super) fn of_length(&self, class: &FacilityType) -> u8 {
         self.of_scalar(class).unwrap_or(4)
     }
 
@@ -70,11 +70,11 @@ pub(super) struct Layout {
     pub(super) has_tail: bool,
     /// Does it hold a union?
     pub(super) has_union: bool,
-    kind: Shape,
+    kind: LayoutShape,
 }
 
 #[derive(Clone, Debug)]
-enum Shape {
+enum LayoutShape {
     Scalar(u8),
     String { tail: u8 },
     Array { len: u64, element: Box<Layout> },
@@ -85,38 +85,43 @@ enum Shape {
 
 impl Layout {
     /// The layout of a type in a trace of a byte order.
-    pub(super) fn of(class: &Type, sizes: &Sizes, order: ByteOrder) -> Self {
-        let scalar = |bytes: u8| Layout::new(bytes.min(sizes.align), Some(u64::from(bytes)), Shape::Scalar(bytes));
+    pub(super) fn of(class: &FacilityType, sizes: &Sizes, order: ByteOrder) -> Self {
+        let scalar =
+            |bytes: u8| Layout::new(bytes.min(sizes.align), Some(u64::from(bytes)), LayoutShape::Scalar(bytes));
         match &class.kind {
-            Kind::Integer(integer) => scalar(sizes.of(*integer)),
-            Kind::Float(bytes) => scalar(*bytes),
-            Kind::Enumeration(_) => scalar(sizes.int),
-            Kind::String => {
+            TypeKind::Integer(integer) => scalar(sizes.of(*integer)),
+            TypeKind::Float(bytes) => scalar(*bytes),
+            TypeKind::Enumeration(_) => scalar(sizes.int),
+            TypeKind::String => {
                 let tail = sizes.tail();
-                Layout { has_tail: tail > 1, ..Layout::new(1, None, Shape::String { tail }) }
+                Layout { has_tail: tail > 1, ..Layout::new(1, None, LayoutShape::String { tail }) }
             }
-            Kind::Array(len, element) => {
+            TypeKind::Array(len, element) => {
                 let element = Box::new(Layout::of(element, sizes, order));
                 let fixed = element.fixed_elements(*len);
                 let (has_tail, has_union) = (element.has_tail, element.has_union);
-                Layout { has_tail, has_union, ..Layout::new(element.align, fixed, Shape::Array { len: *len, element }) }
+                Layout {
+                    has_tail,
+                    has_union,
+                    ..Layout::new(element.align, fixed, LayoutShape::Array { len: *len, element })
+                }
             }
-            Kind::Sequence(length, element) => {
+            TypeKind::Sequence(length, element) => {
                 let (length, order_of_length) = (sizes.of_length(length), length.order(order));
                 let element = Box::new(Layout::of(element, sizes, order));
                 let tail = sizes.tail();
                 let align = element.align.max(length.min(sizes.align));
                 let (has_tail, has_union) = (tail > 1 || element.has_tail, element.has_union);
-                let shape = Shape::Sequence { length, order: order_of_length, element, tail };
+                let shape = LayoutShape::Sequence { length, order: order_of_length, element, tail };
                 Layout { has_tail, has_union, ..Layout::new(align, None, shape) }
             }
-            Kind::Struct(fields) => Layout::structure(fields, sizes, order),
-            Kind::Union(fields) => {
+            TypeKind::Struct(fields) => Layout::structure(fields, sizes, order),
+            TypeKind::Union(fields) => {
                 let members = Layout::members(fields, sizes, order);
                 let fixed = members.iter().try_fold(0, |largest: u64, member| Some(largest.max(member.fixed?)));
                 let align = align_of(&members);
                 let has_tail = members.iter().any(|member| member.has_tail);
-                Layout { has_tail, has_union: true, ..Layout::new(align, fixed, Shape::Union(members)) }
+                Layout { has_tail, has_union: true, ..Layout::new(align, fixed, LayoutShape::Union(members)) }
             }
         }
     }
@@ -128,26 +133,26 @@ impl Layout {
         let align = align_of(&members);
         let has_tail = members.iter().any(|member| member.has_tail);
         let has_union = members.iter().any(|member| member.has_union);
-        Layout { has_tail, has_union, ..Layout::new(align, fixed, Shape::Struct(members)) }
+        Layout { has_tail, has_union, ..Layout::new(align, fixed, LayoutShape::Struct(members)) }
     }
 
     fn members(fields: &[FieldDefinition], sizes: &Sizes, order: ByteOrder) -> Box<[Layout]> {
         fields.iter().map(|field| Layout::of(&field.class, sizes, order)).collect()
     }
 
-    fn new(align: u8, fixed: Option<u64>, kind: Shape) -> Self {
+    fn new(align: u8, fixed: Option<u64>, kind: LayoutShape) -> Self {
         Layout { align: align.max(1), fixed, has_tail: false, has_union: false, kind }
     }
 
     /// The fields of a structure.
     pub(super) fn fields(&self) -> &[Layout] {
-        if let Shape::Struct(members) = &self.kind { members } else { &[] }
+        if let LayoutShape::Struct(members) = &self.kind { members } else { &[] }
     }
 
     /// The element of an array or sequence.
     pub(super) fn element(&self) -> Option<&Layout> {
         match &self.kind {
-            Shape::Array { element, .. } | Shape::Sequence { element, .. } => Some(element),
+            LayoutShape::Array { element, .. } | LayoutShape::Sequence { element, .. } => Some(element),
             _ => None,
         }
     }
@@ -162,62 +167,62 @@ impl Layout {
     /// Where the type ends that begins at `at`, padding included: that may lie behind the data when only padding does.
     /// `Err` when the data end inside of it.
     #[inline]
-    pub(super) fn end(&self, data: &[u8], at: u64) -> Result<u64, Short> {
+    pub(super) fn end(&self, data: &[u8], at: u64) -> Result<u64, Misfit> {
         self.walk(data, at, &mut NoCopy)
     }
 
     /// Appends the type that begins at `at` to `out` without padding, members of unions one after the other, and returns
     /// where it ends as [`Layout::end`] does.
-    pub(super) fn copy(&self, data: &[u8], at: u64, out: &mut Vec<u8>, max: usize) -> Result<u64, Short> {
+    pub(super) fn copy(&self, data: &[u8], at: u64, out: &mut Vec<u8>, max: usize) -> Result<u64, Misfit> {
         self.walk(data, at, &mut Copy { out, max })
     }
 
     #[inline]
-    fn walk<S: Sink>(&self, data: &[u8], at: u64, sink: &mut S) -> Result<u64, Short> {
-        let at = pad(at, self.align).ok_or(Short::End)?;
+    fn walk<S: DataSink>(&self, data: &[u8], at: u64, sink: &mut S) -> Result<u64, Misfit> {
+        let at = pad(at, self.align).ok_or(Misfit::End)?;
         if let (Some(bytes), false) = (self.fixed, S::COPIES) {
             return Ok(at + take(data, at, bytes)?.len() as u64);
         }
         match &self.kind {
-            Shape::Scalar(bytes) => {
+            LayoutShape::Scalar(bytes) => {
                 let own = take(data, at, u64::from(*bytes))?;
                 sink.put(own)?;
                 Ok(at + u64::from(*bytes))
             }
-            Shape::String { tail } => {
-                let rest = data.get(at as usize..).ok_or(Short::End)?;
-                let end = memchr::memchr(0, rest).ok_or(Short::Unterminated)?;
+            LayoutShape::String { tail } => {
+                let rest = data.get(at as usize..).ok_or(Misfit::End)?;
+                let end = memchr::memchr(0, rest).ok_or(Misfit::Unterminated)?;
                 sink.put(&rest[..=end])?;
-                pad(at + end as u64 + 1, *tail).ok_or(Short::End)
+                pad(at + end as u64 + 1, *tail).ok_or(Misfit::End)
             }
-            Shape::Array { len, element } => element.elements(*len, data, at, sink),
-            Shape::Sequence { length, order, element, tail } => {
+            LayoutShape::Array { len, element } => element.elements(*len, data, at, sink),
+            LayoutShape::Sequence { length, order, element, tail } => {
                 let own = take(data, at, u64::from(*length))?;
                 sink.put(own)?;
                 let len = read_uint(own, *order);
-                let at = pad(at + own.len() as u64, element.align).ok_or(Short::End)?;
+                let at = pad(at + own.len() as u64, element.align).ok_or(Misfit::End)?;
                 let left = (data.len() as u64).saturating_sub(at);
                 if len > left {
-                    return Err(Short::TooLong { len, left });
+                    return Err(Misfit::TooLong { len, left });
                 }
                 let at = if len == 0 { at } else { element.elements(len, data, at, sink)? };
-                pad(at, *tail).ok_or(Short::End)
+                pad(at, *tail).ok_or(Misfit::End)
             }
-            Shape::Struct(members) => members.iter().try_fold(at, |at, member| member.walk(data, at, sink)),
-            Shape::Union(members) => {
+            LayoutShape::Struct(members) => members.iter().try_fold(at, |at, member| member.walk(data, at, sink)),
+            LayoutShape::Union(members) => {
                 members.iter().try_fold(at, |end, member| Ok(end.max(member.walk(data, at, sink)?)))
             }
         }
     }
 
-    fn elements<S: Sink>(&self, len: u64, data: &[u8], at: u64, sink: &mut S) -> Result<u64, Short> {
+    fn elements<S: DataSink>(&self, len: u64, data: &[u8], at: u64, sink: &mut S) -> Result<u64, Misfit> {
         if let Some(bytes) = self.fixed {
-            let all = self.fixed_elements(len).ok_or(Short::End)?;
+            let all = self.fixed_elements(len).ok_or(Misfit::End)?;
             let own = take(data, at, all)?;
             if !S::COPIES {
                 return Ok(at + all);
             }
-            if matches!(self.kind, Shape::Scalar(_)) && pad(bytes, self.align) == Some(bytes) {
+            if matches!(self.kind, LayoutShape::Scalar(_)) && pad(bytes, self.align) == Some(bytes) {
                 sink.put(own)?;
                 return Ok(at + all);
             }
@@ -228,7 +233,7 @@ impl Layout {
 
 /// Why the data do not hold a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Short {
+pub(super) enum Misfit {
     /// They end inside of it.
     End,
     /// A string has no end in them.
@@ -244,29 +249,29 @@ pub(super) enum Short {
     Huge,
 }
 
-impl std::fmt::Display for Short {
+impl std::fmt::Display for Misfit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Short::End => f.write_str("its data end inside of the field"),
-            Short::Unterminated => f.write_str("the string has no end in its data"),
-            Short::TooLong { len, left } => {
+            Misfit::End => f.write_str("its data end inside of the field"),
+            Misfit::Unterminated => f.write_str("the string has no end in its data"),
+            Misfit::TooLong { len, left } => {
                 write!(f, "a sequence of {len} elements, more than the {left} bytes that are left of its data")
             }
-            Short::Huge => f.write_str("the field is too long when all members of its unions are written out"),
+            Misfit::Huge => f.write_str("the field is too long when all members of its unions are written out"),
         }
     }
 }
 
-trait Sink {
+trait DataSink {
     const COPIES: bool;
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Short>;
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Misfit>;
 }
 
 struct NoCopy;
 
-impl Sink for NoCopy {
+impl DataSink for NoCopy {
     const COPIES: bool = false;
-    fn put(&mut self, _: &[u8]) -> Result<(), Short> {
+    fn put(&mut self, _: &[u8]) -> Result<(), Misfit> {
         Ok(())
     }
 }
@@ -277,11 +282,11 @@ struct Copy<'o> {
     max: usize,
 }
 
-impl Sink for Copy<'_> {
+impl DataSink for Copy<'_> {
     const COPIES: bool = true;
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Short> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Misfit> {
         if self.out.len() + bytes.len() > self.max {
-            return Err(Short::Huge);
+            return Err(Misfit::Huge);
         }
         self.out.extend_from_slice(bytes);
         Ok(())
@@ -300,8 +305,8 @@ fn pad(at: u64, align: u8) -> Option<u64> {
 }
 
 #[inline]
-fn take(data: &[u8], at: u64, len: u64) -> Result<&[u8], Short> {
-    let from = usize::try_from(at).map_err(|_| Short::End)?;
-    let len = usize::try_from(len).map_err(|_| Short::End)?;
-    data.get(from..from.checked_add(len).ok_or(Short::End)?).ok_or(Short::End)
+fn take(data: &[u8], at: u64, len: u64) -> Result<&[u8], Misfit> {
+    let from = usize::try_from(at).map_err(|_| Misfit::End)?;
+    let len = usize::try_from(len).map_err(|_| Misfit::End)?;
+    data.get(from..from.checked_add(len).ok_or(Misfit::End)?).ok_or(Misfit::End)
 }

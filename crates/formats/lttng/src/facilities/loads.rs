@@ -10,7 +10,9 @@ use tracemill_model::schema::ByteOrder;
 
 use super::block::TraceHeader;
 use super::builtin;
-use super::definitions::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type};
+use super::definitions::{
+    DefinitionFile, EventDefinition, FacilityDefinition, FacilityType, FieldDefinition, Integer, TypeKind,
+};
 use super::layout::Sizes;
 use crate::messages::Messages;
 
@@ -93,7 +95,7 @@ impl Load {
 
 /// Where the definition of a facility comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Source {
+pub(super) enum DefinitionSource {
     /// A file of the trace, by its name.
     File(String),
     /// Our own definitions.
@@ -114,7 +116,7 @@ pub(super) struct Facility {
     /// Its definition.
     pub(super) definition: Option<Arc<FacilityDefinition>>,
     /// Where that comes from.
-    pub(super) source: Source,
+    pub(super) source: DefinitionSource,
     /// Its sizes, when they can be used.
     pub(super) sizes: Option<Sizes>,
 }
@@ -154,7 +156,7 @@ impl Library {
         load: &Load,
         arch: Option<&str>,
         messages: &mut Messages,
-    ) -> (Option<Arc<FacilityDefinition>>, Source) {
+    ) -> (Option<Arc<FacilityDefinition>>, DefinitionSource) {
         let candidates = self.candidates(&load.name, load.checksum, arch);
         let good = candidates.iter().find(|(_, definition)| definition.checksum == load.checksum);
         if let Some((file, definition)) = good.or(candidates.first()) {
@@ -166,10 +168,10 @@ impl Library {
                 let warning = Error::inconsistent(message).in_file(&self.files[*file].1);
                 messages.warnings.push(warning.with_help("it is used all the same; its fields may be wrong"));
             }
-            return (Some(definition.clone()), Source::File(self.files[*file].0.clone()));
+            return (Some(definition.clone()), DefinitionSource::File(self.files[*file].0.clone()));
         }
         if self.report_broken(load, messages) {
-            return (None, Source::Nowhere);
+            return (None, DefinitionSource::Nowhere);
         }
         match builtin::find(&load.name, load.checksum, arch) {
             Some(definition) => {
@@ -178,7 +180,7 @@ impl Library {
                     load.name, load.checksum
                 );
                 messages.warnings.push(Error::inconsistent(message));
-                (Some(definition), Source::BuiltIn)
+                (Some(definition), DefinitionSource::BuiltIn)
             }
             None => {
                 let message = format!(
@@ -186,7 +188,7 @@ impl Library {
                     load.name, load.checksum
                 );
                 messages.warnings.push(Error::inconsistent(message).with_help(UNDECODED));
-                (None, Source::Nowhere)
+                (None, DefinitionSource::Nowhere)
             }
         }
     }
@@ -270,7 +272,7 @@ pub(super) fn core_events(minor: u8) -> &'static [CoreEvent] {
 pub(super) fn core_definition(minor: u8) -> FacilityDefinition {
     let load = || {
         let names = ["checksum", "id", "int_size", "long_size", "pointer_size", "size_t_size", "has_alignment"];
-        let mut fields = vec![field("name", Kind::String)];
+        let mut fields = vec![field("name", TypeKind::String)];
         fields.extend(names.map(|name| field(name, unsigned(4))));
         fields
     };
@@ -287,10 +289,10 @@ pub(super) fn core_definition(minor: u8) -> FacilityDefinition {
     FacilityDefinition { name: "core".to_string(), arch: None, events: events.collect(), checksum: 0 }
 }
 
-fn unsigned(bytes: u8) -> Kind {
-    Kind::Integer(Integer::Fixed(bytes, false))
+fn unsigned(bytes: u8) -> TypeKind {
+    TypeKind::Integer(Integer::Fixed(bytes, false))
 }
 
-fn field(name: &str, kind: Kind) -> FieldDefinition {
-    FieldDefinition { name: name.into(), class: Arc::new(Type::new(kind, None)) }
+fn field(name: &str, kind: TypeKind) -> FieldDefinition {
+    FieldDefinition { name: name.into(), class: Arc::new(FacilityType::new(kind, None)) }
 }

@@ -9,17 +9,17 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema, StreamClass, StreamClassId};
 
-use super::block::{self, Block, Blocks, TraceHeader};
-use super::classes::{self, Flavor, Table};
-use super::definitions::{DefinitionFile, Kind, Type};
+use super::block::{self, Blocks, FileBlock, TraceHeader};
+use super::classes::{self, Flavor, FlavorEvents};
+use super::definitions::{DefinitionFile, FacilityType, TypeKind};
 use super::directory::{self, Candidate};
 use super::info;
 use super::loads::{CoreEvent, Facility, LOADS, Library, Load, core_events};
-use super::reader::{Reader, Slice, TraceFile, slices};
-use super::scan::{Found, Scanner};
+use super::reader::{BlockSlice, FacilitiesReader, TraceFile, slices};
+use super::scan::{ScanResult, Scanner};
 use crate::files::{self, DEFINITIONS, MAX_DEFINITION_FILE};
 use crate::messages::Messages;
-use tracemill_format::{DataFile, EntryKind, Found as FoundTrace, OpenContext, OpenTrace, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage, Stream};
 
 /// Option by which the scale of the clock's frequency divides it.
 pub(super) const DIVIDE: &str = "freq-scale-divides";
@@ -37,7 +37,7 @@ pub(super) struct File {
     pub(super) candidate: Candidate,
     pub(super) bytes: Arc<dyn Bytes>,
     pub(super) header: TraceHeader,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<FileBlock>,
 }
 
 impl File {
@@ -80,7 +80,7 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
     sections.extend(files::info_sections(storage, &found.path, &mut messages.warnings));
 
     let loads: String = facilities.iter().map(|facility| facility.load.line()).collect();
-    let mut parts: Vec<files::Kept> = vec![(LOADS.to_string(), Arc::new(loads.into_bytes()))];
+    let mut parts: Vec<files::KeptFile> = vec![(LOADS.to_string(), Arc::new(loads.into_bytes()))];
     parts.extend(files::other_files(storage, &found.path));
     let (mut streams, mut readers) = (Vec::new(), HashMap::new());
     for file in files {
@@ -92,7 +92,7 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
         let stream = stream_of(file, table.clone(), stream_class, streams.len(), &mut readers);
         streams.extend(stream);
     }
-    let mut trace = OpenTrace::of_folder(found, schema, Arc::new(Reader::new(readers, parts)));
+    let mut trace = OpenTrace::of_folder(found, schema, Arc::new(FacilitiesReader::new(readers, parts)));
     (trace.streams, trace.sections, trace.remarks) = (streams, sections, remarks);
     (trace.faults, trace.warnings) = (messages.errors, messages.warnings);
     Ok(trace)
@@ -333,7 +333,7 @@ fn read_facilities(
 /// The facility loads of a file, each with its offset and whether the facility was loaded before tracing began.
 fn loads(file: &File) -> Vec<(u64, Load, bool)> {
     let flavor = Flavor { is_compact: false, ..file.flavor() };
-    let table = Table::core_only(flavor);
+    let table = FlavorEvents::core_only(flavor);
     let mut loads = Vec::new();
     for block in &file.blocks {
         let bytes = files::slice(file.bytes.bytes(), block.offset, block.limit);
@@ -349,7 +349,7 @@ fn loads(file: &File) -> Vec<(u64, Load, bool)> {
         let mut place = Scanner::start(&file.header, block);
         let mut is_more = true;
         while is_more && loads.len() < 1 << 16 {
-            let mut found = Found::default();
+            let mut found = ScanResult::default();
             is_more = scanner.run(&mut place, 1 << 12, &mut found);
             for (at, class) in found.spine.classes.iter().enumerate() {
                 let core = core_events(flavor.minor).get(*class as usize);
@@ -369,12 +369,12 @@ fn loads(file: &File) -> Vec<(u64, Load, bool)> {
 /// Floats in a trace that says it has none (`SPEC.md`, D3).
 fn warn_of_floats(files: &[File], facilities: &[Facility], messages: &mut Messages) {
     let Some(file) = files.iter().find(|file| !matches!(file.header.float_word_order, 1234 | 4321)) else { return };
-    fn has_float(class: &Type) -> bool {
+    fn has_float(class: &FacilityType) -> bool {
         match &class.kind {
-            Kind::Float(_) => true,
-            Kind::Array(_, element) | Kind::Sequence(_, element) => has_float(element),
-            Kind::Struct(fields) | Kind::Union(fields) => fields.iter().any(|field| has_float(&field.class)),
-            Kind::Integer(_) | Kind::Enumeration(_) | Kind::String => false,
+            TypeKind::Float(_) => true,
+            TypeKind::Array(_, element) | TypeKind::Sequence(_, element) => has_float(element),
+            TypeKind::Struct(fields) | TypeKind::Union(fields) => fields.iter().any(|field| has_float(&field.class)),
+            TypeKind::Integer(_) | TypeKind::Enumeration(_) | TypeKind::String => false,
         }
     }
     let definitions = facilities.iter().filter_map(|facility| facility.definition.as_ref());
@@ -389,7 +389,7 @@ fn warn_of_floats(files: &[File], facilities: &[Facility], messages: &mut Messag
 }
 
 /// Why a compact tracefile cannot be read.
-fn compact_error(file: &File, table: &Table) -> Option<Error> {
+fn compact_error(file: &File, table: &FlavorEvents) -> Option<Error> {
     if !file.flavor().is_compact {
         return None;
     }
@@ -408,13 +408,13 @@ fn compact_error(file: &File, table: &Table) -> Option<Error> {
 /// The stream of a file.
 fn stream_of(
     file: File,
-    table: Arc<Table>,
+    table: Arc<FlavorEvents>,
     class: StreamClassId,
     number: usize,
     readers: &mut HashMap<String, TraceFile>,
 ) -> Option<Stream> {
     let File { candidate, bytes, header, blocks } = file;
-    let all: Vec<Slice> = blocks.iter().flat_map(|block| slices(&header, &table, block, bytes.bytes())).collect();
+    let all: Vec<BlockSlice> = blocks.iter().flat_map(|block| slices(&header, &table, block, bytes.bytes())).collect();
     if all.is_empty() {
         return None;
     }
@@ -424,8 +424,8 @@ fn stream_of(
         let next = all.get(at + 1);
         let same = next.filter(|next| next.block.offset == block.offset);
         // Slices lie one behind the other; the last one has the padding of the block.
-        let end = same.map_or(block.len, Slice::base);
-        let limit = same.map_or(block.limit.max(slice.base()), Slice::base);
+        let end = same.map_or(block.len, BlockSlice::base);
+        let limit = same.map_or(block.limit.max(slice.base()), BlockSlice::base);
         // An end that contradicts what comes next is not to be trusted.
         let next_begin = next.map_or(u64::MAX, |next| next.place.tsc);
         let own_end = same.map_or(block.header.end_tsc, |same| same.place.tsc);

@@ -7,12 +7,12 @@ use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::Part;
+use tracemill_model::schema::TracePart;
 
-use super::block::{Block, TraceHeader};
-use super::classes::Table;
-use super::scan::{Found, Oddity, Place, Scanner};
-use crate::files::{self, Kept, slice};
+use super::block::{FileBlock, TraceHeader};
+use super::classes::FlavorEvents;
+use super::scan::{Oddity, ScanPosition, ScanResult, Scanner};
+use crate::files::{self, KeptFile, slice};
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Blocks up to this many bytes are one packet.
@@ -33,13 +33,13 @@ pub(super) struct TraceFile {
     /// Its header.
     pub(super) header: TraceHeader,
     /// Its events.
-    pub(super) table: Arc<Table>,
+    pub(super) table: Arc<FlavorEvents>,
     /// Its CPU.
     pub(super) cpu: u32,
     /// Is it a file of facilities?
     pub(super) is_control: bool,
     /// For each packet of the stream.
-    pub(super) slices: Vec<Slice>,
+    pub(super) slices: Vec<BlockSlice>,
     /// Its place among the streams.
     pub(super) number: usize,
     /// Its bytes.
@@ -70,16 +70,16 @@ impl TraceFile {
 
 /// A block, or a piece of a large one.
 #[derive(Clone, Debug)]
-pub(super) struct Slice {
+pub(super) struct BlockSlice {
     /// The block.
-    pub(super) block: Block,
+    pub(super) block: FileBlock,
     /// Where its first event is looked for, and the clock there.
-    pub(super) place: Place,
+    pub(super) place: ScanPosition,
     /// First byte behind its last event.
     pub(super) stop: u64,
 }
 
-impl Slice {
+impl BlockSlice {
     /// Offset in the block from which on its events are decoded: alignment in the block stays what it is.
     pub(super) fn base(&self) -> u64 {
         if self.is_first() { 0 } else { self.place.offset & !7 }
@@ -92,10 +92,10 @@ impl Slice {
 }
 
 /// Divides a block into slices. Blocks of usual size are one, and are not looked into.
-pub(super) fn slices(header: &TraceHeader, table: &Table, block: &Block, bytes: &[u8]) -> Vec<Slice> {
+pub(super) fn slices(header: &TraceHeader, table: &FlavorEvents, block: &FileBlock, bytes: &[u8]) -> Vec<BlockSlice> {
     let mut place = Scanner::start(header, block);
     if block.len <= MAX_WHOLE {
-        return vec![Slice { block: block.clone(), place, stop: block.limit }];
+        return vec![BlockSlice { block: block.clone(), place, stop: block.limit }];
     }
     let bytes = block_bytes(bytes, block);
     let mut slices = Vec::new();
@@ -106,37 +106,37 @@ pub(super) fn slices(header: &TraceHeader, table: &Table, block: &Block, bytes: 
         while is_more && events < SLICE_EVENTS && place.offset - first.offset < SLICE_BYTES {
             let base = first.offset & !7;
             let scanner = Scanner { header, table, block, bytes, is_control: false, base, stop: block.limit };
-            let mut found = Found::default();
+            let mut found = ScanResult::default();
             is_more = scanner.run(&mut place, STEP_EVENTS, &mut found);
             events += found.spine.len();
         }
         // A scan that stops at damage reports it when the last slice is read.
         let stop = if is_more { place.offset } else { block.limit };
-        slices.push(Slice { block: block.clone(), place: first, stop });
+        slices.push(BlockSlice { block: block.clone(), place: first, stop });
         if !is_more {
             return slices;
         }
     }
 }
 
-fn block_bytes<'a>(bytes: &'a [u8], block: &Block) -> &'a [u8] {
+fn block_bytes<'a>(bytes: &'a [u8], block: &FileBlock) -> &'a [u8] {
     slice(bytes, block.offset, block.len)
 }
 
 /// Opens the packets of one trace.
-pub(super) struct Reader {
+pub(super) struct FacilitiesReader {
     /// By the name of the stream.
     files: HashMap<String, TraceFile>,
     /// The files of the trace beside its tracefiles, and its facility loads.
-    parts: Vec<Kept>,
+    parts: Vec<KeptFile>,
     /// The first packet that reported something that is reported once.
     reported: Mutex<HashMap<Oddity, (usize, usize)>>,
 }
 
-impl Reader {
+impl FacilitiesReader {
     /// A reader of these files.
-    pub(super) fn new(files: HashMap<String, TraceFile>, parts: Vec<Kept>) -> Self {
-        Reader { files, parts, reported: Mutex::default() }
+    pub(super) fn new(files: HashMap<String, TraceFile>, parts: Vec<KeptFile>) -> Self {
+        FacilitiesReader { files, parts, reported: Mutex::default() }
     }
 
     /// Is this the first packet in which something odd is met? Packets may be read more than once and in any order.
@@ -152,7 +152,7 @@ impl Reader {
 /// Reading a packet that is large enough is announced.
 const ANNOUNCE_FROM: u64 = 128 << 10;
 
-impl PacketReader for Reader {
+impl PacketReader for FacilitiesReader {
     fn has_stated_times(&self) -> bool {
         true
     }
@@ -161,12 +161,14 @@ impl PacketReader for Reader {
         super::CALLS
     }
 
-    fn parts(&self) -> Result<Vec<Part>> {
+    fn parts(&self) -> Result<Vec<TracePart>> {
         let mut parts = files::parts_of(&self.parts);
         let mut files: Vec<_> = self.files.iter().collect();
         files.sort_by_key(|(_, file)| file.number);
         parts.extend(
-            files.into_iter().map(|(name, file)| Part { name: format!("{BLOCKS}{name}"), bytes: file.heads().into() }),
+            files
+                .into_iter()
+                .map(|(name, file)| TracePart { name: format!("{BLOCKS}{name}"), bytes: file.heads().into() }),
         );
         Ok(parts)
     }
@@ -203,7 +205,7 @@ impl PacketReader for Reader {
             base,
             stop: slice.stop,
         };
-        let mut found = Found::default();
+        let mut found = ScanResult::default();
         let least = slice.stop.saturating_sub(slice.place.offset) / 24;
         found.spine.reserve((least as usize).min(SLICE_EVENTS));
         scanner.run(&mut slice.place.clone(), usize::MAX, &mut found);

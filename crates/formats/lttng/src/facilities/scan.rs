@@ -5,9 +5,9 @@ use tracemill_codec::bits::{put_uint, read_uint};
 use tracemill_codec::spine::Spine;
 use tracemill_model::error::Error;
 
-use super::block::{Block, TraceHeader};
-use super::classes::{EventInfo, Mode, Table};
-use super::layout::Short;
+use super::block::{FileBlock, TraceHeader};
+use super::classes::{EventInfo, FlavorEvents, Mode};
+use super::layout::Misfit;
 use super::loads::{CORE, CoreEvent};
 use tracemill_format::Faults;
 
@@ -20,7 +20,7 @@ const MAX_ERRORS: usize = 100;
 
 /// Where a scan stands in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct ScanPosition {
     /// Offset in the block.
     pub(super) offset: u64,
     /// The clock.
@@ -42,7 +42,7 @@ pub(super) enum Oddity {
 
 /// Result of a scan.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct ScanResult {
     /// The events. Those written anew have their bodies behind the bytes of the block.
     pub(super) spine: Spine,
     /// Fields that were written anew.
@@ -53,7 +53,7 @@ pub(super) struct Found {
     pub(super) oddities: Vec<(u64, Oddity)>,
 }
 
-impl Found {
+impl ScanResult {
     /// Keeps what is written anew apart from the end of the block, where an event without any byte may have its body: the
     /// end of a truncated event is kept by the place of its body.
     fn part(&mut self) {
@@ -66,8 +66,8 @@ impl Found {
 /// Reads the events of one block, up to a number of them at a time.
 pub(super) struct Scanner<'a> {
     pub(super) header: &'a TraceHeader,
-    pub(super) table: &'a Table,
-    pub(super) block: &'a Block,
+    pub(super) table: &'a FlavorEvents,
+    pub(super) block: &'a FileBlock,
     /// The bytes of the block.
     pub(super) bytes: &'a [u8],
     /// Is it a file of facilities?
@@ -79,7 +79,7 @@ pub(super) struct Scanner<'a> {
 }
 
 /// An event header.
-struct Header {
+struct EventHeader {
     facility: u8,
     event: u8,
     size: u16,
@@ -94,12 +94,12 @@ struct Stop;
 
 impl<'a> Scanner<'a> {
     /// Where the scan of a block begins.
-    pub(super) fn start(header: &TraceHeader, block: &Block) -> Place {
-        Place { offset: header.len as u64, tsc: block.header.begin_tsc }
+    pub(super) fn start(header: &TraceHeader, block: &FileBlock) -> ScanPosition {
+        ScanPosition { offset: header.len as u64, tsc: block.header.begin_tsc }
     }
 
     /// Reads at most `max` events from `place`; false when there are no more in the block.
-    pub(super) fn run(&self, place: &mut Place, max: usize, found: &mut Found) -> bool {
+    pub(super) fn run(&self, place: &mut ScanPosition, max: usize, found: &mut ScanResult) -> bool {
         let limit = self.block.limit.min(self.bytes.len() as u64);
         let is_compact = self.table.compact.is_some();
         while place.offset < limit.min(self.stop) {
@@ -120,7 +120,12 @@ impl<'a> Scanner<'a> {
     }
 
     #[inline]
-    fn event<const SHORT: bool>(&self, place: &mut Place, limit: u64, found: &mut Found) -> Result<(), Stop> {
+    fn event<const SHORT: bool>(
+        &self,
+        place: &mut ScanPosition,
+        limit: u64,
+        found: &mut ScanResult,
+    ) -> Result<(), Stop> {
         let align = self.header.header_align();
         let start = pad(place.offset, align);
         let len = if SHORT { 8 } else { 12 };
@@ -137,11 +142,11 @@ impl<'a> Scanner<'a> {
         }
         let size = read_uint(&ids[2..], self.header.order) as u16;
         let body = pad(start + len as u64, align);
-        let header = Header { facility: ids[0], event: ids[1], size, body, data: 0 };
+        let header = EventHeader { facility: ids[0], event: ids[1], size, body, data: 0 };
         self.found(start, header, place, limit, found)
     }
 
-    fn compact_event(&self, place: &mut Place, limit: u64, found: &mut Found) -> Result<(), Stop> {
+    fn compact_event(&self, place: &mut ScanPosition, limit: u64, found: &mut ScanResult) -> Result<(), Stop> {
         let Some((facility, id_bits)) = self.table.compact else { return Err(Stop) };
         let start = pad(place.offset, self.header.alignment.clamp(1, 4));
         let Some(own) = self.bytes.get(start as usize..limit as usize).and_then(|rest| rest.get(..4)) else {
@@ -155,14 +160,21 @@ impl<'a> Scanner<'a> {
         let data = (word >> (tsc_bits + id_bits)) as u32;
         // More ids than 8 bits can only be unknown ones.
         let event = u8::try_from(event).unwrap_or(u8::MAX);
-        let header = Header { facility, event, size: COMPUTED, body: start + 4, data };
+        let header = EventHeader { facility, event, size: COMPUTED, body: start + 4, data };
         self.found(start, header, place, limit, found)
     }
 
     /// An event whose header was read: where it ends, and what becomes of its fields.
     #[inline]
-    fn found(&self, start: u64, header: Header, place: &mut Place, limit: u64, found: &mut Found) -> Result<(), Stop> {
-        let Header { facility, event, size, body, data } = header;
+    fn found(
+        &self,
+        start: u64,
+        header: EventHeader,
+        place: &mut ScanPosition,
+        limit: u64,
+        found: &mut ScanResult,
+    ) -> Result<(), Stop> {
+        let EventHeader { facility, event, size, body, data } = header;
         if place.tsc > self.block.header.end_tsc && self.is_late(place.tsc) {
             found.oddities.push((start, Oddity::Late));
         }
@@ -182,7 +194,7 @@ impl<'a> Scanner<'a> {
         };
         let walked = match info.fixed {
             Some(bytes) if bytes as usize <= own.len() => Ok(u64::from(bytes)),
-            Some(_) => Err(Short::End),
+            Some(_) => Err(Misfit::End),
             None => info.layout.end(own, 0),
         };
         place.offset = stated_end;
@@ -231,7 +243,7 @@ impl<'a> Scanner<'a> {
         own: &[u8],
         data: u32,
         tsc: u64,
-        found: &mut Found,
+        found: &mut ScanResult,
     ) -> Result<(), Stop> {
         found.part();
         let begin = found.copied.len();
@@ -264,13 +276,13 @@ impl<'a> Scanner<'a> {
     fn unknown(
         &self,
         start: u64,
-        header: &Header,
-        place: &mut Place,
+        header: &EventHeader,
+        place: &mut ScanPosition,
         end: u64,
         limit: u64,
-        found: &mut Found,
+        found: &mut ScanResult,
     ) -> Result<(), Stop> {
-        let Header { facility, event, size, .. } = *header;
+        let EventHeader { facility, event, size, .. } = *header;
         if size == COMPUTED {
             let message = format!(
                 "event {event} of facility {facility}, which nothing describes, does not say its size: the next event \
@@ -289,7 +301,7 @@ impl<'a> Scanner<'a> {
     }
 
     #[cold]
-    fn stop(&self, at: u64, limit: u64, found: &mut Found, message: String) -> Result<(), Stop> {
+    fn stop(&self, at: u64, limit: u64, found: &mut ScanResult, message: String) -> Result<(), Stop> {
         let left = limit.saturating_sub(at);
         let error = Error::malformed(message).with_help(format!("the rest of the block, {left} bytes, is skipped"));
         found.faults.tell(|| error.at_offset(at));
@@ -297,7 +309,7 @@ impl<'a> Scanner<'a> {
     }
 
     #[cold]
-    fn event_error(&self, start: u64, info: &EventInfo, own: &[u8], short: Short, found: &mut Found) {
+    fn event_error(&self, start: u64, info: &EventInfo, own: &[u8], short: Misfit, found: &mut ScanResult) {
         found.faults.tell(|| {
             let mut at = 0;
             let fields = info.layout.fields().iter();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tracemill_model::error::{Error, ErrorKind};
 
-use super::header::{BadHeader, Header, MAGIC_AT, MIN_LEN};
+use super::header::{BadHeader, MAGIC_AT, MIN_LEN, SubBufferHeader};
 use crate::files::slice;
 use crate::magic::next_magic;
 use crate::messages::Messages;
@@ -17,7 +17,7 @@ pub(crate) struct Block {
     pub offset: u64,
     /// How many of its bytes are there.
     pub here_bytes: u64,
-    pub header: Header,
+    pub header: SubBufferHeader,
 }
 
 impl Block {
@@ -47,7 +47,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
     let (mut offset, mut index, mut faults) = (0u64, 0u64, Faults::<MAX_ERRORS>::default());
     while offset < file.len() as u64 {
         let here = file.len() as u64 - offset;
-        let parsed = Header::parse(slice(file, offset, here)).and_then(|header| same_order(&walked, header));
+        let parsed = SubBufferHeader::parse(slice(file, offset, here)).and_then(|header| same_order(&walked, header));
         offset += match parsed {
             Ok(header) => {
                 let block = Block { offset, here_bytes: u64::from(header.total_bytes).min(here), header };
@@ -82,7 +82,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
 }
 
 /// All sub-buffers of a file have the byte order of its first one.
-fn same_order(walked: &Walked, header: Header) -> Result<Header, BadHeader> {
+fn same_order(walked: &Walked, header: SubBufferHeader) -> Result<SubBufferHeader, BadHeader> {
     match walked.blocks.first() {
         Some(first) if first.header.order != header.order => Err(BadHeader {
             message: "the magic number has the other byte order than in the first sub-buffer".into(),
@@ -96,7 +96,7 @@ fn same_order(walked: &Walked, header: Header) -> Result<Header, BadHeader> {
 
 /// The error of a file that ends inside of a sub-buffer.
 fn truncated(block: &Block) -> Error {
-    let Header { total_bytes, data_bytes, .. } = block.header;
+    let SubBufferHeader { total_bytes, data_bytes, .. } = block.header;
     let message =
         format!("the file ends inside the sub-buffer: {} of its {total_bytes} bytes are there", block.here_bytes);
     let error = Error::truncated(message).at_offset(block.offset + block.here_bytes);
@@ -121,7 +121,7 @@ fn warn_of_version(walked: &mut Walked, block: &Block, path: &Path, index: u64) 
 /// Warns where the values of the whole trace differ from those of the first sub-buffer; said once for a file.
 fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
     let Some(first) = walked.blocks.first() else { return };
-    let of = |header: &Header| (header.start, header.arch_size, header.alignment);
+    let of = |header: &SubBufferHeader| (header.start, header.arch_size, header.alignment);
     if walked.differs || of(&block.header) == of(&first.header) {
         return;
     }
@@ -136,7 +136,7 @@ fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
 fn next_block(walked: &Walked, file: &[u8], offset: u64, bad: &BadHeader) -> u64 {
     let len = file.len() as u64;
     let fits = |at: u64| {
-        let header = Header::parse(slice(file, at, len.saturating_sub(at)));
+        let header = SubBufferHeader::parse(slice(file, at, len.saturating_sub(at)));
         header.and_then(|header| same_order(walked, header)).is_ok()
     };
     if let Some(total) = bad.total_bytes {

@@ -3,7 +3,7 @@
 use tracemill_codec::bits::{u16_at, u32_at, u64_at};
 use tracemill_model::schema::ByteOrder;
 
-use super::format_string::{Field, FieldKind};
+use super::format_string::{FieldKind, MarkerField};
 use super::header::AlignRule;
 
 /// Bits of the clock in an event header.
@@ -24,12 +24,12 @@ pub(crate) struct Layout {
     /// Bytes before the first string, or all.
     head_bytes: u32,
     /// The rest: the first is a string.
-    tail: Box<[Step]>,
+    tail: Box<[PayloadPiece]>,
 }
 
 /// A piece of a payload behind its first string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum PayloadPiece {
     /// Bytes up to a zero.
     Text,
     /// Bytes at an alignment from the start of the payload.
@@ -38,11 +38,11 @@ enum Step {
 
 impl Layout {
     /// The layout of fields for machines that align so.
-    pub(crate) fn of(fields: &[Field], alignment: u8, rule: AlignRule) -> Self {
+    pub(crate) fn of(fields: &[MarkerField], alignment: u8, rule: AlignRule) -> Self {
         let (mut align_bytes, mut head_bytes, mut tail) = (1, 0u32, Vec::new());
         for field in fields {
             let FieldKind::Integer { len_bytes, .. } = field.kind else {
-                tail.push(Step::Text);
+                tail.push(PayloadPiece::Text);
                 continue;
             };
             let len_bytes = u32::from(len_bytes);
@@ -50,8 +50,8 @@ impl Layout {
             align_bytes = align_bytes.max(align);
             match tail.last_mut() {
                 None => head_bytes = head_bytes.next_multiple_of(align) + len_bytes,
-                Some(Step::Bytes { len_bytes: before, .. }) if align == 1 => *before += len_bytes,
-                Some(_) => tail.push(Step::Bytes { align_bytes: align, len_bytes }),
+                Some(PayloadPiece::Bytes { len_bytes: before, .. }) if align == 1 => *before += len_bytes,
+                Some(_) => tail.push(PayloadPiece::Bytes { align_bytes: align, len_bytes }),
             }
         }
         Layout { align_bytes, head_bytes, tail: tail.into() }
@@ -69,8 +69,10 @@ impl Layout {
         let mut at = begin.checked_add(self.head_bytes as usize)?;
         for step in &self.tail {
             at = match *step {
-                Step::Text => at + memchr::memchr(0, data.get(at..)?)? + 1,
-                Step::Bytes { align_bytes, len_bytes } => begin + align(at - begin, align_bytes) + len_bytes as usize,
+                PayloadPiece::Text => at + memchr::memchr(0, data.get(at..)?)? + 1,
+                PayloadPiece::Bytes { align_bytes, len_bytes } => {
+                    begin + align(at - begin, align_bytes) + len_bytes as usize
+                }
             };
         }
         (at <= data.len()).then_some(at)
@@ -106,7 +108,7 @@ impl Layouts {
 
 /// An event, found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundEvent {
     /// Id of its marker.
     pub id: u16,
     /// First byte of its header, from the start of the sub-buffer.
@@ -154,7 +156,7 @@ pub(crate) enum LostKind {
 
 /// How the events of a sub-buffer are written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct SubBufferForm {
     pub order: ByteOrder,
     pub rule: AlignRule,
     /// Alignment of headers, 0 for none.
@@ -162,7 +164,7 @@ pub(crate) struct Shape {
 }
 
 /// Walks over the events of a sub-buffer.
-pub(crate) struct Walk<'a> {
+pub(crate) struct EventWalk<'a> {
     /// The sub-buffer, from its header to the end of its events.
     pub data: &'a [u8],
     pub layouts: &'a Layouts,
@@ -176,17 +178,17 @@ pub(crate) struct Walk<'a> {
     pub cycles: u64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> EventWalk<'a> {
     /// A walk from `at` on, with the clock that the event before left.
-    pub(crate) fn new(shape: Shape, data: &'a [u8], layouts: &'a Layouts, at: usize, cycles: u64) -> Self {
-        let Shape { order, rule, alignment } = shape;
+    pub(crate) fn new(shape: SubBufferForm, data: &'a [u8], layouts: &'a Layouts, at: usize, cycles: u64) -> Self {
+        let SubBufferForm { order, rule, alignment } = shape;
         let (align_4, align_8) = (rule.bytes(alignment, 4), rule.bytes(alignment, 8));
-        Walk { data, layouts, order, align_4, align_8, at, cycles }
+        EventWalk { data, layouts, order, align_4, align_8, at, cycles }
     }
 
     /// The next event, `None` behind the last one. Behind a `Lost` there is nothing to find.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Result<Found, Lost>> {
+    pub(crate) fn next(&mut self) -> Option<Result<FoundEvent, Lost>> {
         if self.at >= self.data.len() {
             return None;
         }
@@ -195,7 +197,7 @@ impl<'a> Walk<'a> {
     }
 
     #[inline]
-    fn event(&mut self, start: usize) -> Result<Found, LostKind> {
+    fn event(&mut self, start: usize) -> Result<FoundEvent, LostKind> {
         let (data, order) = (self.data, self.order);
         let word = u32_at(data, start, order).ok_or(LostKind::Header)?;
         let mut at = start + 4;
@@ -254,7 +256,7 @@ impl<'a> Walk<'a> {
             }
         };
         self.at = end;
-        Ok(Found { id, start, body, end, fit })
+        Ok(FoundEvent { id, start, body, end, fit })
     }
 
     /// Where the payload of an unknown marker begins behind a header that ends at `at`: there, or where eight bytes may

@@ -99,7 +99,7 @@ fn collect(
 
 /// The kind of file that its first bytes show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Start {
+pub(crate) enum FileKind {
     /// A sub-buffer of markers, of any minor version.
     Markers,
     /// The layout of 1.x, and of the first days of 2.0: the magic number in the trace header of 40 bytes further.
@@ -116,15 +116,15 @@ fn has_older_magic(bytes: &[u8]) -> bool {
 }
 
 /// Looks at the first bytes of a file.
-pub(crate) fn start(bytes: &[u8]) -> Start {
+pub(crate) fn start(bytes: &[u8]) -> FileKind {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
     if magic_order(bytes, MAGIC_AT).is_some() && byte(20) == MAJOR {
-        return Start::Markers;
+        return FileKind::Markers;
     }
     if has_older_magic(bytes) && matches!(byte(57), 1 | 2) {
-        return Start::OldMarkers { major: byte(57), minor: byte(58) };
+        return FileKind::OldMarkers { major: byte(57), minor: byte(58) };
     }
-    Start::Other
+    FileKind::Other
 }
 
 /// Is the folder a trace of markers? Its channels lie in it, or in `control` below it, and begin with a sub-buffer. The
@@ -149,9 +149,9 @@ pub(crate) fn probe(storage: &dyn Storage, folder: &Path) -> bool {
         for path in numbered.take(MAX_PROBED) {
             let bytes = storage.read_start(&path, 64).unwrap_or_default();
             match start(&bytes) {
-                Start::Markers => return true,
-                Start::OldMarkers { .. } => is_older = true,
-                Start::Other => has_facilities |= has_older_magic(&bytes) && bytes.get(57) == Some(&0),
+                FileKind::Markers => return true,
+                FileKind::OldMarkers { .. } => is_older = true,
+                FileKind::Other => has_facilities |= has_older_magic(&bytes) && bytes.get(57) == Some(&0),
             }
         }
     }

@@ -28,7 +28,7 @@ impl Sizes {
 
 /// A field of a marker.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Field {
+pub(crate) struct MarkerField {
     pub name: String,
     pub kind: FieldKind,
 }
@@ -55,27 +55,27 @@ const MAX_FIELDS: usize = 512;
 ///
 /// # Errors
 /// A message with the byte of the mistake.
-pub(crate) fn parse(format: &[u8], sizes: &Sizes) -> Result<Vec<Field>, String> {
-    Parser { format, at: 0, sizes, fields: Vec::new() }.run()
+pub(crate) fn parse(format: &[u8], sizes: &Sizes) -> Result<Vec<MarkerField>, String> {
+    FormatStringParser { format, at: 0, sizes, fields: Vec::new() }.run()
 }
 
-struct Parser<'a> {
+struct FormatStringParser<'a> {
     format: &'a [u8],
     at: usize,
     sizes: &'a Sizes,
-    fields: Vec<Field>,
+    fields: Vec<MarkerField>,
 }
 
 /// A type as a conversion or a tracer type spells it.
 #[derive(Clone, Copy)]
-enum Type {
+enum SpelledType {
     Text,
     Integer { len_bytes: u8, is_signed: bool, base: DisplayBase },
 }
 
-impl<'a> Parser<'a> {
-    fn run(mut self) -> Result<Vec<Field>, String> {
-        let mut tracer: Option<(Type, bool)> = None;
+impl<'a> FormatStringParser<'a> {
+    fn run(mut self) -> Result<Vec<MarkerField>, String> {
+        let mut tracer: Option<(SpelledType, bool)> = None;
         let mut begin = None;
         let mut name: Option<&'a [u8]> = None;
         while let Some(byte) = self.peek() {
@@ -106,7 +106,12 @@ impl<'a> Parser<'a> {
         self.format.get(self.at).copied()
     }
 
-    fn add(&mut self, name: Option<&[u8]>, stated: Type, tracer: Option<(Type, bool)>) -> Result<(), String> {
+    fn add(
+        &mut self,
+        name: Option<&[u8]>,
+        stated: SpelledType,
+        tracer: Option<(SpelledType, bool)>,
+    ) -> Result<(), String> {
         if self.fields.len() == MAX_FIELDS {
             return Err(format!("it has more than {MAX_FIELDS} fields"));
         }
@@ -119,19 +124,19 @@ impl<'a> Parser<'a> {
         let name = if is_taken { format!("{name}_{number}") } else { name };
         let (written, is_network_order) = tracer.unwrap_or((stated, false));
         let kind = match (stated, written) {
-            (Type::Text, _) | (_, Type::Text) => FieldKind::Text,
-            (Type::Integer { base: shown, .. }, Type::Integer { len_bytes, is_signed, base }) => {
+            (SpelledType::Text, _) | (_, SpelledType::Text) => FieldKind::Text,
+            (SpelledType::Integer { base: shown, .. }, SpelledType::Integer { len_bytes, is_signed, base }) => {
                 let base = if base == DisplayBase::Decimal { shown } else { base };
                 FieldKind::Integer { len_bytes, is_signed, base, is_network_order }
             }
         };
-        self.fields.push(Field { name, kind });
+        self.fields.push(MarkerField { name, kind });
         Ok(())
     }
 
     /// `#` and a type: `#1u`, `#p`, `#n4u`. One that names no type has no effect, and hides the byte behind it: so did
     /// the tracer, whose own `irqstate #1%d` therefore has no field.
-    fn tracer_type(&mut self) -> Option<(Type, bool)> {
+    fn tracer_type(&mut self) -> Option<(SpelledType, bool)> {
         self.at += 1;
         let mut is_network_order = false;
         while self.peek() == Some(b'n') {
@@ -149,7 +154,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `%` and a type: `%d`, `%#lx`, `%llu`.
-    fn conversion(&mut self) -> Result<Type, String> {
+    fn conversion(&mut self) -> Result<SpelledType, String> {
         let begin = self.at;
         self.at += 1;
         self.at += Spec::flags(self.format.get(self.at..).unwrap_or_default()).1;
@@ -163,13 +168,15 @@ impl<'a> Parser<'a> {
     }
 
     /// Length modifiers, unless the size is known, and the letter of the type, which is not passed.
-    fn letter(&mut self, fixed: Option<u8>) -> Option<Type> {
+    fn letter(&mut self, fixed: Option<u8>) -> Option<SpelledType> {
         let len_bytes = fixed.unwrap_or_else(|| self.modifier());
-        let integer = |is_signed, base| Type::Integer { len_bytes, is_signed, base };
+        let integer = |is_signed, base| SpelledType::Integer { len_bytes, is_signed, base };
         Some(match self.peek()? {
-            b'c' => Type::Integer { len_bytes: 1, is_signed: false, base: DisplayBase::Decimal },
-            b's' => Type::Text,
-            b'p' => Type::Integer { len_bytes: self.sizes.pointer, is_signed: false, base: DisplayBase::Hexadecimal },
+            b'c' => SpelledType::Integer { len_bytes: 1, is_signed: false, base: DisplayBase::Decimal },
+            b's' => SpelledType::Text,
+            b'p' => {
+                SpelledType::Integer { len_bytes: self.sizes.pointer, is_signed: false, base: DisplayBase::Hexadecimal }
+            }
             b'd' | b'i' => integer(true, DisplayBase::Decimal),
             b'u' => integer(false, DisplayBase::Decimal),
             b'o' => integer(false, DisplayBase::Octal),
@@ -205,7 +212,7 @@ mod tests {
     /// `name:u4`, `name:s`, with `n` for network order and `x`, `o` for the base.
     fn shown(format: &str, sizes: &Sizes) -> String {
         let fields = parse(format.as_bytes(), sizes).expect("the format is right");
-        let one = |field: &Field| match field.kind {
+        let one = |field: &MarkerField| match field.kind {
             FieldKind::Text => format!("{}:text", field.name),
             FieldKind::Integer { len_bytes, is_signed, base, is_network_order } => {
                 let sign = if is_signed { 'i' } else { 'u' };

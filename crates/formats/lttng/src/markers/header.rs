@@ -3,7 +3,7 @@
 use tracemill_codec::bits::{put_uint, u32_at, u64_at};
 use tracemill_model::schema::ByteOrder;
 
-use super::events::Shape;
+use super::events::SubBufferForm;
 use crate::magic::{MAGIC, magic_order};
 
 /// Place of the magic number, in the middle of the header.
@@ -17,7 +17,7 @@ pub(crate) const MIN_LEN: usize = 60;
 
 /// The header of a sub-buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Header {
+pub(crate) struct SubBufferHeader {
     pub order: ByteOrder,
     pub minor: u8,
     /// Size of a pointer of the traced kernel.
@@ -26,7 +26,7 @@ pub(crate) struct Header {
     pub alignment: u8,
     pub begin_cycles: u64,
     pub end_cycles: u64,
-    pub start: Start,
+    pub start: ClockStart,
     /// Bytes of the header itself: where the first event may begin.
     pub header_bytes: u32,
     /// Where the events end, from the start of the sub-buffer.
@@ -41,7 +41,7 @@ pub(crate) struct Header {
 
 /// The clock of the trace, repeated in every sub-buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Start {
+pub(crate) struct ClockStart {
     pub seconds: u64,
     pub microseconds: u64,
     pub frequency: u64,
@@ -66,9 +66,9 @@ impl BadHeader {
     }
 }
 
-impl Header {
+impl SubBufferHeader {
     /// Reads the header at the start of `bytes`.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Header, BadHeader> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<SubBufferHeader, BadHeader> {
         let short = || BadHeader::new(0, format!("{} bytes are too few for the header of a sub-buffer", bytes.len()));
         let order = magic_order(bytes, MAGIC_AT).ok_or_else(|| match bytes.get(MAGIC_AT..MAGIC_AT + 4) {
             None => short(),
@@ -108,14 +108,14 @@ impl Header {
             return Err(bad(23, format!("an alignment of {alignment} is no power of two up to 16")));
         }
         let has_counters = minor >= 2;
-        Ok(Header {
+        Ok(SubBufferHeader {
             order,
             minor,
             arch_size,
             alignment,
             begin_cycles: u64_at(0)?,
             end_cycles: u64_at(8)?,
-            start: Start {
+            start: ClockStart {
                 seconds: u64_at(24)?,
                 microseconds: u64_at(32)?,
                 frequency: u64_at(40)?,
@@ -129,7 +129,7 @@ impl Header {
         })
     }
 
-    /// Its bytes: what [`Header::parse`] reads.
+    /// Its bytes: what [`SubBufferHeader::parse`] reads.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.header_bytes as usize);
         let mut put = |value: u64, len: usize| put_uint(&mut out, value, len, self.order);
@@ -153,8 +153,8 @@ impl Header {
     }
 
     /// How events are written here.
-    pub(crate) fn shape(&self) -> Shape {
-        Shape { order: self.order, rule: self.rule(), alignment: self.alignment }
+    pub(crate) fn shape(&self) -> SubBufferForm {
+        SubBufferForm { order: self.order, rule: self.rule(), alignment: self.alignment }
     }
 }
 

@@ -6,9 +6,9 @@ use tracemill_codec::bits::u16_at;
 use tracemill_model::error::Error;
 
 use super::blocks::Block;
-use super::events::{Fit, Found, Layout, Layouts, Lost, LostKind, Walk};
-use super::format_string::{Field, FieldKind, Sizes};
-use super::header::{AlignRule, Header};
+use super::events::{EventWalk, Fit, FoundEvent, Layout, Layouts, Lost, LostKind};
+use super::format_string::{FieldKind, MarkerField, Sizes};
+use super::header::{AlignRule, SubBufferHeader};
 use crate::messages::Messages;
 use tracemill_model::schema::DisplayBase;
 
@@ -45,7 +45,7 @@ pub(crate) struct Channel {
 
 /// Markers that the metadata channel defines.
 #[derive(Default)]
-pub(crate) struct Definitions {
+pub(crate) struct MarkerDefinitions {
     /// By channel; the empty name stands for all of them.
     pub channels: BTreeMap<String, Channel>,
     count: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Definitions {
     pub messages: Messages,
 }
 
-impl Definitions {
+impl MarkerDefinitions {
     /// The markers of a channel.
     pub(crate) fn channel(&self, name: &str) -> Option<&Channel> {
         self.channels.get(name).or_else(|| self.channels.get(""))
@@ -77,7 +77,8 @@ impl Definitions {
         let layouts = core_layouts(dialect, block.header.alignment, block.header.rule());
         let data = block.data(file);
         let header = &block.header;
-        let mut walk = Walk::new(header.shape(), data, &layouts, header.header_bytes as usize, header.begin_cycles);
+        let mut walk =
+            EventWalk::new(header.shape(), data, &layouts, header.header_bytes as usize, header.begin_cycles);
         while let Some(next) = walk.next() {
             match next {
                 Err(lost) => {
@@ -95,7 +96,13 @@ impl Definitions {
         }
     }
 
-    fn define(&mut self, data: &[u8], header: &Header, found: &Found, dialect: Dialect) -> Result<(), Error> {
+    fn define(
+        &mut self,
+        data: &[u8],
+        header: &SubBufferHeader,
+        found: &FoundEvent,
+        dialect: Dialect,
+    ) -> Result<(), Error> {
         let body = data.get(found.body..found.end).unwrap_or_default();
         match (found.id, found.fit) {
             (SET_ID, Fit::Exact | Fit::Longer(_)) => {
@@ -188,9 +195,9 @@ fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Names and fields of the two events that define markers.
-pub(crate) fn core_markers(dialect: Dialect) -> [(u16, &'static str, Vec<Field>); 2] {
-    let text = |name: &str| Field { name: name.into(), kind: FieldKind::Text };
-    let number = |name: &str, len_bytes| Field {
+pub(crate) fn core_markers(dialect: Dialect) -> [(u16, &'static str, Vec<MarkerField>); 2] {
+    let text = |name: &str| MarkerField { name: name.into(), kind: FieldKind::Text };
+    let number = |name: &str, len_bytes| MarkerField {
         name: name.into(),
         kind: FieldKind::Integer { len_bytes, is_signed: false, base: DisplayBase::Decimal, is_network_order: false },
     };
@@ -223,7 +230,7 @@ pub(crate) fn dialect(file: &[u8], blocks: &[Block]) -> Dialect {
         return Dialect::WithChannel;
     }
     let read = |dialect| {
-        let mut definitions = Definitions::default();
+        let mut definitions = MarkerDefinitions::default();
         definitions.read(file, blocks, dialect);
         let ids = definitions.channels.values().flat_map(|channel| channel.ids.values());
         let good = ids.filter(|marker| marker.sizes.are_possible()).count();

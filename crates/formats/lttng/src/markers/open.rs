@@ -10,15 +10,15 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema};
 
 use super::blocks::{self, Block};
-use super::events::Walk;
-use super::folder::{self, ChannelFile, Start};
-use super::header::{Header, MIN_LEN};
-use super::metadata::{self, Definitions, Dialect};
-use super::reader::{FilePlan, Kept, Piece, Reader};
-use super::schema::{Builder, ChannelClass};
+use super::events::EventWalk;
+use super::folder::{self, ChannelFile, FileKind};
+use super::header::{MIN_LEN, SubBufferHeader};
+use super::metadata::{self, Dialect, MarkerDefinitions};
+use super::reader::{FilePlan, MarkersReader, SourceFile, SubBufferPacket};
+use super::schema::{ChannelClass, ChannelSchemaBuilder};
 use crate::files;
 use crate::messages::Messages;
-use tracemill_format::{DataFile, Found, OpenContext, OpenTrace, Section, Storage, Stream};
+use tracemill_format::{DataFile, FoundTrace, OpenContext, OpenTrace, Section, Storage, Stream};
 
 /// Sub-buffers with more bytes of events than this are read in pieces of this size.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub(crate) const WALL_CLOCK: &str = "wall-clock";
 const POSSIBLE_HZ: std::ops::RangeInclusive<u64> = 1..=100_000_000_000;
 
 /// Opens each folder as a trace.
-pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+pub(crate) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
     let has_wall_clock = context.settings.get(WALL_CLOCK).is_some();
     found.iter().map(|found| open_one(context.storage, found, has_wall_clock)).collect()
 }
@@ -40,7 +40,7 @@ struct File {
     blocks: Vec<Block>,
 }
 
-fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Result<OpenTrace> {
+fn open_one(storage: &dyn Storage, found: &FoundTrace, has_wall_clock: bool) -> Result<OpenTrace> {
     let mut messages = Messages::default();
     let mut channels = Vec::new();
     for name in folder::channel_files(storage, &found.path)? {
@@ -67,7 +67,7 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
     let clock = schema.add_clock(clock(&clock_header, &clock_file, has_wall_clock, &mut messages));
     let mut sections = vec![trace_section(&clock_header), marker_section(&definitions)];
     sections.extend(files::info_sections(storage, &found.path, &mut messages.warnings));
-    let mut builder = Builder::new(schema, &definitions, dialect, Some(clock));
+    let mut builder = ChannelSchemaBuilder::new(schema, &definitions, dialect, Some(clock));
     let classes = add_channels(&mut builder, &channels)?;
     let place = |error: Error| match metadata.first() {
         Some(file) => error.in_file(&file.name.path),
@@ -75,11 +75,11 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
     };
     messages.append(&mut builder.messages, place);
     let schema = builder.schema;
-    let mut reader = Reader { parts: files::other_files(storage, &found.path), ..Reader::default() };
+    let mut reader = MarkersReader { parts: files::other_files(storage, &found.path), ..MarkersReader::default() };
     let mut streams = Vec::new();
     for (file, class) in channels.into_iter().zip(classes) {
         let (packets, pieces) = packets(&file, &class);
-        reader.kept.push(Kept { name: file.name.clone(), bytes: file.bytes.clone() });
+        reader.kept.push(SourceFile { name: file.name.clone(), bytes: file.bytes.clone() });
         let is_reported = file.name.is_metadata();
         reader.files.insert(
             file.name.relative.clone(),
@@ -109,14 +109,14 @@ fn read_file(name: ChannelFile, bytes: Arc<dyn Bytes>, messages: &mut Messages) 
         messages.warnings.push(Error::new(ErrorKind::NotThisFormat, message).in_file(&name.path).at_offset(0));
         return Ok(None);
     }
-    if let Start::OldMarkers { major, minor } = folder::start(content) {
+    if let FileKind::OldMarkers { major, minor } = folder::start(content) {
         let message =
             format!("the file is of version {major}.{minor} with the header of before 2.0, which is not read");
         return Err(Error::unsupported(message).at_offset(57));
     }
     let mut walked = blocks::walk(&name.path, content);
     if walked.blocks.is_empty() {
-        if folder::start(content) == Start::Markers || name.has_number {
+        if folder::start(content) == FileKind::Markers || name.has_number {
             messages.errors.extend(walked.messages.errors.into_iter().take(1));
         } else {
             let message = "the magic number of a sub-buffer is not there; the file is skipped";
@@ -128,8 +128,12 @@ fn read_file(name: ChannelFile, bytes: Arc<dyn Bytes>, messages: &mut Messages) 
     Ok(Some(File { name, bytes, blocks: walked.blocks }))
 }
 
-fn read_definitions(metadata: &[&File], folder: &std::path::Path, messages: &mut Messages) -> (Definitions, Dialect) {
-    let mut definitions = Definitions::default();
+fn read_definitions(
+    metadata: &[&File],
+    folder: &std::path::Path,
+    messages: &mut Messages,
+) -> (MarkerDefinitions, Dialect) {
+    let mut definitions = MarkerDefinitions::default();
     let Some(first) = metadata.first() else {
         let message = "the trace has no file `metadata_N`, which names the events and their fields";
         let help = "events are shown as `CHANNEL.event_ID` where they state their size";
@@ -145,7 +149,7 @@ fn read_definitions(metadata: &[&File], folder: &std::path::Path, messages: &mut
 }
 
 /// The header that gives the clock: that of the first sub-buffer of the metadata, of the lowest CPU.
-fn clock_header(files: &[File], messages: &mut Messages) -> Option<(PathBuf, Header)> {
+fn clock_header(files: &[File], messages: &mut Messages) -> Option<(PathBuf, SubBufferHeader)> {
     let metadata = files.iter().filter(|file| file.name.is_metadata()).min_by_key(|file| file.name.cpu);
     let file = metadata.or(files.first())?;
     if metadata.is_none() {
@@ -165,7 +169,7 @@ fn clock_header(files: &[File], messages: &mut Messages) -> Option<(PathBuf, Hea
 
 /// The clock: time is counted from the zero of the cycles, as the viewer of the time showed it, or from the Unix epoch
 /// by the start time. Both add the time since the start to the time of the start, each in whole ns.
-fn clock(header: &Header, file: &Path, has_wall_clock: bool, messages: &mut Messages) -> ClockClass {
+fn clock(header: &SubBufferHeader, file: &Path, has_wall_clock: bool, messages: &mut Messages) -> ClockClass {
     const NS: u128 = 1_000_000_000;
     let (frequency, seconds) = frequency(header, file, messages);
     let start_ns = match has_wall_clock {
@@ -192,7 +196,7 @@ fn clock(header: &Header, file: &Path, has_wall_clock: bool, messages: &mut Mess
 }
 
 /// Ticks, and in how many seconds they pass: `freq_scale` multiplies before 2.3 and divides from there on.
-fn frequency(header: &Header, file: &Path, messages: &mut Messages) -> (u64, u32) {
+fn frequency(header: &SubBufferHeader, file: &Path, messages: &mut Messages) -> (u64, u32) {
     let scale = header.start.scale.max(1);
     let start = header.start.frequency;
     let (ticks, seconds) = match header.minor {
@@ -229,7 +233,7 @@ fn warn_of_differences(files: &[File], messages: &mut Messages) {
 }
 
 /// The class of each file: one for each channel, as far as its files are written alike.
-fn add_channels(builder: &mut Builder, files: &[File]) -> Result<Vec<Arc<ChannelClass>>> {
+fn add_channels(builder: &mut ChannelSchemaBuilder, files: &[File]) -> Result<Vec<Arc<ChannelClass>>> {
     let mut known: HashMap<_, Arc<ChannelClass>> = HashMap::new();
     let mut classes = Vec::new();
     for file in files {
@@ -251,13 +255,13 @@ fn add_channels(builder: &mut Builder, files: &[File]) -> Result<Vec<Arc<Channel
 }
 
 /// The packets of a file: its sub-buffers, large ones in pieces.
-fn packets(file: &File, class: &ChannelClass) -> (Vec<Packet>, Vec<Piece>) {
+fn packets(file: &File, class: &ChannelClass) -> (Vec<Packet>, Vec<SubBufferPacket>) {
     let (mut packets, mut pieces) = (Vec::new(), Vec::new());
     let (mut lost_before, mut corrupt_before) = (None, None);
     for block in &file.blocks {
         let header = &block.header;
         let data = block.data(file.bytes.bytes());
-        let whole = Piece {
+        let whole = SubBufferPacket {
             block_offset: block.offset,
             shape: header.shape(),
             from: header.header_bytes,
@@ -301,14 +305,14 @@ fn since(before: &mut Option<u32>, now: Option<u32>) -> u64 {
 }
 
 /// Divides a large sub-buffer into pieces between its events.
-fn pieces_of(whole: &Piece, data: &[u8], class: &ChannelClass) -> Vec<Piece> {
+fn pieces_of(whole: &SubBufferPacket, data: &[u8], class: &ChannelClass) -> Vec<SubBufferPacket> {
     let mut pieces = Vec::new();
-    let mut walk = Walk::new(whole.shape, data, &class.layouts, whole.from as usize, whole.cycles);
+    let mut walk = EventWalk::new(whole.shape, data, &class.layouts, whole.from as usize, whole.cycles);
     let mut piece = whole.clone();
     while let Some(Ok(found)) = walk.next() {
         if found.end - piece.from as usize >= PIECE_BYTES && found.end < data.len() {
             piece.to = found.end as u32;
-            let next = Piece { from: piece.to, to: whole.to, cycles: walk.cycles, ..whole.clone() };
+            let next = SubBufferPacket { from: piece.to, to: whole.to, cycles: walk.cycles, ..whole.clone() };
             pieces.push(std::mem::replace(&mut piece, next));
         }
     }
@@ -317,7 +321,7 @@ fn pieces_of(whole: &Piece, data: &[u8], class: &ChannelClass) -> Vec<Piece> {
 }
 
 /// The start of the trace and the machine, as the headers state them.
-fn trace_section(header: &Header) -> Section {
+fn trace_section(header: &SubBufferHeader) -> Section {
     let start = &header.start;
     let order = if header.order == ByteOrder::Little { "little endian" } else { "big endian" };
     let cells = [
@@ -335,7 +339,7 @@ fn trace_section(header: &Header) -> Section {
 }
 
 /// The markers and their formats.
-fn marker_section(definitions: &Definitions) -> Section {
+fn marker_section(definitions: &MarkerDefinitions) -> Section {
     let mut rows = Vec::new();
     for (name, channel) in &definitions.channels {
         for (id, marker) in &channel.ids {

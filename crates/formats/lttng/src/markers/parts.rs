@@ -2,7 +2,7 @@
 
 use super::blocks::Block;
 use super::folder::ChannelFile;
-use super::header::Header;
+use super::header::SubBufferHeader;
 
 /// Parts with the headers of the sub-buffers of a file begin so.
 pub(super) const BLOCKS: &str = "blocks/";
@@ -15,7 +15,7 @@ pub(super) fn parts_of(name: &ChannelFile, file: &[u8], blocks: &[Block]) -> Vec
         // Bytes that a truncated file lacks are not there again.
         let total_bytes = u64::from(block.header.total_bytes).min(block.here_bytes) as u32;
         let data_bytes = block.header.data_bytes.min(total_bytes);
-        Header { total_bytes, data_bytes, ..block.header.clone() }
+        SubBufferHeader { total_bytes, data_bytes, ..block.header.clone() }
     };
     let mut parts = vec![(format!("{BLOCKS}{}", name.relative), Vec::new())];
     for block in blocks {
@@ -25,7 +25,7 @@ pub(super) fn parts_of(name: &ChannelFile, file: &[u8], blocks: &[Block]) -> Vec
         let mut used = Vec::new();
         for block in blocks {
             let header = head(block);
-            used.extend(Header { total_bytes: header.data_bytes, ..header }.encode());
+            used.extend(SubBufferHeader { total_bytes: header.data_bytes, ..header }.encode());
             used.extend(block.data(file).iter().skip(block.header.header_bytes as usize));
         }
         parts.push((format!("{DEFINITIONS}{}", name.relative), used));

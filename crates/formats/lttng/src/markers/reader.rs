@@ -7,10 +7,10 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::Part;
+use tracemill_model::schema::TracePart;
 
 use super::blocks;
-use super::events::{CLOCK_BITS, Fit, Found, Shape, Walk};
+use super::events::{CLOCK_BITS, EventWalk, Fit, FoundEvent, SubBufferForm};
 use super::folder::ChannelFile;
 use super::metadata::lost_error;
 use super::parts;
@@ -27,10 +27,10 @@ const USUAL_EVENT_BYTES: usize = 24;
 
 /// A packet of ours: a sub-buffer, or a piece of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct SubBufferPacket {
     /// Where the sub-buffer begins in its file.
     pub block_offset: u64,
-    pub shape: Shape,
+    pub shape: SubBufferForm,
     /// First event, from the start of the sub-buffer.
     pub from: u32,
     /// Where the events of the piece end.
@@ -41,7 +41,7 @@ pub(crate) struct Piece {
     pub end_cycles: u64,
 }
 
-impl Piece {
+impl SubBufferPacket {
     /// First byte that belongs to it, from the start of the sub-buffer.
     pub(crate) fn base(&self, is_first: bool) -> u32 {
         if is_first { 0 } else { self.from - self.from % PIECE_ALIGN }
@@ -54,31 +54,31 @@ pub(crate) struct FilePlan {
     pub cpu: u32,
     pub class: Arc<ChannelClass>,
     /// One for each packet.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<SubBufferPacket>,
     /// Was the damage of its events reported when the trace was opened?
     pub is_reported: bool,
 }
 
 /// A file, for writing it again.
-pub(crate) struct Kept {
+pub(crate) struct SourceFile {
     pub name: ChannelFile,
     pub bytes: Arc<dyn Bytes>,
 }
 
 /// Opens packets of a trace.
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct MarkersReader {
     /// By name of the stream.
     pub files: HashMap<String, FilePlan>,
     /// All files in the order of the trace.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<SourceFile>,
     /// Files beside the channels.
-    pub parts: Vec<files::Kept>,
+    pub parts: Vec<files::KeptFile>,
     /// Ids that were reported not to fit, by stream class.
     pub reported: Mutex<HashSet<(u32, u16)>>,
 }
 
-impl Reader {
+impl MarkersReader {
     /// Is this the first time that this is reported of a marker?
     fn is_new(&self, class: &ChannelClass, id: u16) -> bool {
         self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert((class.stream.0, id))
@@ -86,8 +86,8 @@ impl Reader {
 
     /// Reports the size of an event that does not fit its marker: an error for one that is too short, else a warning for its
     /// marker.
-    fn report_size(&self, plan: &FilePlan, piece: &Piece, found: &Found, opened: &mut OpenedPacket) {
-        let Found { id, start, body, end, fit } = *found;
+    fn report_size(&self, plan: &FilePlan, piece: &SubBufferPacket, found: &FoundEvent, opened: &mut OpenedPacket) {
+        let FoundEvent { id, start, body, end, fit } = *found;
         let (channel, size) = (&plan.class.name, end - body);
         let at = piece.block_offset + start as u64;
         let message = match fit {
@@ -114,18 +114,18 @@ impl Reader {
     }
 }
 
-impl PacketReader for Reader {
+impl PacketReader for MarkersReader {
     fn has_stated_times(&self) -> bool {
         true
     }
 
-    fn parts(&self) -> Result<Vec<Part>> {
+    fn parts(&self) -> Result<Vec<TracePart>> {
         let mut parts = files::parts_of(&self.parts);
-        for Kept { name, bytes } in &self.kept {
+        for SourceFile { name, bytes } in &self.kept {
             // Walked over again, as few need it.
             let blocks = blocks::walk(&name.path, bytes.bytes()).blocks;
             let of = parts::parts_of(name, bytes.bytes(), &blocks);
-            parts.extend(of.into_iter().map(|(name, bytes)| Part { name, bytes: bytes.into() }));
+            parts.extend(of.into_iter().map(|(name, bytes)| TracePart { name, bytes: bytes.into() }));
         }
         Ok(parts)
     }
@@ -161,7 +161,7 @@ impl PacketReader for Reader {
         let bits = |at: usize| (at.saturating_sub(base) * 8) as u32;
         // Events without a class of their own, with their ids.
         let mut open: Vec<(usize, u16)> = Vec::new();
-        let mut walk = Walk::new(piece.shape, data, &plan.class.layouts, piece.from as usize, piece.cycles);
+        let mut walk = EventWalk::new(piece.shape, data, &plan.class.layouts, piece.from as usize, piece.cycles);
         let mut is_late = false;
         while let Some(next) = walk.next() {
             let found = match next {
@@ -197,7 +197,7 @@ impl PacketReader for Reader {
 }
 
 /// A clock that is far behind the end of the sub-buffer: one wrap was seen that was none.
-fn report_late(cycles: u64, found: &Found, piece: &Piece, opened: &mut OpenedPacket) -> bool {
+fn report_late(cycles: u64, found: &FoundEvent, piece: &SubBufferPacket, opened: &mut OpenedPacket) -> bool {
     if piece.end_cycles == 0 || cycles - piece.end_cycles < 1 << (CLOCK_BITS - 1) {
         return false;
     }

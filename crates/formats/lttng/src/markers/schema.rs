@@ -9,9 +9,9 @@ use tracemill_model::schema::{
     Member, OpenIds, Render, Schema, StreamClass, StreamClassId, StringClass, StructClass,
 };
 
-use super::events::{Layout, Layouts, Shape};
-use super::format_string::{self, Field, FieldKind, Sizes};
-use super::metadata::{Definitions, Dialect, core_markers};
+use super::events::{Layout, Layouts, SubBufferForm};
+use super::format_string::{self, FieldKind, MarkerField, Sizes};
+use super::metadata::{Dialect, MarkerDefinitions, core_markers};
 use crate::messages::Messages;
 
 /// Event classes that one trace may have: before 2.3 each channel has all markers.
@@ -40,12 +40,12 @@ impl ChannelClass {
 
 /// Makes the names of events whose marker cannot be decoded.
 #[derive(Debug)]
-struct Names {
+struct UndecodedNames {
     channel: Arc<str>,
     markers: HashMap<u16, String>,
 }
 
-impl Names {
+impl UndecodedNames {
     fn of(&self, id: u32) -> String {
         match u16::try_from(id).ok().and_then(|id| self.markers.get(&id)) {
             Some(marker) => format!("{}.{marker}", self.channel),
@@ -54,7 +54,7 @@ impl Names {
     }
 }
 
-impl Render for Names {
+impl Render for UndecodedNames {
     fn render(&self, _event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(id) = own.first_chunk::<4>() else { return false };
         out.extend(self.of(u32::from_le_bytes(*id)).as_bytes());
@@ -63,9 +63,9 @@ impl Render for Names {
 }
 
 /// Makes the schema, channel by channel.
-pub(crate) struct Builder<'a> {
+pub(crate) struct ChannelSchemaBuilder<'a> {
     pub schema: Schema,
-    pub definitions: &'a Definitions,
+    pub definitions: &'a MarkerDefinitions,
     pub dialect: Dialect,
     pub clock: Option<ClockId>,
     pub messages: Messages,
@@ -75,9 +75,14 @@ pub(crate) struct Builder<'a> {
     numbers: HashMap<(FieldKind, u32, bool), FieldClassId>,
 }
 
-impl<'a> Builder<'a> {
-    pub(crate) fn new(schema: Schema, definitions: &'a Definitions, dialect: Dialect, clock: Option<ClockId>) -> Self {
-        Builder {
+impl<'a> ChannelSchemaBuilder<'a> {
+    pub(crate) fn new(
+        schema: Schema,
+        definitions: &'a MarkerDefinitions,
+        dialect: Dialect,
+        clock: Option<ClockId>,
+    ) -> Self {
+        ChannelSchemaBuilder {
             schema,
             definitions,
             dialect,
@@ -90,7 +95,13 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a channel; `number` is its id among them.
-    pub(crate) fn add(&mut self, number: u64, name: &str, is_metadata: bool, shape: Shape) -> Option<ChannelClass> {
+    pub(crate) fn add(
+        &mut self,
+        number: u64,
+        name: &str,
+        is_metadata: bool,
+        shape: SubBufferForm,
+    ) -> Option<ChannelClass> {
         let name: Arc<str> = name.into();
         let stream = self.schema.add_stream(StreamClass {
             id: number,
@@ -123,7 +134,7 @@ impl<'a> Builder<'a> {
                 self.marker(&mut class, id, &marker.name, &fields, marker.sizes.alignment, shape);
             }
         }
-        let names = Names { channel: name.clone(), markers: names };
+        let names = UndecodedNames { channel: name.clone(), markers: names };
         class.open = self.schema.add_event(EventClass {
             name: Some(format!("{name}.(not decoded)").into()),
             open_ids: Some(OpenIds { offset_bytes: 0, name: Arc::new(names) }),
@@ -140,7 +151,7 @@ impl<'a> Builder<'a> {
         id: u16,
         format: Option<&[u8]>,
         sizes: &Sizes,
-    ) -> Option<Vec<Field>> {
+    ) -> Option<Vec<MarkerField>> {
         let read = match format {
             None => Err(format!("marker {id} of channel `{channel}`, `{marker}`, has no format")),
             Some(_) if !sizes.are_possible() => {
@@ -175,9 +186,9 @@ impl<'a> Builder<'a> {
         class: &mut ChannelClass,
         id: u16,
         marker: &str,
-        fields: &[Field],
+        fields: &[MarkerField],
         alignment: u8,
-        shape: Shape,
+        shape: SubBufferForm,
     ) {
         let payload = (!fields.is_empty()).then(|| self.payload(fields, alignment, shape));
         let event = self.schema.add_event(EventClass {
@@ -195,7 +206,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn payload(&mut self, fields: &[Field], alignment: u8, shape: Shape) -> FieldClassId {
+    fn payload(&mut self, fields: &[MarkerField], alignment: u8, shape: SubBufferForm) -> FieldClassId {
         let members: Vec<Member> = fields
             .iter()
             .map(|field| {
@@ -208,7 +219,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The class of a field, shared by all that are alike.
-    fn field(&mut self, kind: FieldKind, alignment: u8, shape: Shape) -> FieldClassId {
+    fn field(&mut self, kind: FieldKind, alignment: u8, shape: SubBufferForm) -> FieldClassId {
         let schema = &mut self.schema;
         let FieldKind::Integer { len_bytes, is_signed, base, is_network_order } = kind else {
             return *self.strings.get_or_insert_with(|| {

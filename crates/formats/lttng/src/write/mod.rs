@@ -2,8 +2,8 @@
 
 use tracemill_model::error::Result;
 
-use crate::facilities::write::{Converter, Rewriter};
-use crate::markers::write::Rewriter as Markers;
+use crate::facilities::write::{FacilitiesConverter, FacilitiesRewriter};
+use crate::markers::write::MarkersRewriter as Markers;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::writer::of_each;
@@ -37,11 +37,11 @@ fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<
             if sources.len() == 1 { path.clone() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };
         if source.origin.format == TARGET.names[0] {
             match source.origin.version.0 {
-                0 if let Some(writer) = Rewriter::new(&folder, source)? => return Ok(Box::new(writer)),
+                0 if let Some(writer) = FacilitiesRewriter::new(&folder, source)? => return Ok(Box::new(writer)),
                 2 if let Some(writer) = Markers::new(&folder, source, options) => return Ok(Box::new(writer)),
                 _ => {}
             }
         }
-        Ok(Box::new(Converter::new(&folder, source, options)))
+        Ok(Box::new(FacilitiesConverter::new(&folder, source, options)))
     })
 }

@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::streams::BLOCK;
-use super::{CallFile, Calls};
+use super::{CallFile, FolderCalls};
 use crate::kernel::{CpuRecords, Kernel, KernelRecord};
-use crate::names::Names;
+use crate::names::SymbolNames;
 use tracemill_format::calls::{
     CallJudge, CallKind, CallOrigin, CallRecord, CallStream, Findings, Judgement, first_two,
 };
@@ -16,13 +16,13 @@ use tracemill_format::calls::{
 /// The records of all processors of the kernel, in the order of time.
 pub(super) struct KernelCalls<'a> {
     kernel: Option<&'a Kernel>,
-    cpus: Vec<Cpu<'a>>,
+    cpus: Vec<KernelCpu<'a>>,
     /// The times of their next records; at the end of a file the largest one.
     times: Vec<u64>,
     /// The processor whose records that were ready are taken.
     spent: Option<usize>,
     tasks: TaskNumbers<'a>,
-    functions: Functions<'a>,
+    functions: KernelFunctions<'a>,
     /// The first and the last time of what is wanted.
     between: (u64, u64),
     /// Decides which calls are wanted, unless all are.
@@ -34,7 +34,7 @@ pub(super) struct KernelCalls<'a> {
 ///
 /// uftrace reads records up to the first one of another task, or to the end of a call, and takes all of them for those
 /// of the task of the last record that it has read. Here that decides only when a task that waits is taken to run again.
-struct Cpu<'a> {
+struct KernelCpu<'a> {
     records: CpuRecords<'a>,
     /// Records that are ready, each behind what was lost before it, and which of them is the next.
     ready: Vec<CallRecord>,
@@ -62,7 +62,7 @@ struct Paused {
     count: usize,
 }
 
-impl Cpu<'_> {
+impl KernelCpu<'_> {
     #[inline]
     fn time(&self) -> Option<u64> {
         self.ready.get(self.at).map(|next| next.time)
@@ -96,9 +96,9 @@ impl TaskNumbers<'_> {
 }
 
 /// The functions of the kernel that were met; those that were met last are at hand.
-struct Functions<'a> {
-    names: &'a Names,
-    all: Vec<Function>,
+struct KernelFunctions<'a> {
+    names: &'a SymbolNames,
+    all: Vec<KernelFunction>,
     by_address: HashMap<u64, u32>,
     /// Their places in `all`, by the ends of their addresses.
     recent: Vec<u32>,
@@ -106,7 +106,7 @@ struct Functions<'a> {
 
 /// A function of the kernel.
 #[derive(Clone, Copy)]
-struct Function {
+struct KernelFunction {
     address: u64,
     symbol: u32,
     /// Exits from functions that were never entered are left out: the trace began inside of them.
@@ -116,13 +116,13 @@ struct Function {
 /// A power of two.
 const RECENT_FUNCTIONS: usize = 1024;
 
-impl<'a> Functions<'a> {
-    fn new(names: &'a Names) -> Self {
-        Functions { names, all: Vec::new(), by_address: HashMap::new(), recent: vec![0; RECENT_FUNCTIONS] }
+impl<'a> KernelFunctions<'a> {
+    fn new(names: &'a SymbolNames) -> Self {
+        KernelFunctions { names, all: Vec::new(), by_address: HashMap::new(), recent: vec![0; RECENT_FUNCTIONS] }
     }
 
     #[inline]
-    fn at(&mut self, address: u64) -> &mut Function {
+    fn at(&mut self, address: u64) -> &mut KernelFunction {
         // Functions begin at multiples of 16.
         let slot = (address ^ address >> 4 ^ address >> 14) as usize % RECENT_FUNCTIONS;
         let recent = self.recent[slot] as usize;
@@ -136,7 +136,7 @@ impl<'a> Functions<'a> {
         let next = self.all.len() as u32;
         let at = *self.by_address.entry(address).or_insert(next);
         if at == next {
-            self.all.push(Function { address, symbol: self.names.kernel_id(address), is_entered: false });
+            self.all.push(KernelFunction { address, symbol: self.names.kernel_id(address), is_entered: false });
         }
         self.recent[slot] = at;
         at as usize
@@ -144,7 +144,7 @@ impl<'a> Functions<'a> {
 }
 
 impl<'a> KernelCalls<'a> {
-    pub(super) fn new(calls: &'a Calls, files: Range<usize>, between: (u64, u64), is_near: bool) -> Self {
+    pub(super) fn new(calls: &'a FolderCalls, files: Range<usize>, between: (u64, u64), is_near: bool) -> Self {
         let kernel = calls.definitions.kernel.as_deref();
         let cpus = files.filter_map(|at| match (&calls.files[at], kernel) {
             (CallFile::Kernel(number, bytes), Some(kernel)) => {
@@ -152,7 +152,7 @@ impl<'a> KernelCalls<'a> {
                 let pages = if is_near { kernel.pages_around(bytes, between) } else { (0, bytes.len()) };
                 let records = CpuRecords::of_pages(kernel, bytes, pages);
                 let (ready, rest, path) = (Vec::new(), (bytes, pages.1), &*calls.paths[at]);
-                Some(Cpu {
+                Some(KernelCpu {
                     records,
                     ready,
                     at: 0,
@@ -175,7 +175,7 @@ impl<'a> KernelCalls<'a> {
             times: Vec::new(),
             spent: None,
             tasks: TaskNumbers { all: &calls.numbers, recent: std::array::from_fn(|_| none()) },
-            functions: Functions::new(&calls.definitions.names),
+            functions: KernelFunctions::new(&calls.definitions.names),
             between,
             judge: None,
             findings: Findings::default(),

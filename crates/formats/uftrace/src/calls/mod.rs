@@ -11,11 +11,11 @@ use std::sync::{Arc, OnceLock};
 use tracemill_codec::chunk::Bytes;
 use tracemill_codec::text::hex;
 
-use super::definitions::Definitions;
+use super::definitions::FolderDefinitions;
 use super::info::Info;
 use super::names::Module;
 use super::naming::shown;
-use super::records::{Kind, Record};
+use super::records::{Record, RecordKind};
 use tracemill_format::Demangle;
 use tracemill_format::calls::{CallKind, CallOrigin, CallProgram, CallRecord, CallTask, Recording};
 
@@ -31,8 +31,8 @@ pub(super) enum CallFile {
 }
 
 /// The calls of a folder.
-pub(super) struct Calls {
-    pub definitions: Definitions,
+pub(super) struct FolderCalls {
+    pub definitions: FolderDefinitions,
     pub tasks: Vec<CallTask>,
     /// The index of each task that has a file, by its id.
     pub numbers: HashMap<i64, u32>,
@@ -56,7 +56,7 @@ pub(super) struct Calls {
     pub library_by_name: OnceLock<HashMap<String, usize>>,
 }
 
-impl Calls {
+impl FolderCalls {
     /// The bytes of the values of a record, and their list for calls.
     fn values(&self, record: &CallRecord) -> Option<&[u8]> {
         // Files of processors say their number.
@@ -122,10 +122,10 @@ impl Calls {
 #[inline]
 pub(super) fn call(record: Record, symbol: u32, task: u32) -> CallRecord {
     let kind = match record.kind() {
-        Kind::Entry => CallKind::Entry,
-        Kind::Exit => CallKind::Exit,
-        Kind::Lost => CallKind::Lost,
-        Kind::Event => CallKind::Event,
+        RecordKind::Entry => CallKind::Entry,
+        RecordKind::Exit => CallKind::Exit,
+        RecordKind::Lost => CallKind::Lost,
+        RecordKind::Event => CallKind::Event,
     };
     let found = CallRecord::new(record.time, task, kind, CallOrigin::Task, record.address());
     CallRecord { symbol, depth: record.depth(), ..found }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::kernel::KernelCalls;
 use super::streams::{MessageCalls, PerfCalls, TaskCalls};
-use super::{CallFile, Calls};
+use super::{CallFile, FolderCalls};
 use crate::events::OpenCalls;
 use crate::info::feature;
 use crate::naming::shown;
@@ -18,7 +18,7 @@ use tracemill_format::calls::{
 /// Calls that may be open when the folder does not say.
 const MAX_STACK: usize = 65_535;
 
-impl Calls {
+impl FolderCalls {
     /// Reads what all files of the kernel have of a stretch of time; only the pages around it, if that is wanted.
     pub(crate) fn kernel_between(&self, between: (u64, u64), is_near: bool) -> Box<dyn CallStream + '_> {
         Box::new(KernelCalls::new(self, self.kernel_files(), between, is_near))
@@ -66,7 +66,7 @@ impl Calls {
     }
 }
 
-impl CallSource for Calls {
+impl CallSource for FolderCalls {
     fn tasks(&self) -> &[CallTask] {
         &self.tasks
     }

@@ -10,7 +10,7 @@ use super::call;
 use crate::classes::EXTERNAL;
 use crate::events::{OpenCalls, torn_record, unfounded, wrong_magic};
 use crate::layout::MAX_ERRORS;
-use crate::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
+use crate::records::{Payload, RECORD, Record, RecordKind, RecordStep, TaskBytes};
 use crate::{messages, perf};
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallStream, Findings, event_id};
 
@@ -46,7 +46,7 @@ impl TaskCalls<'_> {
             };
             let address = record.address();
             let symbol = self.task.resolver.id(record.time, address);
-            let is_exit = record.kind() == Kind::Exit;
+            let is_exit = record.kind() == RecordKind::Exit;
             if self.open_calls.is_unfounded(record.depth(), is_exit) {
                 self.findings.warnings.push(place(unfounded(record.depth()), self.at, self.path));
             }
@@ -67,7 +67,7 @@ impl CallStream for TaskCalls<'_> {
                 break;
             }
             match self.task.step(self.at, self.time) {
-                Step::Record { record, symbol, payload, next } => {
+                RecordStep::Record { record, symbol, payload, next } => {
                     let mut found = call(record, symbol, self.number);
                     if found.kind != CallKind::Lost {
                         self.time = record.time;
@@ -92,7 +92,7 @@ impl CallStream for TaskCalls<'_> {
                     out.push(found);
                     self.at = next;
                 }
-                Step::Bad { magic } => {
+                RecordStep::Bad { magic } => {
                     self.open_calls.forget();
                     let next = self.task.resume(self.at + 8, self.time, usize::MAX);
                     let end = next.unwrap_or(self.task.bytes.len());
@@ -102,7 +102,7 @@ impl CallStream for TaskCalls<'_> {
                     }
                     self.at = end;
                 }
-                Step::Torn => {
+                RecordStep::Torn => {
                     let left = self.task.bytes.len().saturating_sub(self.at);
                     if left > 0 {
                         self.findings.faults.push(place(torn_record(left), self.at, self.path));

@@ -1,9 +1,9 @@
 //! Expressions in template arguments, which are passed over.
 
-use super::Parser;
+use super::NameParser;
 use super::operators::{OPERATORS, UNARY};
 
-/// Codes of expressions, and what stands behind each of them, as [`Parser::follow`] reads it.
+/// Codes of expressions, and what stands behind each of them, as [`NameParser::follow`] reads it.
 const EXPRESSIONS: &[(&[&[u8; 2]], &[u8])] = &[
     (&[b"cl", b"il"], b"*X"),
     (&[b"tl"], b"T*X"),
@@ -17,7 +17,7 @@ const EXPRESSIONS: &[(&[&[u8; 2]], &[u8])] = &[
     (&[b"qu"], b"XXX"),
 ];
 
-impl Parser<'_> {
+impl NameParser<'_> {
     pub(super) fn expr_primary(&mut self) -> Option<()> {
         self.need(b"L")?;
         self.quietly(|parser| {

@@ -26,7 +26,7 @@ pub fn simple_name(symbol: &str) -> String {
         None => ("", symbol),
     };
     let Some(body) = mangled.strip_prefix("_Z") else { return symbol.to_string() };
-    match Parser::new(body).whole() {
+    match NameParser::new(body).whole() {
         Some(name) => format!("{prefix}{name}"),
         None => symbol.to_string(),
     }
@@ -39,7 +39,7 @@ const MAX_DEPTH: u32 = 256;
 
 /// Reads a mangled name and writes the names in it that are not inside of types.
 #[derive(Default)]
-struct Parser<'a> {
+struct NameParser<'a> {
     text: &'a [u8],
     pos: usize,
     out: String,
@@ -50,9 +50,9 @@ struct Parser<'a> {
     depth: u32,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> NameParser<'a> {
     fn new(body: &'a str) -> Self {
-        Parser { text: body.as_bytes(), ..Parser::default() }
+        NameParser { text: body.as_bytes(), ..NameParser::default() }
     }
 
     /// `<encoding>` with what compilers and linkers put behind it.

@@ -1,10 +1,10 @@
 //! Names: nested, local, special, of operators and constructors, with their template arguments.
 
-use super::Parser;
+use super::NameParser;
 use super::operators::OPERATORS;
 use super::rust::rust_name;
 
-/// Codes of special names, the words that are written for them, and what stands behind, as [`Parser::follow`] reads it.
+/// Codes of special names, the words that are written for them, and what stands behind, as [`NameParser::follow`] reads it.
 const SPECIAL: &[(&[u8; 2], &str, &[u8])] = &[
     (b"TV", "__vtable__", b"S"),
     (b"TT", "__VTT__", b"S"),
@@ -19,7 +19,7 @@ const SPECIAL: &[(&[u8; 2], &str, &[u8])] = &[
     (b"GA", "", b"M"),
 ];
 
-impl Parser<'_> {
+impl NameParser<'_> {
     pub(super) fn encoding(&mut self) -> Option<()> {
         self.nested(|parser| match parser.peek()? {
             b'T' | b'G' => parser.special_name(),

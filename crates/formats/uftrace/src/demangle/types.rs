@@ -1,8 +1,8 @@
 //! Types, which are passed over.
 
-use super::Parser;
+use super::NameParser;
 
-impl Parser<'_> {
+impl NameParser<'_> {
     pub(super) fn type_(&mut self) -> Option<()> {
         self.quietly(Self::type_inside)
     }

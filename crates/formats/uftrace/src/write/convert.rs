@@ -14,12 +14,12 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, EventClassId, FieldPath, Schema, Scope};
-use tracemill_semantics::{Call, CpuOf, Place, Running, Said, Semantics, Who, member, value_of};
+use tracemill_semantics::{Call, CpuOf, EventPlace, Running, Said, Semantics, Who, member, value_of};
 
 use super::BUFFER;
 use super::WRITING;
-use super::record::{ADDRESS_BITS, Numbers, seconds_of};
-use crate::records::Kind;
+use super::record::{ADDRESS_BITS, NumberWriter, seconds_of};
+use crate::records::RecordKind;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::{OutFile, OutPath};
@@ -36,23 +36,23 @@ const STACK: u64 = 0x7fff_fffd_e000;
 const SESSION: &str = "7472616365000001";
 
 /// Writes a folder.
-pub(super) struct Converter {
+pub(super) struct FolderConverter {
     folder: OutPath,
     name: String,
-    numbers: Numbers,
+    numbers: NumberWriter,
     schema: Arc<Schema>,
     /// By stream: its clock.
     clocks: Vec<Option<ClockMap>>,
     semantics: Semantics,
     /// The form that each class gets.
-    classes: HashMap<EventClassId, Arc<Class>>,
+    classes: HashMap<EventClassId, Arc<ConvertedClass>>,
     /// Ids of tasks of threads whose numbers are none.
     ids: HashMap<i64, i64>,
     cpus: CpuOf,
     running: Running,
     /// Names of user events, from the first id on.
     names: Vec<String>,
-    tasks: BTreeMap<i64, Task>,
+    tasks: BTreeMap<i64, TaskFile>,
     /// Names of functions by their addresses.
     symbols: BTreeMap<u64, String>,
     /// The task of the last event of each stream.
@@ -61,35 +61,35 @@ pub(super) struct Converter {
     scratch: Vec<u8>,
 }
 
-struct Class {
+struct ConvertedClass {
     who: Who,
     /// The field with the thread that a CPU turns to.
     next: Option<FieldPath>,
-    meaning: Meaning,
+    meaning: RecordMeaning,
 }
 
-enum Meaning {
+enum RecordMeaning {
     Call(Call),
     User(u64),
 }
 
-struct Task {
+struct TaskFile {
     file: OutFile,
     first: u64,
     depth: u16,
     last: u64,
 }
 
-impl Converter {
-    pub(super) fn new(folder: OutPath, source: &Source, options: &WriteOptions) -> Converter {
+impl FolderConverter {
+    pub(super) fn new(folder: OutPath, source: &Source, options: &WriteOptions) -> FolderConverter {
         let schema = source.schema.clone();
         let clocks: Vec<_> = source.streams.iter().map(|stream| source.stream_clock(stream.class)).collect();
         let semantics = Semantics::new(&schema);
         let mut losses = lost_fields(&schema, &semantics);
         losses.add(Lost::ClocklessStreams, clocks.iter().filter(|clock| clock.is_none()).count() as u64);
-        Converter {
+        FolderConverter {
             name: source.name.clone(),
-            numbers: Numbers(options.byte_order.unwrap_or(ByteOrder::Little)),
+            numbers: NumberWriter(options.byte_order.unwrap_or(ByteOrder::Little)),
             clocks,
             semantics,
             classes: HashMap::new(),
@@ -108,7 +108,7 @@ impl Converter {
     }
 
     /// The form that the class of an event gets; one that stands for many names is looked at for each event.
-    fn class(&mut self, event: EventRef<'_>) -> Arc<Class> {
+    fn class(&mut self, event: EventRef<'_>) -> Arc<ConvertedClass> {
         let id = event.class();
         if let Some(class) = self.classes.get(&id) {
             return class.clone();
@@ -116,10 +116,10 @@ impl Converter {
         let (mut own, has_own) = (Vec::new(), self.schema.event(id).open_ids.is_some());
         let name = event.name(&mut own).unwrap_or(b"(no name)");
         let name = String::from_utf8_lossy(name).into_owned();
-        let call = self.semantics.call_named(id, &name).map(Meaning::Call);
-        let meaning = call.unwrap_or_else(|| Meaning::User(self.user_id(&name)));
+        let call = self.semantics.call_named(id, &name).map(RecordMeaning::Call);
+        let meaning = call.unwrap_or_else(|| RecordMeaning::User(self.user_id(&name)));
         let next = self.semantics.switch(id).map(|switch| switch.next);
-        let class = Arc::new(Class { who: self.semantics.who(id), next, meaning });
+        let class = Arc::new(ConvertedClass { who: self.semantics.who(id), next, meaning });
         if !has_own {
             self.classes.insert(id, class.clone());
         }
@@ -127,7 +127,7 @@ impl Converter {
     }
 
     /// The id of the task of the thread or track that an event is on; of its stream when it is on none.
-    fn task(&mut self, class: &Class, stream: usize, event: EventRef<'_>) -> i64 {
+    fn task(&mut self, class: &ConvertedClass, stream: usize, event: EventRef<'_>) -> i64 {
         let number = |path: &Option<FieldPath>| {
             let path = path.as_ref()?;
             let values = event.values(path.scope).ok()??;
@@ -135,7 +135,7 @@ impl Converter {
         };
         let cpu = self.cpus.of(stream, &event.chunk.packet);
         let said = Said { id: number(&class.who.id), next: number(&class.next), cpu };
-        let (Place::Thread(number) | Place::Track(number)) = self.running.place(0, &class.who, said) else {
+        let (EventPlace::Thread(number) | EventPlace::Track(number)) = self.running.place(0, &class.who, said) else {
             return stream as i64 + 1;
         };
         if (0..FIRST_ID).contains(&number) {
@@ -208,7 +208,7 @@ impl Converter {
     }
 }
 
-impl TraceWriter for Converter {
+impl TraceWriter for FolderConverter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -227,7 +227,7 @@ impl TraceWriter for Converter {
         let tid = self.task(&class, stream, event);
         self.last_task[stream] = Some(tid);
         let folder = &self.folder;
-        let task = self.tasks.entry(tid).or_insert_with(|| Task {
+        let task = self.tasks.entry(tid).or_insert_with(|| TaskFile {
             file: OutFile::with_buffer(folder.join(format!("{tid}.dat")), BUFFER),
             first: time,
             depth: 0,
@@ -237,11 +237,11 @@ impl TraceWriter for Converter {
         self.scratch.clear();
         let out = &mut self.scratch;
         let call = match &class.meaning {
-            Meaning::User(id) => {
-                self.numbers.record(out, Kind::Event, time, 0, *id, None);
+            RecordMeaning::User(id) => {
+                self.numbers.record(out, RecordKind::Event, time, 0, *id, None);
                 return task.file.write(out);
             }
-            Meaning::Call(call) => call,
+            RecordMeaning::Call(call) => call,
         };
         let address = address_of(event, call, &mut self.symbols, &mut self.losses);
         if call.is_exit && task.depth == 0 {
@@ -250,8 +250,8 @@ impl TraceWriter for Converter {
         }
         let before = task.depth;
         let (kind, depth) = match call.is_exit {
-            false => (Kind::Entry, before),
-            true => (Kind::Exit, before - 1),
+            false => (RecordKind::Entry, before),
+            true => (RecordKind::Exit, before - 1),
         };
         task.depth = if call.is_exit { depth } else { before.saturating_add(1) };
         self.numbers.record(out, kind, time, depth.min(MAX_DEPTH), address, None);
@@ -268,7 +268,7 @@ impl TraceWriter for Converter {
             self.losses.add(Lost::LostPacketEvents, count);
         }
         self.scratch.clear();
-        self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, count, None);
+        self.numbers.record(&mut self.scratch, RecordKind::Lost, 0, 0, count, None);
         task.depth = 0;
         task.file.write(&self.scratch)
     }

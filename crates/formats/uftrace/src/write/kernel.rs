@@ -7,9 +7,9 @@ use tracemill_codec::value::Value;
 use tracemill_format::lost::Lost;
 use tracemill_model::schema::ByteOrder;
 
-use super::record::{Numbers, bits, bytes_of_hex, number};
+use super::record::{NumberWriter, bits, bytes_of_hex, number};
 use crate::kernel::{Kernel, KernelFormat};
-use tracemill_ftrace::event_format::{Content, Field, Place};
+use tracemill_ftrace::event_format::{Content, ContentPlace, Field};
 use tracemill_ftrace::ring_buffer::{DELTA_BITS, EVENTS_MISSED, MISSED_STORED, TIME_EXTEND};
 
 /// Data up to this length says it in the head of its record.
@@ -35,7 +35,7 @@ pub(super) fn record<'a>(
     payload: &Value,
     is_task: impl Fn(i64) -> bool,
 ) -> Result<Vec<u8>, Lost> {
-    let numbers = Numbers(kernel.layout.machine.byte_order);
+    let numbers = NumberWriter(kernel.layout.machine.byte_order);
     let data = payload.member("data").unwrap_or(&Value::Null);
     let tid = number(payload, "tid");
     if let Some(is_exit) = is_exit {
@@ -79,7 +79,7 @@ pub(super) fn record<'a>(
 }
 
 /// A record of zeros with what every record has.
-fn begin(numbers: Numbers, format: &KernelFormat, tid: u64) -> Vec<u8> {
+fn begin(numbers: NumberWriter, format: &KernelFormat, tid: u64) -> Vec<u8> {
     let mut out = vec![0; format.format.min_bytes() as usize];
     // Where every kernel has it, whatever is left of a format.
     if let Some(place) = out.get_mut(..2) {
@@ -91,13 +91,13 @@ fn begin(numbers: Numbers, format: &KernelFormat, tid: u64) -> Vec<u8> {
     out
 }
 
-fn of(numbers: Numbers, value: u64, len: usize) -> Vec<u8> {
+fn of(numbers: NumberWriter, value: u64, len: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(len);
     numbers.put(&mut out, value, len);
     out
 }
 
-fn put_at(numbers: Numbers, out: &mut Vec<u8>, field: &Field, value: u64) {
+fn put_at(numbers: NumberWriter, out: &mut Vec<u8>, field: &Field, value: u64) {
     put_bytes(out, field.offset as usize, &of(numbers, value, field.size as usize));
 }
 
@@ -109,7 +109,7 @@ fn put_bytes(out: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 }
 
 /// Puts a field into a record that has all fields of fixed places already.
-fn put(numbers: Numbers, out: &mut Vec<u8>, field: &Field, value: &Value) {
+fn put(numbers: NumberWriter, out: &mut Vec<u8>, field: &Field, value: &Value) {
     let mut bytes = match (field.content, value.elements()) {
         (Content::Integer(_), _) => return put_at(numbers, out, field, bits(value)),
         (Content::Array(element), Some(elements)) => {
@@ -119,16 +119,16 @@ fn put(numbers: Numbers, out: &mut Vec<u8>, field: &Field, value: &Value) {
     };
     let is_text = field.content == Content::Text;
     match field.place {
-        Place::Fixed => {
+        ContentPlace::Fixed => {
             bytes.resize(field.size as usize, 0);
             put_bytes(out, field.offset as usize, &bytes);
         }
-        Place::Rest => {
+        ContentPlace::Rest => {
             bytes.extend(is_text.then_some(0));
             out.truncate(field.offset as usize);
             put_bytes(out, field.offset as usize, &bytes);
         }
-        Place::Located { relative } => {
+        ContentPlace::Located { relative } => {
             bytes.extend(is_text.then_some(0));
             let end = (field.offset + field.size) as usize;
             let at = out.len().max(end);
@@ -143,7 +143,7 @@ fn put(numbers: Numbers, out: &mut Vec<u8>, field: &Field, value: &Value) {
 impl Pages {
     /// Appends a record; pages that are full go to `out`. `false` when it is too large for any page.
     pub(super) fn push(&mut self, kernel: &Kernel, time: u64, record: &[u8], out: &mut Vec<u8>) -> bool {
-        let (layout, numbers) = (&kernel.layout, Numbers(kernel.layout.machine.byte_order));
+        let (layout, numbers) = (&kernel.layout, NumberWriter(kernel.layout.machine.byte_order));
         let len = record.len().next_multiple_of(4);
         let head = if len == 0 || len > SHORT_BYTES { 8 } else { 4 };
         // A time of its own may stand before it, and behind the last one how many events are missing before the page.
@@ -178,7 +178,7 @@ impl Pages {
         true
     }
 
-    fn put_head(&mut self, numbers: Numbers, kind: u64, delta: u64) {
+    fn put_head(&mut self, numbers: NumberWriter, kind: u64, delta: u64) {
         let word = match numbers.0 {
             ByteOrder::Little => kind | delta << 5,
             ByteOrder::Big => kind << DELTA_BITS | delta,
@@ -199,7 +199,7 @@ impl Pages {
         if self.page.is_empty() {
             return;
         }
-        let (layout, numbers) = (&kernel.layout, Numbers(kernel.layout.machine.byte_order));
+        let (layout, numbers) = (&kernel.layout, NumberWriter(kernel.layout.machine.byte_order));
         let long = usize::from(layout.machine.long_bytes);
         let mut commit = (self.page.len() - layout.data_offset) as u64;
         match self.missed.take() {

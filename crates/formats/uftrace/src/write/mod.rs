@@ -7,8 +7,8 @@ mod rewrite;
 
 use tracemill_model::error::Result;
 
-use self::convert::Converter;
-use self::rewrite::Rewriter;
+use self::convert::FolderConverter;
+use self::rewrite::FolderRewriter;
 use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
@@ -24,9 +24,9 @@ fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<
     of_each(sources, |at, source| {
         let folder = if sources.len() == 1 { path.clone() } else { path.join(format!("{at}")) };
         if source.origin.format == TARGET.names[0] {
-            return Ok(Box::new(Rewriter::new(folder, source, options)?));
+            return Ok(Box::new(FolderRewriter::new(folder, source, options)?));
         }
-        Ok(Box::new(Converter::new(folder, source, options)))
+        Ok(Box::new(FolderConverter::new(folder, source, options)))
     })
 }
 

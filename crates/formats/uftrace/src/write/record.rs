@@ -4,8 +4,8 @@ use tracemill_codec::bits::{float_bits, put_uint};
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;
 
-use crate::arguments::{Form, NULL_TEXT, Spec};
-use crate::records::{Kind, MAGIC};
+use crate::arguments::{ArgumentForm, ArgumentSpec, NULL_TEXT};
+use crate::records::{MAGIC, RecordKind};
 
 /// Bits of an address in a record.
 pub(super) const ADDRESS_BITS: u64 = 0xffff_ffff_ffff;
@@ -33,9 +33,9 @@ pub(super) fn seconds_of(ns: u64) -> String {
 
 /// Appends numbers.
 #[derive(Clone, Copy)]
-pub(super) struct Numbers(pub(super) ByteOrder);
+pub(super) struct NumberWriter(pub(super) ByteOrder);
 
-impl Numbers {
+impl NumberWriter {
     /// The low bytes of a number.
     pub(super) fn put(self, out: &mut Vec<u8>, value: u64, len: usize) {
         put_uint(out, value, len, self.0);
@@ -45,7 +45,7 @@ impl Numbers {
     pub(super) fn record(
         self,
         out: &mut Vec<u8>,
-        kind: Kind,
+        kind: RecordKind,
         time: u64,
         depth: u16,
         address: u64,
@@ -69,7 +69,7 @@ impl Numbers {
     }
 
     /// The values of a call as its list of specifications wants them; `None` when they are of another kind.
-    pub(super) fn values(self, specs: &[Spec], values: &[&Value]) -> Option<Vec<u8>> {
+    pub(super) fn values(self, specs: &[ArgumentSpec], values: &[&Value]) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         for (at, spec) in specs.iter().enumerate() {
             self.value(&mut out, spec, values.get(at)?)?;
@@ -79,20 +79,20 @@ impl Numbers {
         Some(out)
     }
 
-    fn value(self, out: &mut Vec<u8>, spec: &Spec, value: &Value) -> Option<()> {
+    fn value(self, out: &mut Vec<u8>, spec: &ArgumentSpec, value: &Value) -> Option<()> {
         match (&spec.form, value) {
-            (Form::Text | Form::StdString, value) => {
+            (ArgumentForm::Text | ArgumentForm::StdString, value) => {
                 let text = if value.is_null() { &NULL_TEXT } else { value.bytes()? };
                 let text = &text[..text.len().min(usize::from(u16::MAX))];
                 self.put(out, text.len() as u64, 2);
                 out.extend_from_slice(text);
             }
-            (Form::Structure(_), value) => {
+            (ArgumentForm::Structure(_), value) => {
                 let end = out.len() + spec.size;
                 out.extend_from_slice(value.bytes().unwrap_or(&[]));
                 out.resize(end, 0);
             }
-            (Form::Float, Value::Real(value)) => match spec.size {
+            (ArgumentForm::Float, Value::Real(value)) => match spec.size {
                 4 => self.put(out, (*value as f32).to_bits().into(), 4),
                 10 => {
                     let (mantissa, high) = extended(*value);
@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn records_have_their_bits() {
         let mut out = Vec::new();
-        Numbers(ByteOrder::Little).record(&mut out, Kind::Exit, 7, 3, 0xffff_8000_0000_1234, None);
+        NumberWriter(ByteOrder::Little).record(&mut out, RecordKind::Exit, 7, 3, 0xffff_8000_0000_1234, None);
         assert_eq!(out[..8], 7u64.to_le_bytes());
         let word = 1 | 5 << 3 | 3 << 6 | 0x8000_0000_1234u64 << 16;
         assert_eq!(out[8..], word.to_le_bytes());
-        assert_eq!(Numbers(ByteOrder::Big).data(b"abc"), [0, 3, b'a', b'b', b'c', 0, 0, 0]);
+        assert_eq!(NumberWriter(ByteOrder::Big).data(b"abc"), [0, 3, b'a', b'b', b'c', 0, 0, 0]);
     }
 }

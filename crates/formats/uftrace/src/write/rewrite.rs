@@ -12,17 +12,17 @@ use tracemill_codec::value::Value;
 use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, Part, Scope};
+use tracemill_model::schema::{ByteOrder, Scope, TracePart};
 
 use super::BUFFER;
 use super::WRITING;
 use super::kernel::{self, Pages};
-use super::record::{Numbers, bytes_of_hex, number, seconds_of};
+use super::record::{NumberWriter, bytes_of_hex, number, seconds_of};
 use crate::classes::USER_DATA;
-use crate::definitions::Definitions;
+use crate::definitions::FolderDefinitions;
 use crate::kernel::Kernel;
 use crate::open::definitions;
-use crate::records::Kind;
+use crate::records::RecordKind;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, EntryKind, OutFile, OutPath, Storage};
@@ -31,19 +31,19 @@ use tracemill_format::{Entry, EntryKind, OutFile, OutPath, Storage};
 const KERNEL_HEADER: &str = "kernel_header";
 
 /// Writes a folder.
-pub(super) struct Rewriter {
+pub(super) struct FolderRewriter {
     folder: OutPath,
-    parts: Vec<Part>,
-    definitions: Definitions,
-    numbers: Numbers,
+    parts: Vec<TracePart>,
+    definitions: FolderDefinitions,
+    numbers: NumberWriter,
     kernel: Kernel,
-    moved: Moved,
-    streams: Vec<Stream>,
+    moved: TimeShift,
+    streams: Vec<RewrittenStream>,
     losses: Losses,
     scratch: Vec<u8>,
 }
 
-struct Stream {
+struct RewrittenStream {
     file: OutFile,
     kind: StreamKind,
     /// Task whose sessions say where addresses belong.
@@ -60,8 +60,8 @@ enum StreamKind {
     Messages,
 }
 
-impl Rewriter {
-    pub(super) fn new(folder: OutPath, source: &Source, options: &WriteOptions) -> Result<Rewriter> {
+impl FolderRewriter {
+    pub(super) fn new(folder: OutPath, source: &Source, options: &WriteOptions) -> Result<FolderRewriter> {
         let parts = source.origin.parts.clone();
         let definitions = definitions(&PartFiles(&parts)).map_err(|error| error.in_file(Path::new(&source.name)))?;
         let streams = source.streams.iter().map(|stream| {
@@ -73,7 +73,7 @@ impl Rewriter {
                 None if name.starts_with("kernel-cpu") => StreamKind::Kernel,
                 None => StreamKind::Messages,
             };
-            Stream {
+            RewrittenStream {
                 file: OutFile::with_buffer(folder.join(name), BUFFER),
                 kind,
                 tid: tid.unwrap_or(0),
@@ -83,14 +83,14 @@ impl Rewriter {
         let header = parts.iter().find(|part| part.name == KERNEL_HEADER);
         // Its faults were reported when it was read.
         let kernel = Kernel::read(header.map_or(&[], |part| &part.bytes), &mut Vec::new());
-        Ok(Rewriter {
+        Ok(FolderRewriter {
             kernel,
             streams: streams.collect(),
             folder,
             parts,
-            numbers: Numbers(options.byte_order.unwrap_or(definitions.order)),
+            numbers: NumberWriter(options.byte_order.unwrap_or(definitions.order)),
             definitions,
-            moved: Moved::of(source),
+            moved: TimeShift::of(source),
             losses: Losses::default(),
             scratch: Vec::new(),
         })
@@ -112,7 +112,8 @@ impl Rewriter {
                 self.losses.add(Lost::UndescribedValues, 1);
             }
         }
-        let (kind, depth) = (if is_exit { Kind::Exit } else { Kind::Entry }, number(payload, "depth") as u16);
+        let (kind, depth) =
+            (if is_exit { RecordKind::Exit } else { RecordKind::Entry }, number(payload, "depth") as u16);
         self.numbers.record(&mut self.scratch, kind, time, depth, address, values.as_deref());
     }
 
@@ -120,7 +121,7 @@ impl Rewriter {
         let id = number(payload, "id");
         let data = payload.member("data").map(|data| self.data(id as u32, data));
         let data = data.map(|data| self.numbers.data(&data));
-        self.numbers.record(&mut self.scratch, Kind::Event, time, 0, id, data.as_deref());
+        self.numbers.record(&mut self.scratch, RecordKind::Event, time, 0, id, data.as_deref());
     }
 
     fn data(&self, id: u32, data: &Value) -> Vec<u8> {
@@ -214,7 +215,7 @@ impl Rewriter {
     }
 }
 
-impl TraceWriter for Rewriter {
+impl TraceWriter for FolderRewriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -232,7 +233,7 @@ impl TraceWriter for Rewriter {
             (StreamKind::Task, Some("exit")) => self.call(stream, own_time, time, &payload, true),
             (StreamKind::Task, Some("lost")) => {
                 let lost = number(&payload, "lost");
-                self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, lost, None);
+                self.numbers.record(&mut self.scratch, RecordKind::Lost, 0, 0, lost, None);
             }
             (StreamKind::Task, Some("event")) => self.user_event(time, &payload),
             (StreamKind::Kernel, name) => self.kernel_event(stream, name, time, &payload),
@@ -270,7 +271,8 @@ impl TraceWriter for Rewriter {
             self.end_stream(stream)?;
         }
         // `info` makes it a trace: it comes last.
-        let (info, others): (Vec<&Part>, Vec<&Part>) = self.parts.iter().partition(|part| part.name == "info");
+        let (info, others): (Vec<&TracePart>, Vec<&TracePart>) =
+            self.parts.iter().partition(|part| part.name == "info");
         for part in others.iter().filter(|part| is_plain(&part.name)) {
             let bytes = match part.name.as_str() {
                 TASKS => self.moved.lines(&part.bytes),
@@ -292,16 +294,16 @@ const STAMP: &[u8] = b"timestamp=";
 
 /// The shift of the times of a trace.
 #[derive(Clone, Copy, Default)]
-struct Moved {
+struct TimeShift {
     ns: i64,
     drift: Option<(Drift, ClockMap)>,
 }
 
-impl Moved {
-    fn of(source: &Source) -> Moved {
+impl TimeShift {
+    fn of(source: &Source) -> TimeShift {
         let clock = source.schema.clocks().first();
         let drift = source.drift.zip(clock.map(|clock| ClockMap::new(clock, source.correction_ns)));
-        Moved { ns: source.moved_ns(), drift }
+        TimeShift { ns: source.moved_ns(), drift }
     }
 
     /// Another time, and is it before zero?
@@ -354,10 +356,10 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Parts as the files that they were.
-struct PartFiles<'a>(&'a [Part]);
+struct PartFiles<'a>(&'a [TracePart]);
 
 impl PartFiles<'_> {
-    fn find(&self, path: &Path) -> Option<&Part> {
+    fn find(&self, path: &Path) -> Option<&TracePart> {
         let name = path.file_name()?.to_str()?;
         self.0.iter().find(|part| part.name == name)
     }
@@ -365,7 +367,7 @@ impl PartFiles<'_> {
 
 impl Storage for PartFiles<'_> {
     fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
-        let entry = |part: &Part| Entry {
+        let entry = |part: &TracePart| Entry {
             path: directory.join(&part.name),
             name: part.name.clone(),
             kind: EntryKind::File(part.bytes.len() as u64),
@@ -387,13 +389,13 @@ impl Storage for PartFiles<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Moved;
+    use super::TimeShift;
 
     #[test]
     fn lines_of_tasks_move_with_their_records() {
         let lines =
             b"SESS timestamp=12.999999999 pid=7 sid=ab exename=\"/x\"\nTASK timestamp=0.000000005 tid=7 pid=7\nodd\n";
-        let text = |ns| String::from_utf8(Moved { ns, drift: None }.lines(lines)).unwrap_or_default();
+        let text = |ns| String::from_utf8(TimeShift { ns, drift: None }.lines(lines)).unwrap_or_default();
         assert!(text(0).as_bytes() == lines);
         assert!(text(1).starts_with("SESS timestamp=13.000000000 pid=7 sid=ab"));
         assert!(text(-6).ends_with("\nTASK timestamp=0.000000000 tid=7 pid=7\nodd\n"));

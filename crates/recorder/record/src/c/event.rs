@@ -3,20 +3,20 @@
 use std::sync::atomic::AtomicU32;
 
 use crate::field::FieldClass;
-use crate::metadata::Call;
+use crate::metadata::CallHalf;
 use crate::site::Site;
 
 /// The place in a C program where the state of an event is.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(pub &'static AtomicU32);
+pub struct StatePlace(pub &'static AtomicU32);
 
-impl PartialEq for Place {
-    fn eq(&self, other: &Place) -> bool {
+impl PartialEq for StatePlace {
+    fn eq(&self, other: &StatePlace) -> bool {
         std::ptr::eq(self.0, other.0)
     }
 }
 
-impl Eq for Place {}
+impl Eq for StatePlace {}
 
 /// An event of a C program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ impl Event<'_> {
     pub(crate) fn leak(&self) -> (&'static Site, &'static [FieldClass]) {
         let text = |text: &str| -> &'static str { String::from(text).leak() };
         let fields = self.fields.iter().map(|(name, _)| text(name)).collect::<Vec<_>>().leak();
-        let site = Site::new(text(self.target), text(self.name), Call::None, fields);
+        let site = Site::new(text(self.target), text(self.name), CallHalf::None, fields);
         (Box::leak(Box::new(site)), self.fields.iter().map(|(_, class)| *class).collect::<Vec<_>>().leak())
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::system;
 use crate::local;
-use crate::recorder::{self, State};
-use crate::ring::Writer;
+use crate::recorder::{self, ProcessState};
+use crate::ring::RingWriter;
 
 thread_local! {
     /// Is the thread inside of [`locked`]?
@@ -16,21 +16,23 @@ thread_local! {
 extern "C" fn end_of_thread(writer: *mut libc::c_void) {
     local::forget_writer();
     // SAFETY: the key has values of `set_writer` only.
-    if let Some(writer) = unsafe { writer.cast::<Writer>().cast_const().as_ref() } {
+    if let Some(writer) = unsafe { writer.cast::<RingWriter>().cast_const().as_ref() } {
         recorder::take_back(writer);
     }
 }
 
-struct Shared {
+struct SharedState {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
-    state: UnsafeCell<State>,
+    state: UnsafeCell<ProcessState>,
 }
 
 // SAFETY: the state is reached under the mutex only.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedState {}
 
-static SHARED: Shared =
-    Shared { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), state: UnsafeCell::new(State::new()) };
+static SHARED: SharedState = SharedState {
+    mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+    state: UnsafeCell::new(ProcessState::new()),
+};
 
 struct Guard;
 
@@ -84,7 +86,7 @@ fn unlock() {
 }
 
 /// Does something with the recorder's state. `None` when this thread does so already: a signal handler interrupted it.
-pub(crate) fn locked<R>(work: impl FnOnce(&mut State) -> R) -> Option<R> {
+pub(crate) fn locked<R>(work: impl FnOnce(&mut ProcessState) -> R) -> Option<R> {
     if IS_LOCKED.replace(true) {
         return None;
     }

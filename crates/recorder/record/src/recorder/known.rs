@@ -7,7 +7,7 @@ use crate::field::FieldClass;
 use crate::site::Site;
 
 /// A site that was registered.
-pub(super) struct Known {
+pub(super) struct RegisteredSite {
     pub(super) site: &'static Site,
     pub(super) classes: &'static [FieldClass],
     pub(super) shape: u64,
@@ -22,12 +22,12 @@ pub(super) enum Mirror {
     /// Nowhere: the macros of Rust look at the site.
     None,
     /// In the memory of a program or library in C.
-    At(crate::c::event::Place),
+    At(crate::c::event::StatePlace),
     /// In a library that was unloaded.
     Gone,
 }
 
-impl Known {
+impl RegisteredSite {
     /// Copies the state of the site to where C looks for it.
     pub(super) fn copy_state(&self) {
         #[cfg(feature = "c")]

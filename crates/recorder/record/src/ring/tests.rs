@@ -34,7 +34,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// A ring and its writer.
 pub(super) struct Ring {
     mapping: Mapping,
-    pub(super) writer: Writer,
+    pub(super) writer: RingWriter,
 }
 
 impl Ring {
@@ -47,7 +47,7 @@ impl Ring {
         for (at, value) in [(header::SLOT_SIZE, SLOT), (header::SLOTS, count), (header::MODE, mode)] {
             mapping.u64(at).store(value, Ordering::Relaxed);
         }
-        let writer = Writer::new();
+        let writer = RingWriter::new();
         writer.open(&mapping, 0, false);
         Ring { mapping, writer }
     }

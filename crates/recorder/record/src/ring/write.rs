@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use tracemill_ring::{header, packet};
 
 use super::event_buf::EventBuf;
-use super::{NO_SLOT, Room, Writer};
+use super::{NO_SLOT, RingWriter, Room};
 use crate::field::Fields;
 use crate::local::system;
 use crate::{clock, recorder};
 
-impl Writer {
+impl RingWriter {
     /// Makes room for an event of `len` bytes.
     #[cold]
     #[inline(never)]
@@ -100,7 +100,7 @@ fn replace(number: &AtomicU64, old: u64, new: u64) -> bool {
 /// earlier recording.
 #[must_use]
 #[inline(always)]
-pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) -> bool {
+pub(crate) fn write<V: Fields>(writer: &RingWriter, id: u32, values: &V) -> bool {
     let depth = writer.depth() + 1;
     writer.depth.store(depth, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
@@ -152,7 +152,7 @@ pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) -> bool {
 
 /// Keeps the latest clock of events behind an interrupted one.
 #[cold]
-fn note_behind(writer: &Writer, clock: u64) {
+fn note_behind(writer: &RingWriter, clock: u64) {
     loop {
         let known = writer.behind.load(Ordering::Relaxed);
         if known >= clock || replace(&writer.behind, known, clock) {

@@ -122,7 +122,7 @@ impl Drop for Span {
 macro_rules! event {
     (target: $target:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
         static SITE: $crate::Site =
-            $crate::Site::new($target, $name, $crate::Call::None, &[$(stringify!($field)),*]);
+            $crate::Site::new($target, $name, $crate::CallHalf::None, &[$(stringify!($field)),*]);
         SITE.record(|| ($($value,)*));
     }};
     ($name:literal $($rest:tt)*) => {
@@ -136,8 +136,8 @@ macro_rules! event {
 macro_rules! span {
     (target: $target:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
         static ENTRY: $crate::Site =
-            $crate::Site::new($target, $name, $crate::Call::Entry, &[$(stringify!($field)),*]);
-        static EXIT: $crate::Site = $crate::Site::new($target, $name, $crate::Call::Exit, &[]);
+            $crate::Site::new($target, $name, $crate::CallHalf::Entry, &[$(stringify!($field)),*]);
+        static EXIT: $crate::Site = $crate::Site::new($target, $name, $crate::CallHalf::Exit, &[]);
         ENTRY.record(|| ($($value,)*));
         $crate::Span::new(&EXIT)
     }};

@@ -11,34 +11,34 @@ use tracing_core::{Event, Interest, LevelFilter, Metadata};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::{Part, Place, Values, place, record_event, record_event_of};
+use super::{CallSiteKind, CodePlace, FieldValues, place, record_event, record_event_of};
 
 /// The number of the next span: of all subscribers and layers, so that it is one span's alone.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A span as it was created.
-struct Opened {
-    place: &'static Place,
+struct CreatedSpan {
+    place: &'static CodePlace,
     id: u64,
     /// Its number, that of its parent, and its fields.
-    values: Values,
+    values: FieldValues,
 }
 
-impl Opened {
-    fn new(attributes: &Attributes<'_>, parent: u64) -> Opened {
+impl CreatedSpan {
+    fn new(attributes: &Attributes<'_>, parent: u64) -> CreatedSpan {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut values = Values::with_numbers([id, parent]);
+        let mut values = FieldValues::with_numbers([id, parent]);
         attributes.record(&mut values);
         // It has its bytes for as long as it lives; the next event gets others.
-        Opened { place: place(attributes.metadata()), id, values }
+        CreatedSpan { place: place(attributes.metadata()), id, values }
     }
 
     fn enter(&self) {
-        self.place.record(Part::Entry, &self.values);
+        self.place.record(CallSiteKind::Entry, &self.values);
     }
 
     fn exit(&self) {
-        self.place.record_numbers(Part::Exit, [self.id]);
+        self.place.record_numbers(CallSiteKind::Exit, [self.id]);
     }
 
     fn record(&self, record: &Record<'_>) {
@@ -46,11 +46,11 @@ impl Opened {
     }
 
     fn follow(&self, other: u64) {
-        self.place.record_numbers(Part::Follows, [self.id, other]);
+        self.place.record_numbers(CallSiteKind::Follows, [self.id, other]);
     }
 
     fn close(&self) {
-        self.place.record_numbers(Part::Close, [self.id]);
+        self.place.record_numbers(CallSiteKind::Close, [self.id]);
     }
 }
 
@@ -67,13 +67,13 @@ impl Layer {
 }
 
 /// Looks at a span of a registry. `None` when it was not given to this layer.
-fn with_span<S, R>(context: &Context<'_, S>, id: &Id, look: impl FnOnce(&Opened) -> R) -> Option<R>
+fn with_span<S, R>(context: &Context<'_, S>, id: &Id, look: impl FnOnce(&CreatedSpan) -> R) -> Option<R>
 where
     S: tracing_core::Subscriber + for<'a> LookupSpan<'a>,
 {
     let span = context.span(id)?;
     let extensions = span.extensions();
-    extensions.get::<Opened>().map(look)
+    extensions.get::<CreatedSpan>().map(look)
 }
 
 impl<S: tracing_core::Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::Layer<S> for Layer {
@@ -87,8 +87,8 @@ impl<S: tracing_core::Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::L
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let parent = span.parent().and_then(|parent| parent.extensions().get::<Opened>().map(|opened| opened.id));
-        span.extensions_mut().replace(Opened::new(attributes, parent.unwrap_or(0)));
+        let parent = span.parent().and_then(|parent| parent.extensions().get::<CreatedSpan>().map(|opened| opened.id));
+        span.extensions_mut().replace(CreatedSpan::new(attributes, parent.unwrap_or(0)));
     }
 
     fn on_record(&self, id: &Id, record: &Record<'_>, context: Context<'_, S>) {
@@ -102,22 +102,22 @@ impl<S: tracing_core::Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::L
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        with_span(&context, id, Opened::enter);
+        with_span(&context, id, CreatedSpan::enter);
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        with_span(&context, id, Opened::exit);
+        with_span(&context, id, CreatedSpan::exit);
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        with_span(&context, &id, Opened::close);
+        with_span(&context, &id, CreatedSpan::close);
     }
 }
 
 /// A span of [`Subscriber`], and how many handles it has: those of the program, of the threads that are in it, and of its
 /// children.
 struct Counted {
-    opened: Opened,
+    opened: CreatedSpan,
     parent: Option<Id>,
     handles: AtomicUsize,
 }
@@ -222,7 +222,7 @@ impl tracing_core::Subscriber for Subscriber {
         };
         // A span stays as long as its children do.
         let parent = parent.filter(|parent| self.span(parent).is_some()).map(|parent| self.clone_span(&parent));
-        let opened = Opened::new(attributes, parent.as_ref().map_or(0, Id::into_u64));
+        let opened = CreatedSpan::new(attributes, parent.as_ref().map_or(0, Id::into_u64));
         let id = opened.id;
         let counted = Counted { opened, parent, handles: AtomicUsize::new(1) };
         self.spans(id).0.insert(id, Arc::new(counted));

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
-use tracemill_codec::plan::{NodeId, Plan, State, Visitor};
+use tracemill_codec::plan::{DecoderState, NodeId, Plan, Visitor};
 use tracemill_codec::spine::ScanEnd;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::Scope;
 
-use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage};
+use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Settings, Storage};
 
 /// A folder `/t` in memory.
 #[derive(Default, Clone)]
@@ -37,7 +37,7 @@ impl Folder {
     }
 
     fn open_in(&self, context: &OpenContext<'_>) -> Result<OpenTrace> {
-        let found = Found { path: PathBuf::from("/t"), name: "t".into(), below: String::new() };
+        let found = FoundTrace { path: PathBuf::from("/t"), name: "t".into(), below: String::new() };
         (super::FORMAT.open)(context, &[found]).pop().expect("one trace for one folder")
     }
 
@@ -140,7 +140,7 @@ fn read(trace: &OpenTrace) -> Read {
                 let event = chunk.event(at);
                 let class = trace.schema.event(event.class());
                 let mut text = format!("{} {} ", event.cycles(), class.name.as_deref().unwrap_or("?"));
-                let mut state = State::default();
+                let mut state = DecoderState::default();
                 let mut fields = event.fields(&mut state);
                 let plan = trace.plans.event_rows(event.class());
                 for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {

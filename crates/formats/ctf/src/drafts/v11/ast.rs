@@ -2,37 +2,37 @@
 
 use tracemill_codec::text::Span;
 
-use super::super::cursor::{Place, Spanned};
-use super::super::types::{Form, Order};
+use super::super::cursor::{Spanned, UncomparedSpan};
+use super::super::types::{HeaderForm, WrittenOrder};
 
 /// A top-level declaration.
 #[derive(Clone, Debug)]
-pub(super) enum Entry {
-    Trace(Trace),
-    Section(Section),
-    Event(Event),
+pub(super) enum V11Declaration {
+    Trace(TraceBlock),
+    Section(SectionBlock),
+    Event(EventBlock),
     Abstract(Spanned<String>, Body),
     Concrete(Spanned<String>, Body),
 }
 
 /// `trace { }`
 #[derive(Clone, Debug)]
-pub(super) struct Trace {
+pub(super) struct TraceBlock {
     pub(super) session_id: Option<Spanned<i128>>,
 }
 
 /// `section { }`
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Section {
+pub(super) struct SectionBlock {
     pub(super) name: Spanned<String>,
-    pub(super) header: Form,
+    pub(super) header: HeaderForm,
     pub(super) has_event_size: bool,
     pub(super) context: Option<TypeRef>,
 }
 
 /// `event { }`
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Event {
+pub(super) struct EventBlock {
     pub(super) name: Spanned<String>,
     pub(super) id: Spanned<i128>,
     pub(super) section: Spanned<String>,
@@ -58,7 +58,7 @@ impl TypeRef {
 /// `{ attribute; ... }`: each attribute once.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Body {
-    pub(super) span: Place,
+    pub(super) span: UncomparedSpan,
     pub(super) parent: Option<Spanned<String>>,
     pub(super) size: Option<Spanned<i128>>,
     pub(super) align: Option<u32>,
@@ -67,7 +67,7 @@ pub(super) struct Body {
     pub(super) exp_dig: Option<Spanned<i128>>,
     pub(super) mant_dig: Option<Spanned<i128>>,
     pub(super) signed: Option<bool>,
-    pub(super) byte_order: Option<Order>,
+    pub(super) byte_order: Option<WrittenOrder>,
     pub(super) is_ascii: Option<bool>,
     pub(super) elem_type: Option<TypeRef>,
     pub(super) length_type: Option<TypeRef>,
@@ -77,6 +77,6 @@ pub(super) struct Body {
 
 impl Body {
     pub(super) fn new(span: Span) -> Self {
-        Body { span: Place { value: span }, ..Body::default() }
+        Body { span: UncomparedSpan { value: span }, ..Body::default() }
     }
 }

@@ -4,13 +4,13 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
 use super::super::cursor::{Attributes, Cursor, Spanned};
-use super::super::types::Form;
-use super::ast::{Body, Entry, Event, Section, Trace, TypeRef};
+use super::super::types::HeaderForm;
+use super::ast::{Body, EventBlock, SectionBlock, TraceBlock, TypeRef, V11Declaration};
 use super::resolve::BUILT_IN;
 
 /// The declarations of a text, and warnings.
-pub(super) fn parse(source: &str) -> Result<(Vec<Entry>, Vec<Error>)> {
-    let mut parser = Parser { cursor: Cursor::new(source)? };
+pub(super) fn parse(source: &str) -> Result<(Vec<V11Declaration>, Vec<Error>)> {
+    let mut parser = V11Parser { cursor: Cursor::new(source)? };
     let mut entries = Vec::new();
     while !parser.cursor.is_end() {
         // `;` behind any `}`.
@@ -40,11 +40,11 @@ const BODY: &[&str] = &[
     "fields",
 ];
 
-struct Parser<'s> {
+struct V11Parser<'s> {
     cursor: Cursor<'s>,
 }
 
-impl<'s> Attributes<'s> for Parser<'s> {
+impl<'s> Attributes<'s> for V11Parser<'s> {
     const MARK: Option<&'static str> = Some(".");
     const BLOCKS_END: bool = true;
 
@@ -61,25 +61,25 @@ impl<'s> Attributes<'s> for Parser<'s> {
     }
 }
 
-impl Parser<'_> {
-    fn entry(&mut self) -> Result<Entry> {
+impl V11Parser<'_> {
+    fn entry(&mut self) -> Result<V11Declaration> {
         let cursor = &mut self.cursor;
         let word = cursor.identifier("`trace`, `section`, `event`, `abstract_type` or `type`")?;
         Ok(match word.value.as_str() {
-            "trace" => Entry::Trace(self.trace()?),
-            "section" => Entry::Section(self.section(&word)?),
-            "event" => Entry::Event(self.event(&word)?),
+            "trace" => V11Declaration::Trace(self.trace()?),
+            "section" => V11Declaration::Section(self.section(&word)?),
+            "event" => V11Declaration::Event(self.event(&word)?),
             "abstract_type" | "type" => {
                 let name = cursor.identifier("the name of the type")?;
                 if word.value == "abstract_type" && BUILT_IN.contains(&name.value.as_str()) && cursor.is("{") {
                     // The texts list these with `value`, `OR` and `...` where values would stand (`SPEC.md`, D2).
                     cursor.skip_braces()?;
-                    return Ok(Entry::Abstract(name.clone(), Body::new(name.span)));
+                    return Ok(V11Declaration::Abstract(name.clone(), Body::new(name.span)));
                 }
                 let body = self.body(name.span)?;
                 match word.value.as_str() {
-                    "type" => Entry::Concrete(name, body),
-                    _ => Entry::Abstract(name, body),
+                    "type" => V11Declaration::Concrete(name, body),
+                    _ => V11Declaration::Abstract(name, body),
                 }
             }
             other => {
@@ -91,7 +91,7 @@ impl Parser<'_> {
         })
     }
 
-    fn trace(&mut self) -> Result<Trace> {
+    fn trace(&mut self) -> Result<TraceBlock> {
         let mut session_id = None;
         self.block("trace", (&["major", "minor", "session_id"], &[]), |parser, name| {
             let value = parser.cursor.number(&name.value, 0, u32::MAX.into())?;
@@ -100,10 +100,10 @@ impl Parser<'_> {
             }
             Ok(())
         })?;
-        Ok(Trace { session_id })
+        Ok(TraceBlock { session_id })
     }
 
-    fn section(&mut self, word: &Spanned<String>) -> Result<Section> {
+    fn section(&mut self, word: &Spanned<String>) -> Result<SectionBlock> {
         let (mut name, mut event) = (None, None);
         self.block("section", (&["name"], &["event"]), |parser, attribute| {
             match attribute.value.as_str() {
@@ -115,11 +115,11 @@ impl Parser<'_> {
         let missing = |what: &str| word.span.malformed(self.cursor.source, format!("the section has no `{what}`"));
         let name = name.ok_or_else(|| missing("name"))?;
         let (header, has_event_size, context) = event.ok_or_else(|| missing("event"))?;
-        Ok(Section { name, header, has_event_size, context })
+        Ok(SectionBlock { name, header, has_event_size, context })
     }
 
     /// The block `event` of a section: form of the header, and context.
-    fn section_event(&mut self, word: &Spanned<String>) -> Result<(Form, bool, Option<TypeRef>)> {
+    fn section_event(&mut self, word: &Spanned<String>) -> Result<(HeaderForm, bool, Option<TypeRef>)> {
         let (mut header, mut context) = (None, None);
         self.block("section's `event`", (&["header_type"], &["context"]), |parser, attribute| {
             match attribute.value.as_str() {
@@ -133,11 +133,11 @@ impl Parser<'_> {
         Ok((header.ok_or_else(missing)?, has_event_size, fields))
     }
 
-    fn form(&mut self) -> Result<Form> {
+    fn form(&mut self) -> Result<HeaderForm> {
         let word = self.cursor.identifier("`type1` or `type2`")?;
         match word.value.as_str() {
-            "type1" => Ok(Form::One),
-            "type2" => Ok(Form::Two),
+            "type1" => Ok(HeaderForm::One),
+            "type2" => Ok(HeaderForm::Two),
             other => {
                 let message = format!("the header type is `{other}`, and must be `type1` or `type2`");
                 Err(word.span.malformed(self.cursor.source, message))
@@ -157,7 +157,7 @@ impl Parser<'_> {
         Ok((has_event_size, fields))
     }
 
-    fn event(&mut self, word: &Spanned<String>) -> Result<Event> {
+    fn event(&mut self, word: &Spanned<String>) -> Result<EventBlock> {
         let (mut name, mut id, mut section, mut fields) = (None, None, None, None);
         self.block("event", (&["name", "id", "section", "fields"], &[]), |parser, attribute| {
             match attribute.value.as_str() {
@@ -169,7 +169,7 @@ impl Parser<'_> {
             Ok(())
         })?;
         let missing = |what: &str| word.span.malformed(self.cursor.source, format!("the event has no `{what}`"));
-        Ok(Event {
+        Ok(EventBlock {
             name: name.ok_or_else(|| missing("name"))?,
             id: id.ok_or_else(|| missing("id"))?,
             section: section.ok_or_else(|| missing("section"))?,

@@ -9,17 +9,17 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Mapping;
 
 use super::super::cursor::{MAX_DEPTH, Spanned};
-use super::super::types::{self, Class, Group, Int, Metadata, Type};
-use super::ast::{Body, Entry, Event, Section, TypeRef};
+use super::super::types::{self, DraftClass, DraftType, Int, Metadata, SectionClass};
+use super::ast::{Body, EventBlock, SectionBlock, TypeRef, V11Declaration};
 
 /// The types from which all others come.
 pub(super) const BUILT_IN: [&str; 8] =
     ["integer", "gcc_bitfield", "floating_point", "enum", "struct", "array", "sequence", "string"];
 
 /// Makes types of a tree.
-pub(super) fn resolve(source: &str, entries: &[Entry], warnings: Vec<Error>) -> Result<Metadata> {
+pub(super) fn resolve(source: &str, entries: &[V11Declaration], warnings: Vec<Error>) -> Result<Metadata> {
     let metadata = Metadata { warnings, ..Metadata::default() };
-    let mut resolver = Resolver { source, metadata, ..Resolver::default() };
+    let mut resolver = V11Resolver { source, metadata, ..V11Resolver::default() };
     for entry in entries {
         resolver.declare(entry)?;
     }
@@ -33,11 +33,11 @@ struct Declaration<'a> {
 }
 
 #[derive(Default)]
-struct Resolver<'a> {
+struct V11Resolver<'a> {
     source: &'a str,
     types: HashMap<&'a str, Declaration<'a>>,
     /// Concrete types that are finished.
-    done: HashMap<&'a str, Type>,
+    done: HashMap<&'a str, DraftType>,
     /// Named types with what they have of their parents.
     flats: HashMap<&'a str, Rc<Flat<'a>>>,
     /// Concrete types that are being made, outermost first.
@@ -47,7 +47,7 @@ struct Resolver<'a> {
     fallbacks: BTreeMap<String, Span>,
     /// Labels and structures by where they stand in the tree.
     maps: HashMap<(usize, u32, bool), Arc<[Mapping]>>,
-    structures: HashMap<usize, Type>,
+    structures: HashMap<usize, DraftType>,
     metadata: Metadata,
 }
 
@@ -70,11 +70,11 @@ const NO_BASE: &str = "";
 /// Names of a circle that an error shows.
 const MAX_NAMES: usize = 16;
 
-impl<'a> Resolver<'a> {
-    fn declare(&mut self, entry: &'a Entry) -> Result<()> {
+impl<'a> V11Resolver<'a> {
+    fn declare(&mut self, entry: &'a V11Declaration) -> Result<()> {
         let (is_abstract, name, body) = match entry {
-            Entry::Abstract(name, body) => (true, name, body),
-            Entry::Concrete(name, body) => (false, name, body),
+            V11Declaration::Abstract(name, body) => (true, name, body),
+            V11Declaration::Concrete(name, body) => (false, name, body),
             _ => return Ok(()),
         };
         if BUILT_IN.contains(&name.value.as_str()) {
@@ -96,13 +96,13 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    fn finish(mut self, entries: &'a [Entry]) -> Result<Metadata> {
+    fn finish(mut self, entries: &'a [V11Declaration]) -> Result<Metadata> {
         // Every type is made, used or not: a cycle or a size of 0 is an error wherever it stands.
         for entry in entries {
-            if let Entry::Concrete(name, _) = entry {
+            if let V11Declaration::Concrete(name, _) = entry {
                 self.named(name)?;
             }
-            if let Entry::Abstract(name, body) = entry
+            if let V11Declaration::Abstract(name, body) = entry
                 && !BUILT_IN.contains(&name.value.as_str())
                 && body.parent.is_some()
             {
@@ -113,10 +113,10 @@ impl<'a> Resolver<'a> {
         let (preferred, warning) = types::preferred(align(&self, "uint32_t"), align(&self, "uint64_t"));
         self.metadata.preferred = preferred;
         self.metadata.warnings.extend(warning.map(Error::malformed));
-        let mut sections: Vec<&Section> = Vec::new();
+        let mut sections: Vec<&SectionBlock> = Vec::new();
         for entry in entries {
             match entry {
-                Entry::Section(section) => {
+                V11Declaration::Section(section) => {
                     if let Some(known) = sections.iter().find(|known| known.name == section.name) {
                         if *known == section {
                             continue;
@@ -126,7 +126,7 @@ impl<'a> Resolver<'a> {
                         return Err(section.name.span.malformed(self.source, message));
                     }
                     let context = section.context.as_ref().map(|class| self.structure(class, "context")).transpose()?;
-                    let group = Group {
+                    let group = SectionClass {
                         name: Some(section.name.value.clone()),
                         id: sections.len() as u64,
                         header: section.header,
@@ -142,7 +142,7 @@ impl<'a> Resolver<'a> {
                     self.metadata.groups.push((group, Vec::new()));
                     sections.push(section);
                 }
-                Entry::Trace(trace) => {
+                V11Declaration::Trace(trace) => {
                     if let Some(id) = &trace.session_id {
                         let value = id.value as u32;
                         if self.metadata.session_id.replace(value).is_some_and(|known| known != value) {
@@ -153,9 +153,9 @@ impl<'a> Resolver<'a> {
                 _ => {}
             }
         }
-        let mut by_id: HashMap<(usize, i128), &Event> = HashMap::new();
+        let mut by_id: HashMap<(usize, i128), &EventBlock> = HashMap::new();
         for entry in entries {
-            if let Entry::Event(event) = entry {
+            if let V11Declaration::Event(event) = entry {
                 self.event(event, &sections, &mut by_id)?;
             }
         }
@@ -165,9 +165,9 @@ impl<'a> Resolver<'a> {
 
     fn event(
         &mut self,
-        event: &'a Event,
-        sections: &[&Section],
-        by_id: &mut HashMap<(usize, i128), &'a Event>,
+        event: &'a EventBlock,
+        sections: &[&SectionBlock],
+        by_id: &mut HashMap<(usize, i128), &'a EventBlock>,
     ) -> Result<()> {
         let payload = self.structure(&event.fields, "fields")?;
         let Some(at) = sections.iter().position(|section| section.name == event.section) else {
@@ -186,7 +186,7 @@ impl<'a> Resolver<'a> {
                 format!("the id {} is that of the event `{}` of the same section", event.id.value, known.name.value);
             return Err(event.id.span.malformed(self.source, message));
         }
-        let event = types::Event { name: event.name.value.clone(), id: event.id.value as u64, payload };
+        let event = types::DraftEvent { name: event.name.value.clone(), id: event.id.value as u64, payload };
         self.metadata.groups[at].1.push(event);
         Ok(())
     }
@@ -195,15 +195,15 @@ impl<'a> Resolver<'a> {
         self.metadata.warnings.push(Error::inconsistent(message).at_text(span.place(self.source)));
     }
 
-    fn structure(&mut self, class: &'a TypeRef, what: &str) -> Result<Type> {
+    fn structure(&mut self, class: &'a TypeRef, what: &str) -> Result<DraftType> {
         let made = self.type_ref(class)?;
-        if matches!(made.kind, types::Kind::Struct(_)) {
+        if matches!(made.kind, types::DraftTypeKind::Struct(_)) {
             return Ok(made);
         }
         Err(class.span().malformed(self.source, format!("`{what}` must be a struct")))
     }
 
-    fn type_ref(&mut self, class: &'a TypeRef) -> Result<Type> {
+    fn type_ref(&mut self, class: &'a TypeRef) -> Result<DraftType> {
         match class {
             TypeRef::Name(name) => self.named(name),
             TypeRef::Body(body) => self.body(body),
@@ -211,13 +211,13 @@ impl<'a> Resolver<'a> {
     }
 
     /// The type of a name that a field uses.
-    fn named(&mut self, name: &'a Spanned<String>) -> Result<Type> {
+    fn named(&mut self, name: &'a Spanned<String>) -> Result<DraftType> {
         let text = name.value.as_str();
         if let Some(class) = self.done.get(text) {
             return Ok(class.clone());
         }
         if text == "string" {
-            return Ok(Class::text(false));
+            return Ok(DraftClass::text(false));
         }
         if self.open.contains(&text) {
             let message = format!("the type `{text}` contains itself: {} -> {text}", self.open.join(" -> "));
@@ -236,7 +236,7 @@ impl<'a> Resolver<'a> {
         Ok(class)
     }
 
-    fn fallback(&mut self, name: &Spanned<String>) -> Result<Type> {
+    fn fallback(&mut self, name: &Spanned<String>) -> Result<DraftType> {
         if let Some(class) = types::fallback(&name.value) {
             self.fallbacks.entry(name.value.clone()).or_insert(name.span);
             return Ok(class);
@@ -316,7 +316,7 @@ impl<'a> Resolver<'a> {
         parent.span.malformed(self.source, message)
     }
 
-    fn body(&mut self, body: &'a Body) -> Result<Type> {
+    fn body(&mut self, body: &'a Body) -> Result<DraftType> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(body.span.value.malformed(self.source, format!("types are nested deeper than {MAX_DEPTH}")));
@@ -327,7 +327,7 @@ impl<'a> Resolver<'a> {
         Ok(class)
     }
 
-    fn make(&mut self, flat: &Flat<'a>) -> Result<Type> {
+    fn make(&mut self, flat: &Flat<'a>) -> Result<DraftType> {
         let (body, span, source) = (&flat.body, flat.body.span.value, self.source);
         let missing = |what: &str| span.malformed(source, format!("the {} has no `{what}`", flat.base));
         let integer = || {
@@ -339,13 +339,13 @@ impl<'a> Resolver<'a> {
             })
         };
         match flat.base {
-            "integer" => Ok(Class::integer(integer()?, body.align)),
+            "integer" => Ok(DraftClass::integer(integer()?, body.align)),
             "gcc_bitfield" => {
                 let (int, unit) = (integer()?, body.unit_size.ok_or_else(|| missing("unit_size"))?);
                 if int.size > unit {
                     return Err(span.malformed(source, format!("a bit-field of {} bits in a unit of {unit}", int.size)));
                 }
-                Ok(Class::bit_field(int, body.align.unwrap_or(1), unit, unit))
+                Ok(DraftClass::bit_field(int, body.align.unwrap_or(1), unit, unit))
             }
             "enum" => {
                 let int = integer()?;
@@ -354,10 +354,10 @@ impl<'a> Resolver<'a> {
                 // Children with the map of a parent share its labels.
                 let key = (std::ptr::from_ref(map) as usize, int.size, int.signed);
                 if let Some(labels) = self.maps.get(&key) {
-                    return Ok(Class::leaf(types::Kind::Enum(int, labels.clone()), align));
+                    return Ok(DraftClass::leaf(types::DraftTypeKind::Enum(int, labels.clone()), align));
                 }
-                let class = Class::enumeration(int, align, map, source)?;
-                if let types::Kind::Enum(_, labels) = &class.kind {
+                let class = DraftClass::enumeration(int, align, map, source)?;
+                if let types::DraftTypeKind::Enum(_, labels) = &class.kind {
                     self.maps.insert(key, labels.clone());
                 }
                 Ok(class)
@@ -367,11 +367,11 @@ impl<'a> Resolver<'a> {
                 let mantissa = body.mant_dig.as_ref().ok_or_else(|| missing("mant_dig"))?;
                 let order = body.byte_order.unwrap_or_default();
                 let (digits, align) = ((exponent.value, mantissa.value), body.align);
-                let (class, odd) = Class::float(digits, order, align, exponent.span, source)?;
+                let (class, odd) = DraftClass::float(digits, order, align, exponent.span, source)?;
                 odd.into_iter().for_each(|message| self.warn(span, message));
                 Ok(class)
             }
-            "string" => Ok(Class::text(body.is_ascii.unwrap_or(false))),
+            "string" => Ok(DraftClass::text(body.is_ascii.unwrap_or(false))),
             "struct" => {
                 let fields = flat.fields.map_or(&[][..], Vec::as_slice);
                 // Children with the fields of a parent are the same structure.
@@ -383,7 +383,7 @@ impl<'a> Resolver<'a> {
                 for (name, class) in fields {
                     made.push((name.clone(), self.type_ref(class)?));
                 }
-                let class = Class::structure(made, false, source)?;
+                let class = DraftClass::structure(made, false, source)?;
                 self.structures.insert(key, class.clone());
                 Ok(class)
             }
@@ -391,20 +391,20 @@ impl<'a> Resolver<'a> {
                 let length = body.length.as_ref().ok_or_else(|| missing("length"))?.value as u64;
                 let element = flat.elem_type.ok_or_else(|| missing("elem_type"))?;
                 let element = self.type_ref(element)?;
-                Class::array(length, element, span, source)
+                DraftClass::array(length, element, span, source)
             }
             _ => {
                 let length = flat.length_type.ok_or_else(|| missing("length_type"))?;
                 let element = flat.elem_type.ok_or_else(|| missing("elem_type"))?;
                 let (length, element) = (self.type_ref(length)?, self.type_ref(element)?);
-                Class::sequence(length, element, span, source)
+                DraftClass::sequence(length, element, span, source)
             }
         }
     }
 }
 
-fn has_field(class: Option<&Type>, name: &str) -> bool {
-    matches!(class.map(|class| &class.kind), Some(types::Kind::Struct(fields)) if fields.iter().any(|field| &*field.name == name))
+fn has_field(class: Option<&DraftType>, name: &str) -> bool {
+    matches!(class.map(|class| &class.kind), Some(types::DraftTypeKind::Struct(fields)) if fields.iter().any(|field| &*field.name == name))
 }
 
 impl<'a> Flat<'a> {
@@ -442,15 +442,15 @@ impl<'a> Flat<'a> {
 }
 
 /// Attributes that a child has of a type that needs no declaration.
-fn flat_of_fallback(class: &Class) -> Option<Flat<'static>> {
+fn flat_of_fallback(class: &DraftClass) -> Option<Flat<'static>> {
     let number = |value: i128| Some(Spanned { value, span: Span::default() });
     let none = Body::new(Span::default());
     let (base, body) = match class.kind {
-        types::Kind::Integer(int) => (
+        types::DraftTypeKind::Integer(int) => (
             "integer",
             Body { size: number(int.size.into()), signed: Some(int.signed), align: Some(class.align), ..none },
         ),
-        types::Kind::Float { bits, .. } => {
+        types::DraftTypeKind::Float { bits, .. } => {
             let (exponent, mantissa) = if bits == 32 { (8, 24) } else { (11, 53) };
             ("floating_point", Body { exp_dig: number(exponent), mant_dig: number(mantissa), ..none })
         }

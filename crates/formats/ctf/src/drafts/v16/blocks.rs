@@ -5,12 +5,12 @@ use tracemill_model::error::Result;
 
 use super::super::cursor::{Attributes, Cursor, Spanned};
 use super::super::packet_fields;
-use super::super::types::{Event, Form, Group, Kind, Type};
-use super::Parser;
-use super::specs::Start;
+use super::super::types::{DraftEvent, DraftType, DraftTypeKind, HeaderForm, SectionClass};
+use super::V16Parser;
+use super::specs::DeclarationStart;
 use crate::tsdl::TokenKind;
 
-impl<'s> Attributes<'s> for Parser<'s> {
+impl<'s> Attributes<'s> for V16Parser<'s> {
     const MARK: Option<&'static str> = None;
     const BLOCKS_END: bool = false;
 
@@ -23,7 +23,7 @@ impl<'s> Attributes<'s> for Parser<'s> {
     }
 }
 
-impl Parser<'_> {
+impl V16Parser<'_> {
     /// Reads the trace block before all others: what it says of words and pointers holds everywhere.
     pub(super) fn find_trace(&mut self) -> Result<()> {
         let mut open = 0u32;
@@ -60,12 +60,14 @@ impl Parser<'_> {
             "event" => self.event(),
             "typedef" => self.typedef(),
             "struct" | "enum" => match self.start()? {
-                Start::Skipped => Ok(()),
-                Start::Made { has_tag: true, .. } => self.cursor.expect(";", "behind the declaration").map(|_| ()),
-                Start::Made { .. } => {
+                DeclarationStart::Skipped => Ok(()),
+                DeclarationStart::Made { has_tag: true, .. } => {
+                    self.cursor.expect(";", "behind the declaration").map(|_| ())
+                }
+                DeclarationStart::Made { .. } => {
                     Err(token.span.malformed(self.cursor.source, "a type without a tag declares nothing"))
                 }
-                Start::Words => Err(self.cursor.unexpected("a declaration with a body")),
+                DeclarationStart::Words => Err(self.cursor.unexpected("a declaration with a body")),
             },
             _ => Err(self.cursor.unexpected("`trace`, `stream`, `event`, `typedef`, `struct` or `enum`")),
         }
@@ -99,7 +101,7 @@ impl Parser<'_> {
     }
 
     /// A form of the header, or of its extension.
-    fn form(&mut self, is_extension: bool) -> Result<Form> {
+    fn form(&mut self, is_extension: bool) -> Result<HeaderForm> {
         if self.cursor.is_word("struct") {
             self.cursor.next();
         }
@@ -115,8 +117,8 @@ impl Parser<'_> {
             "event_header_1` or `event_header_2"
         };
         match name {
-            "event_header_1" => Ok(Form::One),
-            "event_header_2" => Ok(Form::Two),
+            "event_header_1" => Ok(HeaderForm::One),
+            "event_header_2" => Ok(HeaderForm::Two),
             _ => {
                 let message = format!("`{}` is no built-in event header: `{wanted}`", word.value);
                 Err(word.span.malformed(self.cursor.source, message))
@@ -125,7 +127,7 @@ impl Parser<'_> {
     }
 
     /// A structure as the value of an attribute, anywhere but in a packet context.
-    fn structure_value(&mut self, name: &Spanned<String>) -> Result<Type> {
+    fn structure_value(&mut self, name: &Spanned<String>) -> Result<DraftType> {
         let class = self.any_structure_value(name)?;
         if class.has_twin {
             let message = "two fields of one structure have the name `checksum`, which only a packet context may have";
@@ -134,11 +136,11 @@ impl Parser<'_> {
         Ok(class)
     }
 
-    fn any_structure_value(&mut self, name: &Spanned<String>) -> Result<Type> {
+    fn any_structure_value(&mut self, name: &Spanned<String>) -> Result<DraftType> {
         self.cursor.equals(name)?;
         let span = self.cursor.peek().span;
         let class = self.plain_type()?;
-        if !matches!(class.kind, Kind::Struct(_)) {
+        if !matches!(class.kind, DraftTypeKind::Struct(_)) {
             return Err(span.malformed(self.cursor.source, format!("`{}` must be a struct", name.value)));
         }
         // `;` behind a body is optional.
@@ -164,7 +166,7 @@ impl Parser<'_> {
         let id = id.ok_or_else(|| missing("id"))?;
         let (header, extension, context) = event.ok_or_else(|| missing("event"))?;
         let packet_context = Some(packet_context.ok_or_else(|| missing("packet"))?);
-        let group = Group { name: None, id, header, extension, has_event_size: false, context, packet_context };
+        let group = SectionClass { name: None, id, header, extension, has_event_size: false, context, packet_context };
         match self.streams.iter().find(|(known, _)| known.id == id) {
             None => self.streams.push((group, word.span)),
             Some((known, _)) if *known == group => {}
@@ -178,7 +180,7 @@ impl Parser<'_> {
     }
 
     /// The block `event` of a stream: header, extension, context.
-    fn stream_event(&mut self, word: &Spanned<String>) -> Result<(Form, Form, Option<Type>)> {
+    fn stream_event(&mut self, word: &Spanned<String>) -> Result<(HeaderForm, HeaderForm, Option<DraftType>)> {
         let (mut header, mut extension, mut context) = (None, None, None);
         let names: (&[_], &[_]) = (&["header_type", "header_type_ext"], &["context_type"]);
         self.block("stream's `event`", names, |parser, name| {
@@ -195,7 +197,7 @@ impl Parser<'_> {
     }
 
     /// The block `packet` of a stream: its context, with both sizes in it (`SPEC.md`, D34).
-    fn stream_packet(&mut self, word: &Spanned<String>) -> Result<Type> {
+    fn stream_packet(&mut self, word: &Spanned<String>) -> Result<DraftType> {
         let mut context = None;
         self.block("stream's `packet`", (&[], &["context_type"]), |parser, name| {
             context = Some(parser.any_structure_value(name)?);
@@ -208,8 +210,8 @@ impl Parser<'_> {
         Ok(context)
     }
 
-    fn check_packet_context(&mut self, context: &Type, span: Span) -> Result<()> {
-        let Kind::Struct(fields) = &context.kind else { return Ok(()) };
+    fn check_packet_context(&mut self, context: &DraftType, span: Span) -> Result<()> {
+        let DraftTypeKind::Struct(fields) = &context.kind else { return Ok(()) };
         for name in ["content_size", "packet_size"] {
             let field = fields.iter().find(|field| &*field.name == name);
             let message = match field.map(|field| field.class.as_integer()) {
@@ -244,7 +246,7 @@ impl Parser<'_> {
         })?;
         let missing = |what: &str| word.span.malformed(self.cursor.source, format!("the event has no `{what}`"));
         let id = id.ok_or_else(|| missing("id"))?;
-        let event = Event {
+        let event = DraftEvent {
             name: name.ok_or_else(|| missing("name"))?.value,
             id: id.value as u64,
             payload: fields.ok_or_else(|| missing("fields"))?,

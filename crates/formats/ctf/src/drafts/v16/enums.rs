@@ -5,17 +5,17 @@ use std::sync::Arc;
 use tracemill_model::error::Result;
 
 use super::super::cursor::Spanned;
-use super::super::types::{Class, Int, Kind, Type};
-use super::specs::Start;
-use super::{Parser, Space};
+use super::super::types::{DraftClass, DraftType, DraftTypeKind, Int};
+use super::specs::DeclarationStart;
+use super::{Space, V16Parser};
 use crate::tsdl::TokenKind;
 
 /// A label with its first and last value.
 type Label = (Spanned<String>, i128, i128);
 
-impl Parser<'_> {
+impl V16Parser<'_> {
     /// `enum [<TYPE>] [TAG] { labels }`, or words when there is no body.
-    pub(super) fn enumeration(&mut self) -> Result<Start> {
+    pub(super) fn enumeration(&mut self) -> Result<DeclarationStart> {
         let begin = self.cursor.at;
         let word = self.cursor.next();
         let mut container = self.container()?;
@@ -31,7 +31,7 @@ impl Parser<'_> {
                 return Err(self.cursor.unexpected("`{` of the enumeration"));
             }
             self.cursor.at = begin;
-            return Ok(Start::Words);
+            return Ok(DeclarationStart::Words);
         }
         let (labels, has_ranges) = self.labels()?;
         let (int, align) = match container {
@@ -43,12 +43,12 @@ impl Parser<'_> {
                 self.default_container(&labels)?
             }
         };
-        let class = Class::enumeration(int, align, &labels, self.cursor.source)?;
+        let class = DraftClass::enumeration(int, align, &labels, self.cursor.source)?;
         let has_tag = tag.is_some();
         if let Some(tag) = tag {
             self.declare(Space::Enum, tag.value, class.clone(), word.span.to(tag.span))?;
         }
-        Ok(Start::Made { class, is_basic: true, has_tag })
+        Ok(DeclarationStart::Made { class, is_basic: true, has_tag })
     }
 
     /// `<TYPE>`, when it is next: an integer and its alignment.
@@ -69,8 +69,8 @@ impl Parser<'_> {
 
     /// The type `int`, or its unsigned twin when no value is negative and one does not fit.
     fn default_container(&mut self, labels: &[Label]) -> Result<(Int, u32)> {
-        let class: Type = self.named(&["int"], self.cursor.peek().span)?;
-        let Kind::Integer(int) = Arc::as_ref(&class).kind else {
+        let class: DraftType = self.named(&["int"], self.cursor.peek().span)?;
+        let DraftTypeKind::Integer(int) = Arc::as_ref(&class).kind else {
             let span = self.cursor.peek().span;
             return Err(
                 span.malformed(self.cursor.source, "the type `int`, on which enumerations stand, is no integer")

@@ -13,14 +13,14 @@ use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::{Error, Result};
 
 use super::cursor::Cursor;
-use super::types::{self, Class, Event, Group, Int, Metadata, Order, Type};
+use super::types::{self, DraftClass, DraftEvent, DraftType, Int, Metadata, SectionClass, WrittenOrder};
 
 /// Reads a text.
 ///
 /// # Errors
 /// With line and column of what is wrong.
 pub(super) fn read(source: &str) -> Result<Metadata> {
-    let mut parser = Parser { cursor: Cursor::new(source)?, word_size: 64, ..Parser::default() };
+    let mut parser = V16Parser { cursor: Cursor::new(source)?, word_size: 64, ..V16Parser::default() };
     parser.find_trace()?;
     while !parser.cursor.is_end() {
         if !parser.cursor.accept(";") {
@@ -31,24 +31,24 @@ pub(super) fn read(source: &str) -> Result<Metadata> {
 }
 
 #[derive(Default)]
-struct Parser<'s> {
+struct V16Parser<'s> {
     cursor: Cursor<'s>,
     /// Types by the words of their names, one space between two words.
-    typedefs: HashMap<String, Type>,
-    structs: HashMap<String, Type>,
-    enums: HashMap<String, Type>,
+    typedefs: HashMap<String, DraftType>,
+    structs: HashMap<String, DraftType>,
+    enums: HashMap<String, DraftType>,
     /// Tags of the structures that are being read.
     open_structs: Vec<String>,
     /// Types that are used and not declared, where they stand first.
     fallbacks: BTreeMap<String, Span>,
     word_size: u32,
     uuid: Option<[u8; 16]>,
-    streams: Vec<(Group, Span)>,
+    streams: Vec<(SectionClass, Span)>,
     /// Events with the stream that they name.
-    events: Vec<(Event, u64, Span)>,
+    events: Vec<(DraftEvent, u64, Span)>,
 }
 
-impl Parser<'_> {
+impl V16Parser<'_> {
     fn finish(mut self) -> Result<Metadata> {
         let align = |name: &str| self.typedefs.get(name).map(|class| class.align);
         let (preferred, odd) = types::preferred(align("uint32_t"), align("uint64_t"));
@@ -88,7 +88,7 @@ impl Parser<'_> {
     }
 
     /// The type of a name of one or more words, `const` left out.
-    fn named(&mut self, words: &[&str], span: Span) -> Result<Type> {
+    fn named(&mut self, words: &[&str], span: Span) -> Result<DraftType> {
         let words: Vec<&str> = words.iter().copied().filter(|word| *word != "const").collect();
         let name = words.join(" ");
         let known = match words.as_slice() {
@@ -101,7 +101,7 @@ impl Parser<'_> {
             return Ok(class.clone());
         }
         if name == "string" {
-            return Ok(Class::text(false));
+            return Ok(DraftClass::text(false));
         }
         if let ["struct", tag] = words.as_slice()
             && self.open_structs.iter().any(|open| open == tag)
@@ -116,8 +116,10 @@ impl Parser<'_> {
     }
 
     /// The meaning of a name that needs no declaration (`SPEC.md`, D6).
-    fn fallback(&self, words: &[&str], name: &str) -> Option<Type> {
-        let int = |size: u32, signed: bool| Some(Class::integer(Int { size, signed, order: Order::Native }, None));
+    fn fallback(&self, words: &[&str], name: &str) -> Option<DraftType> {
+        let int = |size: u32, signed: bool| {
+            Some(DraftClass::integer(Int { size, signed, order: WrittenOrder::Native }, None))
+        };
         if words.last() == Some(&"*") {
             return int(self.word_size, false);
         }
@@ -162,9 +164,9 @@ enum Space {
     Enum,
 }
 
-impl Parser<'_> {
+impl V16Parser<'_> {
     /// Gives a type a name; a second declaration must be the same.
-    fn declare(&mut self, space: Space, name: String, class: Type, span: Span) -> Result<()> {
+    fn declare(&mut self, space: Space, name: String, class: DraftType, span: Span) -> Result<()> {
         let (names, what) = match space {
             Space::Typedef => (&mut self.typedefs, "type"),
             Space::Struct => (&mut self.structs, "struct"),

@@ -4,34 +4,34 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 
 use super::super::cursor::{Given, Spanned};
-use super::super::types::{Class, Int, Order, Type};
-use super::{Parser, Space};
+use super::super::types::{DraftClass, DraftType, Int, WrittenOrder};
+use super::{Space, V16Parser};
 use crate::tsdl::TokenKind;
 
 /// Names of the built-in event headers: a structure of such a name is documentation (`SPEC.md`, D22).
 const HEADERS: [&str; 4] = ["event_header_1", "event_header_2", "event_header_1_ext", "event_header_2_ext"];
 
 /// The beginning of a declaration.
-pub(super) enum Start {
+pub(super) enum DeclarationStart {
     /// A type with a body: what follows is its name, or the name of a field, or nothing when it has a tag.
-    Made { class: Type, is_basic: bool, has_tag: bool },
+    Made { class: DraftType, is_basic: bool, has_tag: bool },
     /// A structure that describes a built-in header: nothing is declared.
     Skipped,
     /// Words: a type that has a name, and in a declaration the name that is declared behind it.
     Words,
 }
 
-impl<'s> Parser<'s> {
+impl<'s> V16Parser<'s> {
     /// A type with a body, when one is next; otherwise nothing is taken.
-    pub(super) fn start(&mut self) -> Result<Start> {
+    pub(super) fn start(&mut self) -> Result<DeclarationStart> {
         while self.cursor.is_word("const") {
             self.cursor.next();
         }
         let token = self.cursor.peek();
         let has_body = self.cursor.look(1).kind == TokenKind::Symbol("{");
-        let basic = |class: Type| Ok(Start::Made { class, is_basic: true, has_tag: false });
+        let basic = |class: DraftType| Ok(DeclarationStart::Made { class, is_basic: true, has_tag: false });
         match self.cursor.text(token) {
-            _ if token.kind != TokenKind::Word => Ok(Start::Words),
+            _ if token.kind != TokenKind::Word => Ok(DeclarationStart::Words),
             "integer" if has_body => basic(self.integer()?),
             "floating_point" if has_body => basic(self.floating_point()?),
             "string" if has_body => basic(self.string()?),
@@ -41,22 +41,22 @@ impl<'s> Parser<'s> {
                 let brace = if has_body { 1 } else { 2 };
                 let is_body = self.cursor.look(brace).kind == TokenKind::Symbol("{");
                 if !is_body || tag.is_some_and(|tag| tag.kind != TokenKind::Word) {
-                    return Ok(Start::Words);
+                    return Ok(DeclarationStart::Words);
                 }
                 self.structure()
             }
-            _ => Ok(Start::Words),
+            _ => Ok(DeclarationStart::Words),
         }
     }
 
     /// `struct [TAG] { ... }`
-    fn structure(&mut self) -> Result<Start> {
+    fn structure(&mut self) -> Result<DeclarationStart> {
         let word = self.cursor.next();
         let tag = if self.cursor.is("{") { None } else { Some(self.cursor.identifier("a tag")?) };
         if tag.as_ref().is_some_and(|tag| HEADERS.contains(&tag.value.as_str())) {
             self.cursor.skip_braces()?;
             if self.cursor.is(";") {
-                return Ok(Start::Skipped);
+                return Ok(DeclarationStart::Skipped);
             }
             return Err(self.cursor.unexpected("`;` behind the description of a built-in header"));
         }
@@ -70,26 +70,26 @@ impl<'s> Parser<'s> {
             }
         }
         self.cursor.leave();
-        let class = Class::structure(fields, true, self.cursor.source)?;
+        let class = DraftClass::structure(fields, true, self.cursor.source)?;
         let has_tag = tag.is_some();
         if let Some(tag) = tag {
             self.open_structs.pop();
             self.declare(Space::Struct, tag.value, class.clone(), word.span.to(tag.span))?;
         }
-        Ok(Start::Made { class, is_basic: false, has_tag })
+        Ok(DeclarationStart::Made { class, is_basic: false, has_tag })
     }
 
     /// A field, or a declaration, of a structure.
-    fn member(&mut self, fields: &mut Vec<(Spanned<String>, Type)>) -> Result<()> {
+    fn member(&mut self, fields: &mut Vec<(Spanned<String>, DraftType)>) -> Result<()> {
         if self.cursor.is_word("typedef") {
             return self.typedef();
         }
         let from = self.cursor.peek().span;
         let (class, first) = match self.start()? {
-            Start::Skipped => return Ok(()),
-            Start::Made { has_tag: true, .. } if self.cursor.accept(";") => return Ok(()),
-            Start::Made { class, .. } => (class, self.cursor.identifier("the name of the field")?),
-            Start::Words => {
+            DeclarationStart::Skipped => return Ok(()),
+            DeclarationStart::Made { has_tag: true, .. } if self.cursor.accept(";") => return Ok(()),
+            DeclarationStart::Made { class, .. } => (class, self.cursor.identifier("the name of the field")?),
+            DeclarationStart::Words => {
                 let mut words = self.words()?;
                 let name = self.last_word(&mut words, from, "field")?;
                 if words.iter().all(|(word, _)| *word == "const") {
@@ -116,13 +116,13 @@ impl<'s> Parser<'s> {
     }
 
     /// A bit-field of `class`, whose width is next.
-    fn bit_field(&mut self, class: &Type, name: &Spanned<String>) -> Result<Type> {
+    fn bit_field(&mut self, class: &DraftType, name: &Spanned<String>) -> Result<DraftType> {
         let source = self.cursor.source;
-        let super::super::types::Kind::Integer(unit) = class.kind else {
+        let super::super::types::DraftTypeKind::Integer(unit) = class.kind else {
             return Err(name.span.malformed(source, "the unit of a bit-field must be an integer"));
         };
         let width = self.cursor.number("the width of a bit-field", 1, unit.size.into())?.value as u32;
-        Ok(Class::bit_field(Int { size: width, ..unit }, 1, unit.size, class.align))
+        Ok(DraftClass::bit_field(Int { size: width, ..unit }, 1, unit.size, class.align))
     }
 
     /// `typedef SPEC NAME [..];`
@@ -132,18 +132,18 @@ impl<'s> Parser<'s> {
         let is_string = self.cursor.is_word("string");
         let start = self.start()?;
         let (class, name) = match start {
-            Start::Skipped => return Err(self.cursor.unexpected("a type that is no built-in header")),
-            Start::Made { class, is_basic: true, .. } => (class, self.new_name()?),
-            Start::Made { class, .. } => {
+            DeclarationStart::Skipped => return Err(self.cursor.unexpected("a type that is no built-in header")),
+            DeclarationStart::Made { class, is_basic: true, .. } => (class, self.new_name()?),
+            DeclarationStart::Made { class, .. } => {
                 let name = self.cursor.identifier("the name of the type")?;
                 (class, name)
             }
             // `string` without a body is a basic class too.
-            Start::Words if is_string && !self.typedefs.contains_key("string") => {
+            DeclarationStart::Words if is_string && !self.typedefs.contains_key("string") => {
                 self.cursor.next();
-                (Class::text(false), self.new_name()?)
+                (DraftClass::text(false), self.new_name()?)
             }
-            Start::Words => {
+            DeclarationStart::Words => {
                 let mut words = self.words()?;
                 let name = self.last_word(&mut words, from, "type")?;
                 (self.type_of(&words, from)?, name)
@@ -180,7 +180,7 @@ impl<'s> Parser<'s> {
     }
 
     /// The type that words name.
-    fn type_of(&mut self, words: &[(&'s str, Span)], from: Span) -> Result<Type> {
+    fn type_of(&mut self, words: &[(&'s str, Span)], from: Span) -> Result<DraftType> {
         let texts: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
         self.named(&texts, words.iter().fold(from, |span, (_, word)| span.to(*word)))
     }
@@ -199,10 +199,10 @@ impl<'s> Parser<'s> {
     }
 
     /// `[N]` and `[TYPE]` behind a name; the leftmost is the outermost.
-    fn brackets(&mut self, class: Type, name: Span) -> Result<Type> {
+    fn brackets(&mut self, class: DraftType, name: Span) -> Result<DraftType> {
         enum Bracket {
             Fixed(u64),
-            Counted(Type),
+            Counted(DraftType),
         }
         let mut brackets = Vec::new();
         while self.cursor.accept("[") {
@@ -223,20 +223,20 @@ impl<'s> Parser<'s> {
         for bracket in brackets.into_iter().rev() {
             self.cursor.leave();
             class = match bracket {
-                Bracket::Fixed(length) => Class::array(length, class, name, self.cursor.source)?,
-                Bracket::Counted(length) => Class::sequence(length, class, name, self.cursor.source)?,
+                Bracket::Fixed(length) => DraftClass::array(length, class, name, self.cursor.source)?,
+                Bracket::Counted(length) => DraftClass::sequence(length, class, name, self.cursor.source)?,
             };
         }
         Ok(class)
     }
 
     /// A type that nothing is declared behind.
-    pub(super) fn plain_type(&mut self) -> Result<Type> {
+    pub(super) fn plain_type(&mut self) -> Result<DraftType> {
         let from = self.cursor.peek().span;
         match self.start()? {
-            Start::Made { class, .. } => Ok(class),
-            Start::Skipped => Err(self.cursor.unexpected("a type that is no built-in header")),
-            Start::Words => {
+            DeclarationStart::Made { class, .. } => Ok(class),
+            DeclarationStart::Skipped => Err(self.cursor.unexpected("a type that is no built-in header")),
+            DeclarationStart::Words => {
                 let words = self.words()?;
                 if words.is_empty() {
                     return Err(self.cursor.unexpected("a type"));
@@ -273,8 +273,8 @@ impl<'s> Parser<'s> {
         Ok(word.span)
     }
 
-    fn integer(&mut self) -> Result<Type> {
-        let (mut size, mut signed, mut align, mut order) = (None, false, None, Order::default());
+    fn integer(&mut self) -> Result<DraftType> {
+        let (mut size, mut signed, mut align, mut order) = (None, false, None, WrittenOrder::default());
         let span = self.attributes("integer", &["size", "signed", "align", "byte_order"], |parser, name| {
             match name {
                 "size" => size = Some(parser.cursor.number("the size in bits", 1, 64)?.value as u32),
@@ -285,11 +285,11 @@ impl<'s> Parser<'s> {
             Ok(())
         })?;
         let Some(size) = size else { return Err(span.malformed(self.cursor.source, "the integer has no `size`")) };
-        Ok(Class::integer(Int { size, signed, order }, align))
+        Ok(DraftClass::integer(Int { size, signed, order }, align))
     }
 
-    fn floating_point(&mut self) -> Result<Type> {
-        let (mut exponent, mut mantissa, mut align, mut order) = (None, None, None, Order::default());
+    fn floating_point(&mut self) -> Result<DraftType> {
+        let (mut exponent, mut mantissa, mut align, mut order) = (None, None, None, WrittenOrder::default());
         let names = &["exp_dig", "mant_dig", "align", "byte_order"];
         let span = self.attributes("floating_point", names, |parser, name| {
             match name {
@@ -304,18 +304,18 @@ impl<'s> Parser<'s> {
         let missing = |what: &str| span.malformed(source, format!("the floating_point has no `{what}`"));
         let exponent = exponent.ok_or_else(|| missing("exp_dig"))?;
         let mantissa = mantissa.ok_or_else(|| missing("mant_dig"))?;
-        let (class, odd) = Class::float((exponent, mantissa), order, align, span, source)?;
+        let (class, odd) = DraftClass::float((exponent, mantissa), order, align, span, source)?;
         odd.into_iter().for_each(|message| self.cursor.warn(span, message));
         Ok(class)
     }
 
-    fn string(&mut self) -> Result<Type> {
+    fn string(&mut self) -> Result<DraftType> {
         let mut is_ascii = false;
         self.attributes("string", &["encoding"], |parser, _| {
             is_ascii = parser.cursor.is_ascii()?;
             Ok(())
         })?;
-        Ok(Class::text(is_ascii))
+        Ok(DraftClass::text(is_ascii))
     }
 }
 

@@ -5,7 +5,7 @@ use tracemill_codec::value::Value;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_model::schema::ByteOrder;
 
-use super::super::types::{Class, Field, Int, Kind, Order};
+use super::super::types::{DraftClass, DraftField, DraftTypeKind, Int, WrittenOrder};
 
 /// Bytes of a packet from its first one, and the bit behind the last field.
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Bits {
 }
 
 /// Writes values as their types want them.
-pub(super) struct Fields<'a> {
+pub(super) struct TypedWriter<'a> {
     pub(super) out: &'a mut Bits,
     pub(super) native: ByteOrder,
     /// Do the values come from CTF 2, which has ASCII texts as UTF-8?
@@ -69,24 +69,24 @@ pub(super) struct Fields<'a> {
     pub(super) losses: &'a mut Losses,
 }
 
-impl Fields<'_> {
+impl TypedWriter<'_> {
     /// A field of a structure that begins at `base`. Nothing stands for a value that is not there but zeros.
-    pub(super) fn field(&mut self, class: &Class, value: &Value, base: u64) {
+    pub(super) fn field(&mut self, class: &DraftClass, value: &Value, base: u64) {
         self.out.align(class.align);
         match &class.kind {
-            Kind::Integer(int) => {
+            DraftTypeKind::Integer(int) => {
                 self.unit(class, *int, base);
                 self.integer(*int, value);
             }
-            Kind::Enum(int, _) => self.integer(*int, value),
-            Kind::Float { bits, order } => {
+            DraftTypeKind::Enum(int, _) => self.integer(*int, value),
+            DraftTypeKind::Float { bits, order } => {
                 let real = match value {
                     Value::Real(real) => *real,
                     other => other.integer().unwrap_or(0) as f64,
                 };
                 self.float(real, *bits, *order);
             }
-            Kind::Text { is_ascii } => {
+            DraftTypeKind::Text { is_ascii } => {
                 self.losses.add(Lost::AbsentTexts, value.is_null().into());
                 let text = value.bytes().unwrap_or(&[]);
                 let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
@@ -103,9 +103,9 @@ impl Fields<'_> {
                 }
                 self.out.append(&[0]);
             }
-            Kind::Struct(fields) => self.structure(fields, value, &[]),
-            Kind::Array(len, element) => self.elements(element, value, *len),
-            Kind::Sequence(length, element) => {
+            DraftTypeKind::Struct(fields) => self.structure(fields, value, &[]),
+            DraftTypeKind::Array(len, element) => self.elements(element, value, *len),
+            DraftTypeKind::Sequence(length, element) => {
                 let len = match value {
                     Value::Blob(bytes) => bytes.len(),
                     other => other.elements().map_or(0, <[Value]>::len),
@@ -118,13 +118,13 @@ impl Fields<'_> {
     }
 
     /// The fields of a structure that begins here, but those that are marked as missing.
-    pub(super) fn structure(&mut self, fields: &[Field], value: &Value, missing: &[bool]) {
+    pub(super) fn structure(&mut self, fields: &[DraftField], value: &Value, missing: &[bool]) {
         let base = self.out.pos();
         self.members(fields, value, missing, base);
     }
 
     /// Puts the members of a structure that began at `base`.
-    pub(super) fn members(&mut self, fields: &[Field], value: &Value, missing: &[bool], base: u64) {
+    pub(super) fn members(&mut self, fields: &[DraftField], value: &Value, missing: &[bool], base: u64) {
         for (at, field) in fields.iter().enumerate() {
             if missing.get(at).copied().unwrap_or(false) {
                 continue;
@@ -141,9 +141,9 @@ impl Fields<'_> {
         }
     }
 
-    fn elements(&mut self, element: &Class, value: &Value, len: u64) {
+    fn elements(&mut self, element: &DraftClass, value: &Value, len: u64) {
         let base = self.out.pos();
-        if let (Value::Blob(bytes), Kind::Integer(Int { size: 8, .. })) = (value, &element.kind)
+        if let (Value::Blob(bytes), DraftTypeKind::Integer(Int { size: 8, .. })) = (value, &element.kind)
             && element.align == 8
             && bytes.len() as u64 == len
         {
@@ -158,7 +158,7 @@ impl Fields<'_> {
     }
 
     /// Moves a bit-field that does not fit in what is left of its unit.
-    fn unit(&mut self, class: &Class, int: Int, base: u64) {
+    fn unit(&mut self, class: &DraftClass, int: Int, base: u64) {
         let unit = u64::from(class.unit);
         if unit > 0 {
             let used = (self.out.pos() - base) % unit;
@@ -175,7 +175,7 @@ impl Fields<'_> {
         self.out.put(number as u64, int.size, int.order.resolve(self.native));
     }
 
-    fn float(&mut self, value: f64, bits: u32, order: Order) {
+    fn float(&mut self, value: f64, bits: u32, order: WrittenOrder) {
         let order = order.resolve(self.native);
         match bits {
             32 => self.out.put((value as f32).to_bits().into(), 32, order),

@@ -7,20 +7,20 @@ use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, Result};
 
 use super::super::metadata::Dialect;
-use super::super::packet_fields::{self, HEADER_11, Meaning};
+use super::super::packet_fields::{self, ContextMeaning, HEADER_11};
 use super::super::transform::Schemes;
-use super::super::types::{Class, Field, Int, Kind, Order};
-use super::bits::Fields;
+use super::super::types::{DraftClass, DraftField, DraftTypeKind, Int, WrittenOrder};
+use super::bits::TypedWriter;
 
 /// The fields of a packet context with a value each.
-pub(super) struct Context {
+pub(super) struct PacketContextValues {
     fields: Vec<ContextField>,
     values: Vec<Value>,
 }
 
-impl Context {
+impl PacketContextValues {
     /// The context that a stream declares, with the values that the packet of the input has for it.
-    pub(super) fn new(dialect: Dialect, declared: Option<&Class>, stored: Option<&Value>) -> Self {
+    pub(super) fn new(dialect: Dialect, declared: Option<&DraftClass>, stored: Option<&Value>) -> Self {
         let fields = context_fields(dialect, declared);
         let values = match stored {
             // CTF 2 puts members of its own before them, and changes names that it has itself.
@@ -29,31 +29,31 @@ impl Context {
             }
             _ => vec![Value::Null; fields.len()],
         };
-        Context { fields, values }
+        PacketContextValues { fields, values }
     }
 
-    fn place(&self, meaning: Meaning) -> Option<usize> {
+    fn place(&self, meaning: ContextMeaning) -> Option<usize> {
         self.fields.iter().position(|(_, of, _)| *of == Some(meaning))
     }
 
     /// Is there a field of a meaning?
-    pub(super) fn has(&self, meaning: Meaning) -> bool {
+    pub(super) fn has(&self, meaning: ContextMeaning) -> bool {
         self.place(meaning).is_some()
     }
 
     /// The number in the field of a meaning.
-    pub(super) fn get(&self, meaning: Meaning) -> Option<u64> {
+    pub(super) fn get(&self, meaning: ContextMeaning) -> Option<u64> {
         self.values[self.place(meaning)?].integer().map(|value| value as u64)
     }
 
     /// Bits of the field of a meaning, 64 without one.
-    pub(super) fn width(&self, meaning: Meaning) -> u32 {
+    pub(super) fn width(&self, meaning: ContextMeaning) -> u32 {
         let class = self.place(meaning).and_then(|at| self.fields[at].2.as_integer());
         class.map_or(64, |int| int.size)
     }
 
     /// Sets the field of a meaning, where there is one, to the low bits of a number.
-    pub(super) fn set(&mut self, meaning: Meaning, value: u64) {
+    pub(super) fn set(&mut self, meaning: ContextMeaning, value: u64) {
         if let Some(at) = self.place(meaning) {
             self.values[at] = Value::Unsigned(value & mask_of(&self.fields[at].2));
         }
@@ -63,7 +63,7 @@ impl Context {
     ///
     /// # Errors
     /// When the number does not fit.
-    pub(super) fn set_whole(&mut self, meaning: Meaning, value: u64) -> Result<()> {
+    pub(super) fn set_whole(&mut self, meaning: ContextMeaning, value: u64) -> Result<()> {
         let Some(at) = self.place(meaning) else { return Ok(()) };
         let (name, _, class) = &self.fields[at];
         if value & mask_of(class) != value {
@@ -84,18 +84,18 @@ impl Context {
     /// The schemes that the fields say.
     pub(super) fn schemes(&self) -> Schemes {
         Schemes {
-            compression: self.get(Meaning::Compression).unwrap_or(0),
-            encryption: self.get(Meaning::Encryption).unwrap_or(0),
-            checksum: self.get(Meaning::ChecksumScheme).unwrap_or(0),
+            compression: self.get(ContextMeaning::Compression).unwrap_or(0),
+            encryption: self.get(ContextMeaning::Encryption).unwrap_or(0),
+            checksum: self.get(ContextMeaning::ChecksumScheme).unwrap_or(0),
         }
     }
 
     /// Refuses schemes without a field that says them.
     pub(super) fn check(&self, schemes: Schemes) -> Result<()> {
         let wanted = [
-            (Meaning::Compression, schemes.compression, "compression_scheme"),
-            (Meaning::Encryption, schemes.encryption, "encryption_scheme"),
-            (Meaning::ChecksumScheme, schemes.checksum, "checksum_scheme"),
+            (ContextMeaning::Compression, schemes.compression, "compression_scheme"),
+            (ContextMeaning::Encryption, schemes.encryption, "encryption_scheme"),
+            (ContextMeaning::ChecksumScheme, schemes.checksum, "checksum_scheme"),
         ];
         match wanted.into_iter().find(|&(meaning, scheme, _)| scheme != 0 && !self.has(meaning)) {
             None => Ok(()),
@@ -108,14 +108,14 @@ impl Context {
 
     /// Sets the checksum, where there is a field for it.
     pub(super) fn set_checksum(&mut self, scheme: u64, digest: &[u8]) {
-        if let Some(at) = self.place(Meaning::Checksum) {
+        if let Some(at) = self.place(ContextMeaning::Checksum) {
             let had = std::mem::take(&mut self.values[at]);
             self.values[at] = checksum(&self.fields[at].2, scheme, digest, had);
         }
     }
 
     /// Writes the fields.
-    pub(super) fn put(&self, out: &mut Fields<'_>) {
+    pub(super) fn put(&self, out: &mut TypedWriter<'_>) {
         let base = out.out.pos();
         for ((_, _, class), value) in self.fields.iter().zip(&self.values) {
             out.field(class, value, base);
@@ -124,25 +124,26 @@ impl Context {
 }
 
 /// Name, meaning and class of a field of a packet context.
-type ContextField = (Arc<str>, Option<Meaning>, Arc<Class>);
+type ContextField = (Arc<str>, Option<ContextMeaning>, Arc<DraftClass>);
 
 /// The fields of the packet context: declared in v1.6, a part of the fixed header in v1.1.
-pub(super) fn context_fields(dialect: Dialect, context: Option<&Class>) -> Vec<ContextField> {
+pub(super) fn context_fields(dialect: Dialect, context: Option<&DraftClass>) -> Vec<ContextField> {
     match dialect {
         Dialect::V11 => HEADER_11
             .iter()
             .map(|&(name, size)| {
                 let meaning = packet_fields::meaning(&name.replace("section_packet_count", "stream_packet_count"));
-                let int = Int { size, signed: false, order: Order::Native };
-                (name.into(), meaning, Class::integer(int, Some(8)))
+                let int = Int { size, signed: false, order: WrittenOrder::Native };
+                (name.into(), meaning, DraftClass::integer(int, Some(8)))
             })
             .collect(),
         Dialect::V16 => {
-            let Some(Kind::Struct(fields)) = context.map(|context| &context.kind) else { return Vec::new() };
-            let of = |field: &Field| {
+            let Some(DraftTypeKind::Struct(fields)) = context.map(|context| &context.kind) else { return Vec::new() };
+            let of = |field: &DraftField| {
                 let meaning = packet_fields::meaning(&field.name);
                 // Of another kind it is plain data.
-                let meaning = meaning.filter(|&of| of == Meaning::Checksum || field.class.as_integer().is_some());
+                let meaning =
+                    meaning.filter(|&of| of == ContextMeaning::Checksum || field.class.as_integer().is_some());
                 (field.name.clone(), meaning, field.class.clone())
             };
             fields.iter().map(of).collect()
@@ -151,22 +152,22 @@ pub(super) fn context_fields(dialect: Dialect, context: Option<&Class>) -> Vec<C
 }
 
 /// All bits of an integer.
-fn mask_of(class: &Class) -> u64 {
+fn mask_of(class: &DraftClass) -> u64 {
     class.as_integer().map_or(u64::MAX, |int| mask(int.size))
 }
 
 /// The value of a checksum field (`SPEC.md`, D33).
-fn checksum(class: &Class, scheme: u64, digest: &[u8], had: Value) -> Value {
+fn checksum(class: &DraftClass, scheme: u64, digest: &[u8], had: Value) -> Value {
     if scheme == 0 {
         return had;
     }
     match &class.kind {
-        Kind::Integer(int) | Kind::Enum(int, _) if int.size.is_multiple_of(8) => {
+        DraftTypeKind::Integer(int) | DraftTypeKind::Enum(int, _) if int.size.is_multiple_of(8) => {
             let bytes = digest.iter().take((int.size / 8) as usize);
             let number = bytes.fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
             if int.signed { Value::Signed(sign_extend(number, int.size)) } else { Value::Unsigned(number) }
         }
-        Kind::Array(len, element) => {
+        DraftTypeKind::Array(len, element) => {
             let byte = |at: u64| digest.get(at as usize).copied().unwrap_or(0);
             let value = |at: u64| match element.as_integer() {
                 Some(int) if int.signed => Value::Signed((byte(at) as i8).into()),
@@ -174,7 +175,7 @@ fn checksum(class: &Class, scheme: u64, digest: &[u8], had: Value) -> Value {
             };
             Value::List((0..*len).map(value).collect())
         }
-        Kind::Sequence(..) => {
+        DraftTypeKind::Sequence(..) => {
             let len = had.elements().map_or(0, <[Value]>::len);
             let byte = |at: usize| digest.get(at).copied().unwrap_or(0);
             Value::List((0..len).map(|at| Value::Unsigned(byte(at).into())).collect())

@@ -15,7 +15,9 @@ use tracemill_model::schema::{
 use super::super::cursor::Spanned;
 use super::super::metadata::Dialect;
 use super::super::packet_fields;
-use super::super::types::{Class, Event, Form, Group, Int, Kind, Metadata, Order, Type};
+use super::super::types::{
+    DraftClass, DraftEvent, DraftType, DraftTypeKind, HeaderForm, Int, Metadata, SectionClass, WrittenOrder,
+};
 use crate::names::identifier;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
@@ -24,17 +26,17 @@ use tracemill_format::target::Source;
 pub(super) struct Foreign {
     schema: Arc<Schema>,
     dialect: Dialect,
-    made: HashMap<FieldClassId, Type>,
+    made: HashMap<FieldClassId, DraftType>,
     /// Members of packet contexts that are kept, by stream class.
     pub(super) extras: Vec<Vec<(Arc<str>, usize)>>,
     /// Payloads of all event classes.
-    payloads: Vec<Type>,
+    payloads: Vec<DraftType>,
     pub(super) losses: Losses,
 }
 
 /// Where the events of a class go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
+pub(super) struct ClassTarget {
     /// Index of the group, then of the event in it; `None` for a class that stands for many ids.
     pub(super) group: usize,
     pub(super) event: Option<usize>,
@@ -42,7 +44,7 @@ pub(super) struct Target {
 
 impl Foreign {
     /// The types of a trace; the events of a class are where `targets` says.
-    pub(super) fn new(source: &Source, dialect: Dialect) -> Result<(Self, Metadata, Vec<Target>)> {
+    pub(super) fn new(source: &Source, dialect: Dialect) -> Result<(Self, Metadata, Vec<ClassTarget>)> {
         let schema = source.schema.clone();
         let mut foreign = Foreign {
             schema: schema.clone(),
@@ -73,9 +75,16 @@ impl Foreign {
                 Dialect::V11 => None,
                 Dialect::V16 => Some(foreign.packet_context(StreamClassId(at as u32), has_cpu)?),
             };
-            let (name, form) = (Some(name), Form::Two);
-            let group =
-                Group { name, id, header: form, extension: form, has_event_size: false, context, packet_context };
+            let (name, form) = (Some(name), HeaderForm::Two);
+            let group = SectionClass {
+                name,
+                id,
+                header: form,
+                extension: form,
+                has_event_size: false,
+                context,
+                packet_context,
+            };
             metadata.groups.push((group, Vec::new()));
         }
         let mut targets = Vec::new();
@@ -86,12 +95,12 @@ impl Foreign {
             let Some((_, events)) = metadata.groups.get_mut(group) else { continue };
             foreign.payloads.push(payload.clone());
             if event.open_ids.is_some() {
-                targets.push(Target { group, event: None });
+                targets.push(ClassTarget { group, event: None });
                 continue;
             }
             // Ids are brought to 32 bits behind this.
-            events.push(Event { name, id: event_ids[at], payload });
-            targets.push(Target { group, event: Some(events.len() - 1) });
+            events.push(DraftEvent { name, id: event_ids[at], payload });
+            targets.push(ClassTarget { group, event: Some(events.len() - 1) });
         }
         for (_, events) in &mut metadata.groups {
             if events.iter().any(|event| event.id > u64::from(u32::MAX)) {
@@ -156,11 +165,11 @@ impl Foreign {
     }
 
     /// The packet context of v1.6: what packets must say, then what the input's say beside that.
-    fn packet_context(&mut self, stream: StreamClassId, has_cpu: bool) -> Result<Type> {
-        let mut fields: Vec<(Spanned<String>, Type)> = Vec::new();
+    fn packet_context(&mut self, stream: StreamClassId, has_cpu: bool) -> Result<DraftType> {
+        let mut fields: Vec<(Spanned<String>, DraftType)> = Vec::new();
         for (name, size) in CONTEXT {
             if name != "cpu_id" || has_cpu {
-                fields.push((spanned(name), Class::unsigned(size)));
+                fields.push((spanned(name), DraftClass::unsigned(size)));
             }
         }
         let mut taken: HashSet<String> = fields.iter().map(|(name, _)| name.value.clone()).collect();
@@ -174,11 +183,11 @@ impl Foreign {
         }
         self.extras.resize(stream.0 as usize, Vec::new());
         self.extras.push(extras);
-        Class::structure(fields, false, "")
+        DraftClass::structure(fields, false, "")
     }
 
     /// The payload of an event, with the context of its class as its first member.
-    fn payload(&mut self, event: EventClassId) -> Result<Type> {
+    fn payload(&mut self, event: EventClassId) -> Result<DraftType> {
         let schema = self.schema.clone();
         let of = schema.event(event);
         let mut fields = Vec::new();
@@ -197,10 +206,10 @@ impl Foreign {
             };
             fields.push((spanned(&name), class));
         }
-        Class::structure(fields, false, "")
+        DraftClass::structure(fields, false, "")
     }
 
-    fn class(&mut self, id: FieldClassId) -> Result<Type> {
+    fn class(&mut self, id: FieldClassId) -> Result<DraftType> {
         if let Some(made) = self.made.get(&id) {
             return Ok(made.clone());
         }
@@ -210,28 +219,28 @@ impl Foreign {
         Ok(class)
     }
 
-    fn make(&mut self, kind: &FieldKind) -> Result<Type> {
+    fn make(&mut self, kind: &FieldKind) -> Result<DraftType> {
         Ok(match kind {
             FieldKind::Integer(integer) => self.integer(integer)?,
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => {
                 self.losses.add(Lost::BitArrays, 1);
                 self.losses.add(Lost::WideNumbers, u64::from(bits.len_bits > 64));
-                Class::unsigned(bits.len_bits.clamp(1, 64))
+                DraftClass::unsigned(bits.len_bits.clamp(1, 64))
             }
             FieldKind::Boolean(_) => {
                 self.losses.add(Lost::Booleans, 1);
-                Class::unsigned(8)
+                DraftClass::unsigned(8)
             }
             FieldKind::Float(float) => {
                 self.losses.add(Lost::WideFloats, u64::from(float.len_bits > 64));
                 let bits = if float.len_bits <= 32 { 32 } else { 64 };
-                Class::leaf(Kind::Float { bits, order: Order::Native }, 8)
+                DraftClass::leaf(DraftTypeKind::Float { bits, order: WrittenOrder::Native }, 8)
             }
-            FieldKind::String(string) => Class::text(string.encoding == Encoding::Ascii),
-            FieldKind::Rendered(_) => Class::text(false),
+            FieldKind::String(string) => DraftClass::text(string.encoding == Encoding::Ascii),
+            FieldKind::Rendered(_) => DraftClass::text(false),
             FieldKind::Blob(blob) => {
                 self.losses.add(Lost::Blobs, 1);
-                self.list(&blob.length, Class::unsigned(8))?
+                self.list(&blob.length, DraftClass::unsigned(8))?
             }
             FieldKind::Struct(structure) => {
                 let mut taken = HashSet::new();
@@ -240,7 +249,7 @@ impl Foreign {
                     let name = self.free_name(&member.name, &mut taken, |_| false);
                     fields.push((spanned(&name), self.class(member.class)?));
                 }
-                Class::structure(fields, false, "")?
+                DraftClass::structure(fields, false, "")?
             }
             FieldKind::Array(array) => {
                 let element = self.class(array.element)?;
@@ -248,26 +257,28 @@ impl Foreign {
             }
             FieldKind::Optional(optional) => {
                 self.losses.add(Lost::Optionals, 1);
-                Class::sequence(Class::unsigned(8), self.class(optional.content)?, Span::default(), "")?
+                DraftClass::sequence(DraftClass::unsigned(8), self.class(optional.content)?, Span::default(), "")?
             }
             FieldKind::Variant(variant) => {
                 self.losses.add(Lost::Variants, 1);
                 let mut taken = HashSet::new();
-                let mut fields = vec![(spanned(&self.free_name("tag", &mut taken, |_| false)), Class::unsigned(32))];
+                let mut fields =
+                    vec![(spanned(&self.free_name("tag", &mut taken, |_| false)), DraftClass::unsigned(32))];
                 for (at, option) in variant.options.iter().enumerate() {
                     let name = option.name.as_deref().map_or_else(|| format!("option{at}"), str::to_string);
-                    let class = Class::sequence(Class::unsigned(8), self.class(option.class)?, Span::default(), "")?;
+                    let class =
+                        DraftClass::sequence(DraftClass::unsigned(8), self.class(option.class)?, Span::default(), "")?;
                     fields.push((spanned(&self.free_name(&name, &mut taken, |_| false)), class));
                 }
-                Class::structure(fields, false, "")?
+                DraftClass::structure(fields, false, "")?
             }
         })
     }
 
-    fn integer(&mut self, integer: &IntegerClass) -> Result<Type> {
+    fn integer(&mut self, integer: &IntegerClass) -> Result<DraftType> {
         self.losses.add(Lost::WideNumbers, u64::from(integer.len_bits > 64));
         let size = if integer.is_variable_length() { 64 } else { integer.len_bits.min(64) };
-        let int = Int { size, signed: integer.signed, order: Order::Native };
+        let int = Int { size, signed: integer.signed, order: WrittenOrder::Native };
         let (low, high) = int.bounds();
         let labels: Vec<(Spanned<String>, i128, i128)> = integer
             .mappings
@@ -278,15 +289,15 @@ impl Foreign {
             .map(|(label, from, to)| (label, from.max(low), to.min(high)))
             .collect();
         match labels.is_empty() {
-            true => Ok(Class::integer(int, None)),
-            false => Class::enumeration(int, super::super::types::default_align(size), &labels, ""),
+            true => Ok(DraftClass::integer(int, None)),
+            false => DraftClass::enumeration(int, super::super::types::default_align(size), &labels, ""),
         }
     }
 
-    fn list(&mut self, length: &Length, element: Type) -> Result<Type> {
+    fn list(&mut self, length: &Length, element: DraftType) -> Result<DraftType> {
         match length {
-            Length::Static(len) => Class::array(*len, element, Span::default(), ""),
-            _ => Class::sequence(Class::unsigned(32), element, Span::default(), ""),
+            Length::Static(len) => DraftClass::array(*len, element, Span::default(), ""),
+            _ => DraftClass::sequence(DraftClass::unsigned(32), element, Span::default(), ""),
         }
     }
 
@@ -304,7 +315,7 @@ impl Foreign {
     }
 
     /// The type of the payload of an event class.
-    pub(super) fn payload_type(&self, event: EventClassId) -> Option<&Type> {
+    pub(super) fn payload_type(&self, event: EventClassId) -> Option<&DraftType> {
         self.payloads.get(event.0 as usize)
     }
 

@@ -24,18 +24,18 @@ use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, EventClassId, Part, Schema, StreamClass};
+use tracemill_model::schema::{ByteOrder, EventClassId, Schema, StreamClass, TracePart};
 
-use self::context::Context;
-use self::foreign::{Foreign, Target as EventTarget};
+use self::context::PacketContextValues;
+use self::foreign::{ClassTarget as EventTarget, Foreign};
 use self::seal::Seal;
 use self::stream::StreamWriter;
 use super::header::Identity;
 use super::keys::Keys;
 use super::metadata::Dialect;
-use super::packet_fields::Meaning;
+use super::packet_fields::ContextMeaning;
 use super::transform::Undo;
-use super::types::{Event, Group, Metadata, Type};
+use super::types::{DraftEvent, DraftType, Metadata, SectionClass};
 use super::{v11, v16};
 use crate::write::{comment, names_of, write_metadata};
 use tracemill_format::lost::{Losses, Lost};
@@ -101,8 +101,8 @@ const IDENTITY: &str = "identity";
 
 /// Parts of a trace beside its packets: the file of metadata, its text when that stands in packets, and what all packets
 /// have in common.
-pub(super) fn parts(raw: &[u8], text: &str, identity: &Identity) -> Vec<Part> {
-    let part = |name: &str, bytes: &[u8]| Part { name: name.to_string(), bytes: bytes.into() };
+pub(super) fn parts(raw: &[u8], text: &str, identity: &Identity) -> Vec<TracePart> {
+    let part = |name: &str, bytes: &[u8]| TracePart { name: name.to_string(), bytes: bytes.into() };
     let mut parts = vec![part(METADATA, raw)];
     if raw != text.as_bytes() {
         parts.push(part(TEXT, text.as_bytes()));
@@ -122,12 +122,12 @@ fn create(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteO
     let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
     of_each(sources, |at, source| {
         let folder = if sources.len() == 1 { path.clone() } else { path.join(&folders[at]) };
-        Ok(Box::new(Writer::new(dialect, folder, source, options)?))
+        Ok(Box::new(DraftWriter::new(dialect, folder, source, options)?))
     })
 }
 
 /// Writes a trace.
-struct Writer {
+struct DraftWriter {
     trace: TraceOut,
     streams: Vec<StreamWriter>,
     losses: Losses,
@@ -171,8 +171,8 @@ enum TraceKind {
     },
 }
 
-impl Writer {
-    fn new(dialect: Dialect, folder: OutPath, source: &Source, options: &WriteOptions) -> Result<Writer> {
+impl DraftWriter {
+    fn new(dialect: Dialect, folder: OutPath, source: &Source, options: &WriteOptions) -> Result<DraftWriter> {
         let seal = Seal::new(options, folder.sink(), dialect)?;
         let is_own = source.origin.format == dialect.format() && source.origin.part(METADATA).is_some();
         let trace = match is_own {
@@ -189,7 +189,12 @@ impl Writer {
             StreamWriter::new(trace.folder.join(name), stream.class, group, options.packet_bytes)
         });
         let has_form = options.packet_bytes.is_some() || !options.settings.0.is_empty();
-        Ok(Writer { streams: streams.collect(), losses, takes_packets: trace.has_same_packets && !has_form, trace })
+        Ok(DraftWriter {
+            streams: streams.collect(),
+            losses,
+            takes_packets: trace.has_same_packets && !has_form,
+            trace,
+        })
     }
 }
 
@@ -226,10 +231,9 @@ impl TraceOut {
         let schema = source.schema.clone();
         let of_id = |id: u64| metadata.groups.iter().position(|(group, _)| group.id == id);
         // Without a beginning the times of a packet depend on the one before it, which may not be there.
-        let has_begin = metadata
-            .groups
-            .iter()
-            .all(|(group, _)| Context::new(dialect, group.packet_context.as_deref(), None).has(Meaning::Begin));
+        let has_begin = metadata.groups.iter().all(|(group, _)| {
+            PacketContextValues::new(dialect, group.packet_context.as_deref(), None).has(ContextMeaning::Begin)
+        });
         let is_moved = source.moved_ns() != 0 || source.drift.is_some();
         let is_same_order = order == was && !is_moved;
         let groups: Vec<Option<usize>> = schema.streams().iter().map(|stream| of_id(stream.id)).collect();
@@ -312,12 +316,12 @@ impl TraceOut {
         }
     }
 
-    fn group(&self, at: usize) -> Result<&(Group, Vec<Event>)> {
+    fn group(&self, at: usize) -> Result<&(SectionClass, Vec<DraftEvent>)> {
         self.metadata.groups.get(at).ok_or_else(|| Error::malformed("the metadata declare no such stream"))
     }
 
     /// The group, id and payload of an event.
-    fn event(&mut self, event: &EventRef<'_>) -> Result<(usize, u64, Type)> {
+    fn event(&mut self, event: &EventRef<'_>) -> Result<(usize, u64, DraftType)> {
         let class = event.class();
         let undeclared = || Error::malformed("the metadata of the trace do not declare one of its events");
         let target = self.targets.get(class.0 as usize).copied().flatten().ok_or_else(undeclared)?;
@@ -334,7 +338,7 @@ impl TraceOut {
                     while events.iter().any(|known| known.id == id) {
                         id = (id + 1) & u64::from(u32::MAX);
                     }
-                    events.push(Event { name: String::from_utf8_lossy(name).into_owned(), id, payload });
+                    events.push(DraftEvent { name: String::from_utf8_lossy(name).into_owned(), id, payload });
                     events.len() - 1
                 })
             }
@@ -344,7 +348,7 @@ impl TraceOut {
     }
 }
 
-impl TraceWriter for Writer {
+impl TraceWriter for DraftWriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }

@@ -10,11 +10,11 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Scope, StreamClassId};
 
 use super::super::metadata::{Dialect, MAGIC};
-use super::super::packet_fields::Meaning;
+use super::super::packet_fields::ContextMeaning;
 use super::super::transform::Schemes;
-use super::super::types::{Field, Form, Group, Kind};
-use super::bits::{Bits, Fields, last_member};
-use super::context::Context;
+use super::super::types::{DraftField, DraftTypeKind, HeaderForm, SectionClass};
+use super::bits::{Bits, TypedWriter, last_member};
+use super::context::PacketContextValues;
 use super::{TraceKind, TraceOut};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::writer::stored_header;
@@ -31,7 +31,7 @@ pub(super) struct StreamWriter {
     file: OutFile,
     /// The stream class of its packets.
     class: StreamClassId,
-    open: Option<Open>,
+    open: Option<OpenDraftPacket>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
     /// Full clock value of the event before, as a reader of the output has it (`SPEC.md`, D25); `None` behind a packet
@@ -53,11 +53,11 @@ pub(super) struct StreamWriter {
 }
 
 /// The packet that is being built.
-struct Open {
+struct OpenDraftPacket {
     content: Bits,
     /// First byte behind header and context.
     content_start: usize,
-    context: Context,
+    context: PacketContextValues,
     schemes: Schemes,
     padding: usize,
     begin: u64,
@@ -112,17 +112,17 @@ impl StreamWriter {
         let Some(open) = &mut self.open else { return Ok(()) };
         let of = &trace.metadata.groups[group].0;
         let missing = match (trace.dialect, &payload.kind) {
-            (Dialect::V16, Kind::Struct(fields)) => missing(fields, &values),
+            (Dialect::V16, DraftTypeKind::Struct(fields)) => missing(fields, &values),
             _ => Vec::new(),
         };
         let (native, is_converted) = (trace.order, trace.is_converted);
-        let mut fields = Fields { out: &mut open.content, native, is_converted, losses: &mut self.losses };
+        let mut fields = TypedWriter { out: &mut open.content, native, is_converted, losses: &mut self.losses };
         let head = EventHeader { id, cycles, before: self.state, stored: header.as_ref(), missing: &missing };
         head.put(trace, of, fields.out);
         let size_at = put_context(trace, of, common.as_ref(), &mut fields);
         fields.out.align(payload.align);
         let begin = fields.out.pos();
-        if let Kind::Struct(members) = &payload.kind {
+        if let DraftTypeKind::Struct(members) = &payload.kind {
             fields.structure(members, &values, &missing);
         }
         if let Some(at) = size_at {
@@ -209,9 +209,9 @@ impl StreamWriter {
         let (group, _) = trace.group(self.group)?;
         let is_own = matches!(trace.kind, TraceKind::Own(_));
         let stored = input.as_ref().and_then(|(_, stored)| stored.as_ref()).filter(|_| is_own);
-        let mut context = Context::new(trace.dialect, group.packet_context.as_deref(), stored);
+        let mut context = PacketContextValues::new(trace.dialect, group.packet_context.as_deref(), stored);
         let input_begin = match (&input, trace.clocks.is_empty()) {
-            (_, true) => context.get(Meaning::Begin),
+            (_, true) => context.get(ContextMeaning::Begin),
             (Some((packet, _)), false) => self.input_time(trace, packet, packet.packet.begin_cycles),
             _ => None,
         };
@@ -223,30 +223,37 @@ impl StreamWriter {
         let (schemes, is_open) = trace.seal.schemes(had);
         self.losses.add(Lost::EncryptedPackets, u64::from(is_open));
         context.check(schemes)?;
-        let padding = match (context.get(Meaning::PacketSize), context.get(Meaning::ContentSize)) {
+        let padding = match (context.get(ContextMeaning::PacketSize), context.get(ContextMeaning::ContentSize)) {
             (Some(packet), Some(content)) if is_first => packet.saturating_sub(content).min(1 << 20) as usize,
             _ => 0,
         };
         self.count_packet(&mut context, is_own);
-        context.set(Meaning::Begin, begin);
-        context.set(Meaning::Compression, schemes.compression);
-        context.set(Meaning::Encryption, schemes.encryption);
-        context.set(Meaning::ChecksumScheme, schemes.checksum);
+        context.set(ContextMeaning::Begin, begin);
+        context.set(ContextMeaning::Compression, schemes.compression);
+        context.set(ContextMeaning::Encryption, schemes.encryption);
+        context.set(ContextMeaning::ChecksumScheme, schemes.checksum);
         if !is_own || input.is_none() {
-            context.set(Meaning::CountBits, self.count_bits.filter(|_| is_own).unwrap_or(32));
+            context.set(ContextMeaning::CountBits, self.count_bits.filter(|_| is_own).unwrap_or(32));
         }
         if !is_own {
             let cpu = input.as_ref().and_then(|(packet, _)| packet.cpu);
-            context.set(Meaning::Cpu, cpu.unwrap_or(u32::MAX).into());
+            context.set(ContextMeaning::Cpu, cpu.unwrap_or(u32::MAX).into());
             if let Some((packet, Some(values))) = &input {
                 extras(trace, packet, values, &mut context);
             }
         }
-        if context.has(Meaning::Begin) {
+        if context.has(ContextMeaning::Begin) {
             self.state = Some(begin);
         }
-        let mut open =
-            Open { content: Bits::default(), content_start: 0, context, schemes, padding, begin, end: first };
+        let mut open = OpenDraftPacket {
+            content: Bits::default(),
+            content_start: 0,
+            context,
+            schemes,
+            padding,
+            begin,
+            end: first,
+        };
         open.content = self.header(trace, &open)?;
         open.content_start = open.content.bytes.len();
         self.open = Some(open);
@@ -254,11 +261,12 @@ impl StreamWriter {
     }
 
     /// Sets the counters of a packet: those of the input, unless packets have come or gone.
-    fn count_packet(&mut self, context: &mut Context, is_own: bool) {
-        let (stored_count, stored_discarded) = (context.get(Meaning::Count), context.get(Meaning::Discarded));
+    fn count_packet(&mut self, context: &mut PacketContextValues, is_own: bool) {
+        let (stored_count, stored_discarded) =
+            (context.get(ContextMeaning::Count), context.get(ContextMeaning::Discarded));
         // A packet that shows only what is missing behind the last one counts as that does.
-        self.count_bits = context.get(Meaning::CountBits).or(self.count_bits);
-        let count_bits = self.count_bits.unwrap_or(64).min(context.width(Meaning::Count).into()) as u32;
+        self.count_bits = context.get(ContextMeaning::CountBits).or(self.count_bits);
+        let count_bits = self.count_bits.unwrap_or(64).min(context.width(ContextMeaning::Count).into()) as u32;
         let same = |a: u64, b: u64, bits: u32| (a ^ b) & mask(bits.clamp(1, 64)) == 0;
         let is_start = self.count.is_none();
         let next = match self.count {
@@ -275,15 +283,15 @@ impl StreamWriter {
             // Where a trace is trimmed, its counter goes on.
             self.discarded = stored;
         }
-        let discarded_bits = context.width(Meaning::Discarded);
+        let discarded_bits = context.width(ContextMeaning::Discarded);
         let discarded = stored_discarded.filter(|&count| same(count, self.discarded, discarded_bits));
         (self.lost, self.has_pending) = (0, false);
-        context.set(Meaning::Count, count);
-        context.set(Meaning::Discarded, discarded.unwrap_or(self.discarded));
+        context.set(ContextMeaning::Count, count);
+        context.set(ContextMeaning::Discarded, discarded.unwrap_or(self.discarded));
     }
 
     /// Header and context of a packet, up to where its content begins.
-    fn header(&mut self, trace: &TraceOut, open: &Open) -> Result<Bits> {
+    fn header(&mut self, trace: &TraceOut, open: &OpenDraftPacket) -> Result<Bits> {
         let (group, _) = trace.group(self.group)?;
         let mut bytes = Vec::new();
         put_uint(&mut bytes, MAGIC.into(), 4, trace.order);
@@ -298,7 +306,7 @@ impl StreamWriter {
         // Texts of contexts are counted when they are first written.
         let mut losses = Losses::default();
         let (native, is_converted) = (trace.order, trace.is_converted);
-        let mut fields = Fields { out: &mut out, native, is_converted, losses: &mut losses };
+        let mut fields = TypedWriter { out: &mut out, native, is_converted, losses: &mut losses };
         if let Some(context) = &group.packet_context {
             fields.out.align(context.align);
         }
@@ -333,7 +341,7 @@ impl StreamWriter {
     fn end_packet(&mut self, trace: &TraceOut, input_ends: bool) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         let stored_end = match &trace.kind {
-            TraceKind::Own(_) if trace.clocks.is_empty() => open.context.get(Meaning::End),
+            TraceKind::Own(_) if trace.clocks.is_empty() => open.context.get(ContextMeaning::End),
             _ => self.input.as_ref().and_then(|input| self.input_time(trace, input, input.packet.end_cycles)),
         };
         let end = open.end.max(stored_end.filter(|_| input_ends).unwrap_or(0));
@@ -346,9 +354,9 @@ impl StreamWriter {
         let (stored, digest) = trace.seal.apply(content, open.schemes, associated.unwrap_or(&[]), &salt)?;
         let content_size = (open.content_start + stored.len()) as u64;
         let packet_size = content_size + open.padding as u64;
-        open.context.set_whole(Meaning::ContentSize, content_size)?;
-        open.context.set_whole(Meaning::PacketSize, packet_size)?;
-        open.context.set_whole(Meaning::End, end)?;
+        open.context.set_whole(ContextMeaning::ContentSize, content_size)?;
+        open.context.set_whole(ContextMeaning::PacketSize, packet_size)?;
+        open.context.set_whole(ContextMeaning::End, end)?;
         open.context.set_checksum(open.schemes.checksum, &digest);
         let mut bytes = self.header(trace, &open)?.bytes;
         if bytes.len() != open.content_start {
@@ -416,11 +424,11 @@ struct EventHeader<'a> {
 }
 
 impl EventHeader<'_> {
-    fn put(&self, trace: &TraceOut, of: &Group, out: &mut Bits) {
+    fn put(&self, trace: &TraceOut, of: &SectionClass, out: &mut Bits) {
         let &EventHeader { id, cycles, .. } = self;
         let (p32, p64) = trace.metadata.preferred;
         let order = trace.order;
-        let (time_bits, reserved) = if of.header == Form::One { (27, 31) } else { (32, 65535) };
+        let (time_bits, reserved) = if of.header == HeaderForm::One { (27, 31) } else { (32, 65535) };
         let stored_long = self.stored.and_then(|header| header.member("ext")).filter(|ext| !ext.is_null());
         let is_far = self.before.is_none_or(|before| cycles.wrapping_sub(before) >> time_bits != 0);
         let is_long = stored_long.is_some() || is_far || id >= reserved || self.missing.contains(&true);
@@ -430,11 +438,11 @@ impl EventHeader<'_> {
         let short_time = stored_time.filter(|_| is_stored).map_or(cycles, |time| time as u64);
         out.align(p32);
         match of.header {
-            Form::One => {
+            HeaderForm::One => {
                 out.put(short_id, 5, order);
                 out.put(short_time, 27, order);
             }
-            Form::Two => {
+            HeaderForm::Two => {
                 out.put(short_time, 32, order);
                 out.put(short_id, 16, order);
             }
@@ -443,12 +451,12 @@ impl EventHeader<'_> {
             return;
         }
         let end_align = match of.extension {
-            Form::One => {
+            HeaderForm::One => {
                 out.put(id, 32, order);
                 out.put(cycles, 64, order);
                 p64
             }
-            Form::Two => {
+            HeaderForm::Two => {
                 out.align(p64);
                 out.put(cycles, 64, order);
                 out.put(id, 32, order);
@@ -463,7 +471,12 @@ impl EventHeader<'_> {
 }
 
 /// Puts the context of an event. Gives the place of the size of its payload where that is not known yet.
-fn put_context(trace: &TraceOut, of: &Group, common: Option<&Value>, fields: &mut Fields<'_>) -> Option<u64> {
+fn put_context(
+    trace: &TraceOut,
+    of: &SectionClass,
+    common: Option<&Value>,
+    fields: &mut TypedWriter<'_>,
+) -> Option<u64> {
     if !of.has_event_size {
         if let Some(context) = &of.context {
             fields.field(context, common.unwrap_or(&Value::Null), 0);
@@ -475,7 +488,7 @@ fn put_context(trace: &TraceOut, of: &Group, common: Option<&Value>, fields: &mu
     let base = fields.out.pos();
     let stored = common.and_then(|common| common.member("event_size")?.integer());
     fields.out.put(stored.unwrap_or(0) as u64, 32, trace.order);
-    if let Some(Kind::Struct(members)) = of.context.as_ref().map(|context| &context.kind) {
+    if let Some(DraftTypeKind::Struct(members)) = of.context.as_ref().map(|context| &context.kind) {
         // The size is the first member of the same structure.
         let rest = match common {
             Some(Value::Struct(values)) => Value::Struct(values.get(1..).unwrap_or(&[]).to_vec()),
@@ -487,13 +500,13 @@ fn put_context(trace: &TraceOut, of: &Group, common: Option<&Value>, fields: &mu
 }
 
 /// Which fields of a payload are missing.
-fn missing(fields: &[Field], values: &Value) -> Vec<bool> {
+fn missing(fields: &[DraftField], values: &Value) -> Vec<bool> {
     let member = |at: usize, name: &str| match values {
         Value::Struct(_) => last_member(values, name),
         Value::List(values) => values.get(at),
         _ => None,
     };
-    let is_missing = |(at, field): (usize, &Field)| member(at, &field.name).is_none_or(Value::is_null);
+    let is_missing = |(at, field): (usize, &DraftField)| member(at, &field.name).is_none_or(Value::is_null);
     fields.iter().enumerate().map(is_missing).collect()
 }
 
@@ -508,7 +521,7 @@ fn has_extras(trace: &TraceOut, packet: &PacketData) -> bool {
 }
 
 /// Fills in the members of the input's context that are kept.
-fn extras(trace: &TraceOut, packet: &PacketData, values: &Value, context: &mut Context) {
+fn extras(trace: &TraceOut, packet: &PacketData, values: &Value, context: &mut PacketContextValues) {
     let TraceKind::Foreign { foreign, .. } = &trace.kind else { return };
     let class = packet.packet.class;
     let Value::Struct(values) = values else { return };

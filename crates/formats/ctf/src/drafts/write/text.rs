@@ -4,7 +4,9 @@ use tracemill_codec::text::uuid_text;
 use tracemill_model::schema::Mapping;
 
 use super::super::metadata::Dialect;
-use super::super::types::{Class, Event, Field, Form, Group, Int, Kind, Metadata, Order, Type};
+use super::super::types::{
+    DraftClass, DraftEvent, DraftField, DraftType, DraftTypeKind, HeaderForm, Int, Metadata, SectionClass, WrittenOrder,
+};
 use crate::names::{self, FLOATS};
 
 /// The metadata of a trace that the other way round gives the same types.
@@ -27,7 +29,7 @@ pub(super) fn write(metadata: &Metadata, dialect: Dialect, comment: &str) -> Str
     out
 }
 
-fn section(group: &Group) -> String {
+fn section(group: &SectionClass) -> String {
     let name = quoted(group.name.as_deref().unwrap_or(""));
     let context = match &group.context {
         Some(context) => {
@@ -39,25 +41,25 @@ fn section(group: &Group) -> String {
     format!("section {{ name = {name}; event {{ header_type = type{};{context} }} }}\n", number(group.header))
 }
 
-fn event_11(group: &Group, event: &Event) -> String {
+fn event_11(group: &SectionClass, event: &DraftEvent) -> String {
     let (name, section) = (quoted(&event.name), quoted(group.name.as_deref().unwrap_or("")));
     let fields = reference_11(&event.payload);
     format!("event {{ name = {name}; id = {}; section = {section}; fields = {fields}; }}\n", event.id)
 }
 
 /// The number of a form of the event header in its name.
-fn number(form: Form) -> u32 {
-    if form == Form::One { 1 } else { 2 }
+fn number(form: HeaderForm) -> u32 {
+    if form == HeaderForm::One { 1 } else { 2 }
 }
 
 /// A type as v1.1 writes it where it is used.
-fn reference_11(class: &Class) -> String {
+fn reference_11(class: &DraftClass) -> String {
     let body = match &class.kind {
-        Kind::Integer(int) if class.unit > 0 => {
+        DraftTypeKind::Integer(int) if class.unit > 0 => {
             format!("gcc_bitfield; unit_size = {}; {}", class.unit, int_attributes(*int, class.align))
         }
-        Kind::Integer(int) => format!("integer; {}", int_attributes(*int, class.align)),
-        Kind::Enum(int, labels) => {
+        DraftTypeKind::Integer(int) => format!("integer; {}", int_attributes(*int, class.align)),
+        DraftTypeKind::Enum(int, labels) => {
             let pair = |(label, low, high): (&str, i128, i128)| match low == high {
                 true => format!("{{ {low}, {} }}, ", quoted(label)),
                 false => format!("{{ {{ {low}, {high} }}, {} }}, ", quoted(label)),
@@ -65,15 +67,17 @@ fn reference_11(class: &Class) -> String {
             let map: String = ranges(labels).map(pair).collect();
             format!("enum; {}map = {{ {map}}}; ", int_attributes(*int, class.align))
         }
-        Kind::Float { bits, order } => format!("floating_point; {}", float_attributes(*bits, *order, class.align)),
-        Kind::Text { is_ascii: true } => "string; encoding = ASCII; ".to_string(),
-        Kind::Text { is_ascii: false } => return "string".to_string(),
-        Kind::Struct(fields) => {
-            let field = |field: &Field| format!("{{ {}, {} }}, ", reference_11(&field.class), field.name);
+        DraftTypeKind::Float { bits, order } => {
+            format!("floating_point; {}", float_attributes(*bits, *order, class.align))
+        }
+        DraftTypeKind::Text { is_ascii: true } => "string; encoding = ASCII; ".to_string(),
+        DraftTypeKind::Text { is_ascii: false } => return "string".to_string(),
+        DraftTypeKind::Struct(fields) => {
+            let field = |field: &DraftField| format!("{{ {}, {} }}, ", reference_11(&field.class), field.name);
             format!("struct; fields = {{ {}}}; ", fields.iter().map(field).collect::<String>())
         }
-        Kind::Array(len, element) => format!("array; length = {len}; elem_type = {}; ", reference_11(element)),
-        Kind::Sequence(length, element) => {
+        DraftTypeKind::Array(len, element) => format!("array; length = {len}; elem_type = {}; ", reference_11(element)),
+        DraftTypeKind::Sequence(length, element) => {
             let (length, element) = (reference_11(length), reference_11(element));
             format!("sequence; length_type = {length}; elem_type = {element}; ")
         }
@@ -86,16 +90,16 @@ fn int_attributes(int: Int, align: u32) -> String {
     format!("size = {}; align = {align}; {signed}{}", int.size, byte_order(int.order))
 }
 
-fn float_attributes(bits: u32, order: Order, align: u32) -> String {
+fn float_attributes(bits: u32, order: WrittenOrder, align: u32) -> String {
     let (exponent, mantissa) = FLOATS.iter().find(|(known, _)| *known == bits).map_or((15, 113), |(_, digits)| *digits);
     format!("exp_dig = {exponent}; mant_dig = {mantissa}; align = {align}; {}", byte_order(order))
 }
 
-fn byte_order(order: Order) -> &'static str {
+fn byte_order(order: WrittenOrder) -> &'static str {
     match order {
-        Order::Native => "",
-        Order::Little => "byte_order = le; ",
-        Order::Big => "byte_order = be; ",
+        WrittenOrder::Native => "",
+        WrittenOrder::Little => "byte_order = le; ",
+        WrittenOrder::Big => "byte_order = be; ",
     }
 }
 
@@ -103,8 +107,8 @@ fn ranges(labels: &[Mapping]) -> impl Iterator<Item = (&str, i128, i128)> {
     labels.iter().flat_map(|label| label.ranges.iter().map(|&(low, high)| (&*label.label, low, high)))
 }
 
-fn stream(group: &Group) -> String {
-    let spec = |class: &Option<Type>| class.as_deref().map_or(String::new(), spec_16);
+fn stream(group: &SectionClass) -> String {
+    let spec = |class: &Option<DraftType>| class.as_deref().map_or(String::new(), spec_16);
     let (header, extension) = (number(group.header), number(group.extension));
     let mut event = format!("header_type = event_header_{header}; ");
     if extension != header {
@@ -117,16 +121,16 @@ fn stream(group: &Group) -> String {
     format!("stream {{ id = {}; event {{ {event}}}; packet {{ context_type = {packet}; }}; }};\n", group.id)
 }
 
-fn event_16(group: &Group, event: &Event) -> String {
+fn event_16(group: &SectionClass, event: &DraftEvent) -> String {
     let (name, fields) = (quoted(&event.name), spec_16(&event.payload));
     format!("event {{ name = {name}; id = {}; stream = {}; fields = {fields}; }};\n", event.id, group.id)
 }
 
 /// A type as v1.6 writes it before a name; arrays and sequences stand behind that.
-fn spec_16(class: &Class) -> String {
+fn spec_16(class: &DraftClass) -> String {
     match &class.kind {
-        Kind::Integer(int) => format!("integer {{ {}}}", int_attributes(*int, class.align)),
-        Kind::Enum(int, labels) => {
+        DraftTypeKind::Integer(int) => format!("integer {{ {}}}", int_attributes(*int, class.align)),
+        DraftTypeKind::Enum(int, labels) => {
             let pair = |(label, low, high): (&str, i128, i128)| match low == high {
                 true => format!("{} = {low}, ", quoted(label)),
                 false => format!("{} = {low} ... {high}, ", quoted(label)),
@@ -134,26 +138,26 @@ fn spec_16(class: &Class) -> String {
             let labels: String = ranges(labels).map(pair).collect();
             format!("enum <integer {{ {}}}> {{ {labels}}}", int_attributes(*int, class.align))
         }
-        Kind::Float { bits, order } => {
+        DraftTypeKind::Float { bits, order } => {
             format!("floating_point {{ {}}}", float_attributes(*bits, *order, class.align))
         }
-        Kind::Text { is_ascii: true } => "string { encoding = ASCII; }".to_string(),
-        Kind::Text { is_ascii: false } => "string".to_string(),
-        Kind::Struct(fields) => format!("struct {{ {}}}", fields.iter().map(field_16).collect::<String>()),
-        Kind::Array(_, element) | Kind::Sequence(_, element) => spec_16(element),
+        DraftTypeKind::Text { is_ascii: true } => "string { encoding = ASCII; }".to_string(),
+        DraftTypeKind::Text { is_ascii: false } => "string".to_string(),
+        DraftTypeKind::Struct(fields) => format!("struct {{ {}}}", fields.iter().map(field_16).collect::<String>()),
+        DraftTypeKind::Array(_, element) | DraftTypeKind::Sequence(_, element) => spec_16(element),
     }
 }
 
-fn field_16(field: &Field) -> String {
+fn field_16(field: &DraftField) -> String {
     let (mut class, mut brackets) = (&field.class, String::new());
     // The leftmost bracket is the outermost.
     loop {
         class = match &class.kind {
-            Kind::Array(len, element) => {
+            DraftTypeKind::Array(len, element) => {
                 brackets += &format!("[{len}]");
                 element
             }
-            Kind::Sequence(length, element) => {
+            DraftTypeKind::Sequence(length, element) => {
                 brackets += &format!("[{}]", spec_16(length));
                 element
             }

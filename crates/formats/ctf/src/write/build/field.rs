@@ -23,14 +23,14 @@ const MAX_DEPTH: usize = 32;
 /// Every field begins at a whole byte of the packet, whatever its width is.
 #[derive(Clone, Debug)]
 pub struct Field {
-    kind: Kind,
+    kind: BuiltKind,
     order: ByteOrder,
     base: DisplayBase,
     labels: Vec<(String, Range)>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum BuiltKind {
     Integer { len_bits: u32, signed: bool },
     Boolean,
     Float(u32),
@@ -42,18 +42,18 @@ enum Kind {
     Variant(Vec<(String, Field)>),
 }
 
-fn field(kind: Kind) -> Field {
+fn field(kind: BuiltKind) -> Field {
     Field { kind, order: ByteOrder::Little, base: DisplayBase::Decimal, labels: Vec::new() }
 }
 
 /// An unsigned integer of 1 to 64 bits.
 pub fn unsigned(len_bits: u32) -> Field {
-    field(Kind::Integer { len_bits, signed: false })
+    field(BuiltKind::Integer { len_bits, signed: false })
 }
 
 /// A signed integer of 1 to 64 bits, in two's complement.
 pub fn signed(len_bits: u32) -> Field {
-    field(Kind::Integer { len_bits, signed: true })
+    field(BuiltKind::Integer { len_bits, signed: true })
 }
 
 /// An unsigned integer of 8 bits.
@@ -98,57 +98,57 @@ pub fn i64() -> Field {
 
 /// A floating point number of 32 bits.
 pub fn f32() -> Field {
-    field(Kind::Float(32))
+    field(BuiltKind::Float(32))
 }
 
 /// A floating point number of 64 bits.
 pub fn f64() -> Field {
-    field(Kind::Float(64))
+    field(BuiltKind::Float(64))
 }
 
 /// A boolean, in a byte. CTF 1.8 has none: there it is an unsigned integer of 8 bits, 0 or 1.
 pub fn boolean() -> Field {
-    field(Kind::Boolean)
+    field(BuiltKind::Boolean)
 }
 
 /// A string in UTF-8 that ends with a zero byte.
 pub fn string() -> Field {
-    field(Kind::Text)
+    field(BuiltKind::Text)
 }
 
 /// Bytes, as many as each event has. CTF 1.8 has no blobs: there it is a sequence of integers of 8 bits.
 pub fn blob() -> Field {
-    field(Kind::Blob(None))
+    field(BuiltKind::Blob(None))
 }
 
 /// So many bytes, at least one. In CTF 1.8 an array of integers of 8 bits.
 pub fn blob_of(len: u64) -> Field {
-    field(Kind::Blob(Some(len)))
+    field(BuiltKind::Blob(Some(len)))
 }
 
 /// An array of as many elements as each event has.
 pub fn list(element: Field) -> Field {
-    field(Kind::Array(Box::new(element), None))
+    field(BuiltKind::Array(Box::new(element), None))
 }
 
 /// An array of so many elements, at least one.
 pub fn array(len: u64, element: Field) -> Field {
-    field(Kind::Array(Box::new(element), Some(len)))
+    field(BuiltKind::Array(Box::new(element), Some(len)))
 }
 
 /// A structure of named members.
 pub fn structure<N: Into<String>>(members: impl IntoIterator<Item = (N, Field)>) -> Field {
-    field(Kind::Struct(members.into_iter().map(|(name, field)| (name.into(), field)).collect()))
+    field(BuiltKind::Struct(members.into_iter().map(|(name, field)| (name.into(), field)).collect()))
 }
 
 /// A field that is there in some events. CTF 2 only.
 pub fn optional(content: Field) -> Field {
-    field(Kind::Optional(Box::new(content)))
+    field(BuiltKind::Optional(Box::new(content)))
 }
 
 /// One of several named fields. In CTF 1.8 the names must be identifiers of C.
 pub fn variant<N: Into<String>>(options: impl IntoIterator<Item = (N, Field)>) -> Field {
-    field(Kind::Variant(options.into_iter().map(|(name, field)| (name.into(), field)).collect()))
+    field(BuiltKind::Variant(options.into_iter().map(|(name, field)| (name.into(), field)).collect()))
 }
 
 impl Field {
@@ -197,7 +197,7 @@ impl Field {
     /// Is what was said about its number said of a number, and does it make sense?
     fn check(&self) -> std::result::Result<(), String> {
         let (has_order, has_base) = match &self.kind {
-            Kind::Integer { len_bits, signed } => {
+            BuiltKind::Integer { len_bits, signed } => {
                 if !(1..=64).contains(len_bits) {
                     return Err(format!("an integer of {len_bits} bits; 1 to 64 are possible"));
                 }
@@ -212,9 +212,11 @@ impl Field {
                 }
                 return Ok(());
             }
-            Kind::Float(_) => (true, false),
+            BuiltKind::Float(_) => (true, false),
             // It would be aligned and take nothing: a packet that ends with one has no end that all readers agree on.
-            Kind::Blob(Some(0)) | Kind::Array(_, Some(0)) => return Err("an array or blob of length 0".into()),
+            BuiltKind::Blob(Some(0)) | BuiltKind::Array(_, Some(0)) => {
+                return Err("an array or blob of length 0".into());
+            }
             _ => (false, false),
         };
         if self.order == ByteOrder::Big && !has_order {
@@ -228,16 +230,16 @@ impl Field {
 }
 
 /// Adds fields to a schema.
-pub(super) struct Fields<'a> {
+pub(super) struct FieldAdder<'a> {
     dialect: Dialect,
     schema: &'a mut Schema,
     path: FieldPath,
     name: String,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldAdder<'a> {
     pub(super) fn new(dialect: Dialect, schema: &'a mut Schema, scope: Scope) -> Self {
-        Fields { dialect, schema, path: FieldPath { scope, steps: Vec::new() }, name: scope.key().into() }
+        FieldAdder { dialect, schema, path: FieldPath { scope, steps: Vec::new() }, name: scope.key().into() }
     }
 
     /// The structure of the fields of a scope, whose first members are there already.
@@ -286,9 +288,11 @@ impl<'a> Fields<'a> {
     /// The member that says the length, presence or option of the one that will stand behind it.
     fn before(&mut self, name: &str, field: &Field) -> Option<Member> {
         let (suffix, kind) = match &field.kind {
-            Kind::Blob(None) | Kind::Array(_, None) => ("length", FieldKind::Integer(IntegerClass::unsigned(32))),
-            Kind::Optional(_) => ("present", boolean_kind()),
-            Kind::Variant(options) => {
+            BuiltKind::Blob(None) | BuiltKind::Array(_, None) => {
+                ("length", FieldKind::Integer(IntegerClass::unsigned(32)))
+            }
+            BuiltKind::Optional(_) => ("present", boolean_kind()),
+            BuiltKind::Variant(options) => {
                 let labels = options.iter().enumerate().map(|(at, (name, _))| Mapping {
                     label: name.as_str().into(),
                     ranges: vec![(at as i128, at as i128)],
@@ -310,8 +314,8 @@ impl<'a> Fields<'a> {
             return Err(self.refuse("fields more than 32 levels deep"));
         }
         let has_before = match &field.kind {
-            Kind::Blob(len) | Kind::Array(_, len) => len.is_none(),
-            Kind::Optional(_) | Kind::Variant(_) => true,
+            BuiltKind::Blob(len) | BuiltKind::Array(_, len) => len.is_none(),
+            BuiltKind::Optional(_) | BuiltKind::Variant(_) => true,
             _ => false,
         };
         if has_before && !is_member {
@@ -320,37 +324,37 @@ impl<'a> Fields<'a> {
         }
         let (base, byte_order) = (field.base, field.order);
         let kind = match &field.kind {
-            Kind::Integer { len_bits, signed } => {
+            BuiltKind::Integer { len_bits, signed } => {
                 let mappings = mappings(&field.labels);
                 let class =
                     IntegerClass { base, byte_order, mappings, signed: *signed, ..IntegerClass::unsigned(*len_bits) };
                 FieldKind::Integer(class)
             }
-            Kind::Boolean => boolean_kind(),
-            Kind::Float(len_bits) => FieldKind::Float(FloatClass::new(*len_bits, byte_order)),
-            Kind::Text => FieldKind::String(StringClass::utf8()),
-            Kind::Blob(len) => FieldKind::Blob(BlobClass::new(self.length(*len))),
-            Kind::Array(element, len) => {
+            BuiltKind::Boolean => boolean_kind(),
+            BuiltKind::Float(len_bits) => FieldKind::Float(FloatClass::new(*len_bits, byte_order)),
+            BuiltKind::Text => FieldKind::String(StringClass::utf8()),
+            BuiltKind::Blob(len) => FieldKind::Blob(BlobClass::new(self.length(*len))),
+            BuiltKind::Array(element, len) => {
                 let length = self.length(*len);
                 let element = self.inside(PathStep::Element, element)?;
                 let align_bits = self.schema.field_class(element).align_bits;
                 return Ok(self.add(FieldKind::Array(ArrayClass { element, length }), align_bits));
             }
-            Kind::Struct(fields) => {
+            BuiltKind::Struct(fields) => {
                 let mut members = Vec::new();
                 self.members(&mut members, fields)?;
                 return Ok(self.structure(members));
             }
-            Kind::Optional(_) if self.dialect == Dialect::Ctf18 => {
+            BuiltKind::Optional(_) if self.dialect == Dialect::Ctf18 => {
                 let error = Error::unsupported("CTF 1.8 has no optional fields").in_field(&*self.name);
                 return Err(error.with_help("write CTF 2, or a list of none or one"));
             }
-            Kind::Optional(content) => {
+            BuiltKind::Optional(content) => {
                 let (selector, presence) = (self.selector(), Presence::Boolean);
                 let content = self.inside(PathStep::Content, content)?;
                 return Ok(self.add(FieldKind::Optional(OptionalClass { selector, presence, content }), 1));
             }
-            Kind::Variant(options) => {
+            BuiltKind::Variant(options) => {
                 let class = self.variant(options)?;
                 return Ok(self.add(FieldKind::Variant(class), 1));
             }

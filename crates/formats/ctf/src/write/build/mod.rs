@@ -6,7 +6,7 @@
 mod field;
 mod packet;
 
-use tracemill_codec::field_writer::Layout;
+use tracemill_codec::field_writer::FieldLayout;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
     ClockClass, ClockId, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind, IntegerClass, Member, Role, Roles,
@@ -17,7 +17,7 @@ pub use self::field::{
     Field, array, blob, blob_of, boolean, f32, f64, i8, i16, i32, i64, list, optional, signed, string, structure, u8,
     u16, u32, u64, unsigned, variant,
 };
-use self::field::{Fields, lower};
+use self::field::{FieldAdder, lower};
 pub use self::packet::PacketWriter;
 use super::Dialect;
 use super::convert::text_of;
@@ -56,9 +56,9 @@ pub struct StreamLayout {
     /// Numeric id, in each packet.
     pub id: u64,
     /// Fields that each packet has.
-    pub packet_context: Layout,
+    pub packet_context: FieldLayout,
     /// Fields that each event has before its own.
-    pub context: Layout,
+    pub context: FieldLayout,
 }
 
 /// An event class that is wanted.
@@ -80,7 +80,7 @@ pub struct EventLayout {
     /// Numeric id, in each event.
     pub id: u16,
     /// Its own context, then its payload.
-    pub fields: Layout,
+    pub fields: FieldLayout,
 }
 
 impl Definitions {
@@ -146,8 +146,8 @@ impl Definitions {
         let header = add_struct(&mut self.schema, header.into());
         let has_context = !of.context.is_empty();
         let context = self.fields(Scope::CommonContext, Vec::new(), &of.context)?;
-        let packet_layout = Layout::of_members(&self.schema, Scope::PacketContext, packet_context, own)?;
-        let layout = Layout::new(&self.schema, &[(Scope::CommonContext, context)])?;
+        let packet_layout = FieldLayout::of_members(&self.schema, Scope::PacketContext, packet_context, own)?;
+        let layout = FieldLayout::new(&self.schema, &[(Scope::CommonContext, context)])?;
         self.lower_from(first);
         let id = self.schema.streams().len() as u64;
         let class = self.schema.add_stream(StreamClass {
@@ -184,7 +184,7 @@ impl Definitions {
                 roots.push((scope, self.fields(scope, Vec::new(), fields).map_err(in_event)?));
             }
         }
-        let fields = Layout::new(&self.schema, &roots).map_err(in_event)?;
+        let fields = FieldLayout::new(&self.schema, &roots).map_err(in_event)?;
         self.lower_from(first);
         let root = |scope| roots.iter().find(|(of, _)| *of == scope).map(|(_, root)| *root);
         self.schema.add_event(EventClass {
@@ -215,7 +215,7 @@ impl Definitions {
     }
 
     fn fields(&mut self, scope: Scope, own: Vec<Member>, fields: &[(String, Field)]) -> Result<FieldClassId> {
-        Fields::new(self.dialect, &mut self.schema, scope).root(own, fields)
+        FieldAdder::new(self.dialect, &mut self.schema, scope).root(own, fields)
     }
 
     fn lower_from(&mut self, first: usize) {

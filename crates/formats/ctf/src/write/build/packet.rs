@@ -1,7 +1,7 @@
 //! The packets of one stream.
 
 use tracemill_codec::encode::LooseBits;
-use tracemill_codec::field_writer::{FieldWriter, Layout};
+use tracemill_codec::field_writer::{FieldLayout, FieldWriter};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
@@ -31,8 +31,8 @@ pub struct PacketWriter {
     events: u64,
     /// Whole packets that were not taken yet.
     done: Vec<u8>,
-    packet_context: Part,
-    context: Part,
+    packet_context: EncodedFields,
+    context: EncodedFields,
     discarded: u64,
     /// Were events discarded behind the last packet?
     is_owed: bool,
@@ -42,26 +42,26 @@ pub struct PacketWriter {
 
 /// Fields that packets or events share, encoded once.
 #[derive(Debug)]
-struct Part {
+struct EncodedFields {
     bytes: Vec<u8>,
     loose: LooseBits,
     is_set: bool,
 }
 
-impl Part {
+impl EncodedFields {
     /// An empty part, which is complete where the layout has no fields.
-    fn new(layout: &Layout) -> Self {
-        Part { bytes: Vec::new(), loose: LooseBits::default(), is_set: layout.is_empty() }
+    fn new(layout: &FieldLayout) -> Self {
+        EncodedFields { bytes: Vec::new(), loose: LooseBits::default(), is_set: layout.is_empty() }
     }
 
     fn set(
         &mut self,
-        layout: &Layout,
+        layout: &FieldLayout,
         fields: impl for<'w, 'a> FnOnce(&'w mut FieldWriter<'a>) -> &'w mut FieldWriter<'a>,
     ) -> Result<()> {
         let (mut bytes, mut loose) = (Vec::new(), LooseBits::default());
         layout.write(&mut bytes, &mut loose, fields)?;
-        *self = Part { bytes, loose, is_set: true };
+        *self = EncodedFields { bytes, loose, is_set: true };
         Ok(())
     }
 
@@ -85,8 +85,8 @@ impl PacketWriter {
             times: [0; 2],
             events: 0,
             done: Vec::new(),
-            packet_context: Part::new(&class.packet_context),
-            context: Part::new(&class.context),
+            packet_context: EncodedFields::new(&class.packet_context),
+            context: EncodedFields::new(&class.context),
             discarded: 0,
             is_owed: false,
             sequence: 0,
@@ -97,7 +97,7 @@ impl PacketWriter {
     /// Sets the fields that each event from here on has before its own.
     ///
     /// # Errors
-    /// See [`Layout::write`].
+    /// See [`FieldLayout::write`].
     pub fn set_context(
         &mut self,
         class: &StreamLayout,
@@ -109,7 +109,7 @@ impl PacketWriter {
     /// Sets the fields of each packet from here on. The one that is being built ends.
     ///
     /// # Errors
-    /// See [`Layout::write`].
+    /// See [`FieldLayout::write`].
     pub fn set_packet_context(
         &mut self,
         class: &StreamLayout,

@@ -11,13 +11,13 @@ const FORMS: &str = include_str!("kernel_arch.xml");
 /// The tables.
 const TABLES: &str = include_str!("syscalls.txt");
 
-type Labels = Vec<(&'static str, i64)>;
+type SyscallLabels = Vec<(&'static str, i64)>;
 
 /// A table of system calls.
-struct Table {
+struct SyscallTable {
     arch: &'static str,
     forms: Vec<usize>,
-    labels: Labels,
+    labels: SyscallLabels,
 }
 
 /// All definitions.
@@ -38,8 +38,8 @@ pub(super) fn all() -> Vec<Arc<FacilityDefinition>> {
     all
 }
 
-fn tables() -> Vec<Table> {
-    let mut tables: Vec<Table> = Vec::new();
+fn tables() -> Vec<SyscallTable> {
+    let mut tables: Vec<SyscallTable> = Vec::new();
     // The labels of the table before that are still to be kept or dropped.
     let mut before: std::vec::IntoIter<(&str, i64)> = Vec::new().into_iter();
     for line in TABLES.lines().filter(|line| !line.starts_with('#')) {
@@ -50,7 +50,7 @@ fn tables() -> Vec<Table> {
             let forms = words.skip(2).filter_map(|form| form.parse().ok()).collect();
             let previous = tables.last().filter(|table| table.arch == arch);
             before = previous.map(|table| table.labels.clone()).unwrap_or_default().into_iter();
-            tables.push(Table { arch, forms, labels: Vec::new() });
+            tables.push(SyscallTable { arch, forms, labels: Vec::new() });
             continue;
         }
         let Some(table) = tables.last_mut() else { continue };

@@ -1,4 +1,4 @@
-use super::super::definitions::Kind;
+use super::super::definitions::TypeKind;
 use super::*;
 
 #[test]
@@ -57,7 +57,7 @@ fn system_calls_have_the_numbers_of_their_architecture() {
     let number = |checksum: u32, arch: &str, name: &str| {
         let found = find("kernel_arch", checksum, Some(arch)).expect("it is known");
         let field = found.events.iter().find(|event| event.name == "syscall_entry").expect("it").fields[0].clone();
-        let Kind::Enumeration(labels) = &field.class.kind else { panic!("no enumeration") };
+        let TypeKind::Enumeration(labels) = &field.class.kind else { panic!("no enumeration") };
         labels.iter().find(|label| &*label.label == name).map(|label| label.ranges[0].0)
     };
     assert_eq!(number(1_900_821_285, "i386", "inotify_rm_watch"), Some(293));

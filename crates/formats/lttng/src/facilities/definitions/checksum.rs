@@ -1,7 +1,7 @@
 //! Checksums of facilities (`SPEC.md`, section 6.3): a CRC-32 over names and types.
 
 use super::parser::NAMED;
-use super::{FacilityDefinition, FieldDefinition, Integer, Kind, Type};
+use super::{FacilityDefinition, FacilityType, FieldDefinition, Integer, TypeKind};
 
 /// The checksum of a facility.
 pub(super) fn of(facility: &FacilityDefinition) -> u32 {
@@ -36,30 +36,30 @@ impl Crc {
         }
     }
 
-    fn class(&mut self, class: &Type) {
+    fn class(&mut self, class: &FacilityType) {
         match &class.kind {
-            Kind::Integer(integer) => self.add(&integer_name(*integer)),
-            Kind::Float(4) => self.add("float"),
-            Kind::Float(_) => self.add("double"),
-            Kind::Enumeration(_) => self.add("enum"),
-            Kind::String => self.add("string"),
-            Kind::Array(len, _) => self.add(&format!("array {len}")),
-            Kind::Sequence(..) => self.add("sequence "),
-            Kind::Struct(_) => self.add("struct"),
-            Kind::Union(_) => self.add("union"),
+            TypeKind::Integer(integer) => self.add(&integer_name(*integer)),
+            TypeKind::Float(4) => self.add("float"),
+            TypeKind::Float(_) => self.add("double"),
+            TypeKind::Enumeration(_) => self.add("enum"),
+            TypeKind::String => self.add("string"),
+            TypeKind::Array(len, _) => self.add(&format!("array {len}")),
+            TypeKind::Sequence(..) => self.add("sequence "),
+            TypeKind::Struct(_) => self.add("struct"),
+            TypeKind::Union(_) => self.add("union"),
         }
         if let Some(format) = &class.format {
             self.add(format);
         }
         match &class.kind {
-            Kind::Array(_, element) => self.class(element),
-            Kind::Sequence(length, element) => {
+            TypeKind::Array(_, element) => self.class(element),
+            TypeKind::Sequence(length, element) => {
                 self.class(length);
                 self.class(element);
             }
-            Kind::Struct(fields) | Kind::Union(fields) => self.fields(fields),
-            Kind::Enumeration(labels) => labels.iter().for_each(|label| self.add(&label.label)),
-            Kind::Integer(_) | Kind::Float(_) | Kind::String => {}
+            TypeKind::Struct(fields) | TypeKind::Union(fields) => self.fields(fields),
+            TypeKind::Enumeration(labels) => labels.iter().for_each(|label| self.add(&label.label)),
+            TypeKind::Integer(_) | TypeKind::Float(_) | TypeKind::String => {}
         }
     }
 }

@@ -44,14 +44,14 @@ pub struct FieldDefinition {
     /// Name.
     pub name: Arc<str>,
     /// Type.
-    pub class: Arc<Type>,
+    pub class: Arc<FacilityType>,
 }
 
 /// A type.
 #[derive(Clone, Debug)]
-pub struct Type {
+pub struct FacilityType {
     /// Its kind, with the types in it.
-    pub kind: Kind,
+    pub kind: TypeKind,
     /// How the producer wants it shown, as for `printf`.
     pub format: Option<String>,
     /// Is it big-endian whatever the trace is?
@@ -62,7 +62,7 @@ pub struct Type {
 
 /// Kind of a type.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum TypeKind {
     /// Integer.
     Integer(Integer),
     /// Floating point number of 4 or 8 bytes.
@@ -72,9 +72,9 @@ pub enum Kind {
     /// Null-terminated string.
     String,
     /// So many elements.
-    Array(u64, Arc<Type>),
+    Array(u64, Arc<FacilityType>),
     /// A length and elements.
-    Sequence(Arc<Type>, Arc<Type>),
+    Sequence(Arc<FacilityType>, Arc<FacilityType>),
     /// Fields one after the other.
     Struct(Vec<FieldDefinition>),
     /// Fields in the same bytes.
@@ -136,24 +136,24 @@ impl DefinitionFile {
     }
 }
 
-impl Type {
+impl FacilityType {
     /// The byte order of its numbers in a trace of a byte order.
     pub(crate) fn order(&self, of_trace: ByteOrder) -> ByteOrder {
         if self.is_network { ByteOrder::Big } else { of_trace }
     }
 
     /// A type, with the format in which the producer wants it shown.
-    pub fn new(kind: Kind, format: Option<String>) -> Self {
+    pub fn new(kind: TypeKind, format: Option<String>) -> Self {
         let inside = match &kind {
-            Kind::Array(_, element) => element.size,
-            Kind::Sequence(length, element) => length.size.saturating_add(element.size),
-            Kind::Struct(fields) | Kind::Union(fields) => parser::fields_size(fields),
-            Kind::Enumeration(labels) => {
+            TypeKind::Array(_, element) => element.size,
+            TypeKind::Sequence(length, element) => length.size.saturating_add(element.size),
+            TypeKind::Struct(fields) | TypeKind::Union(fields) => parser::fields_size(fields),
+            TypeKind::Enumeration(labels) => {
                 labels.iter().map(|label| parser::name_size(&label.label)).fold(0, u64::saturating_add)
             }
-            Kind::Integer(_) | Kind::Float(_) | Kind::String => 0,
+            TypeKind::Integer(_) | TypeKind::Float(_) | TypeKind::String => 0,
         };
-        Type { kind, format, is_network: false, size: inside.saturating_add(1) }
+        FacilityType { kind, format, is_network: false, size: inside.saturating_add(1) }
     }
 
     /// Fields and labels when every type in it is written out at each of its uses.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tracemill_model::error::Error;
 use tracemill_model::schema::Mapping;
 
-use super::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type, checksum};
+use super::{
+    DefinitionFile, EventDefinition, FacilityDefinition, FacilityType, FieldDefinition, Integer, TypeKind, checksum,
+};
 use crate::tags::{Lexer, Problem, Tag};
 
 /// Types inside types.
@@ -43,7 +45,7 @@ pub(super) fn parse(text: &[u8], path: &Path) -> DefinitionFile {
             continue;
         }
         let name = tag.value("name").map(str::to_string);
-        let mut parser = Parser { lexer: &mut lexer, types: HashMap::new() };
+        let mut parser = DefinitionParser { lexer: &mut lexer, types: HashMap::new() };
         match parser.facility(&tag) {
             Ok(facility) => file.facilities.push(Arc::new(facility)),
             Err(problem) => {
@@ -58,12 +60,12 @@ pub(super) fn parse(text: &[u8], path: &Path) -> DefinitionFile {
     file
 }
 
-struct Parser<'l, 'a> {
+struct DefinitionParser<'l, 'a> {
     lexer: &'l mut Lexer<'a>,
-    types: HashMap<String, Arc<Type>>,
+    types: HashMap<String, Arc<FacilityType>>,
 }
 
-impl Parser<'_, '_> {
+impl DefinitionParser<'_, '_> {
     fn facility(&mut self, tag: &Tag) -> Result<FacilityDefinition> {
         let mut facility = FacilityDefinition {
             name: required(tag, "name")?.to_string(),
@@ -100,7 +102,7 @@ impl Parser<'_, '_> {
     }
 
     /// The one type inside an element; `place` says in errors where it belongs.
-    fn only_type(&mut self, tag: &Tag, depth: u32, place: &str) -> Result<Arc<Type>> {
+    fn only_type(&mut self, tag: &Tag, depth: u32, place: &str) -> Result<Arc<FacilityType>> {
         let mut class = None;
         self.children(tag, |parser, child| {
             if class.is_some() {
@@ -153,7 +155,7 @@ impl Parser<'_, '_> {
     }
 
     /// The type that begins with a tag.
-    fn class(&mut self, tag: &Tag, depth: u32) -> Result<Arc<Type>> {
+    fn class(&mut self, tag: &Tag, depth: u32) -> Result<Arc<FacilityType>> {
         if depth > MAX_DEPTH {
             return Err(problem(tag, format!("types inside types, more than {MAX_DEPTH} deep")));
         }
@@ -176,11 +178,11 @@ impl Parser<'_, '_> {
                 let Ok([element]) = <[_; 1]>::try_from(self.classes(tag, depth)?) else {
                     return Err(problem(tag, "an array has one type of elements"));
                 };
-                Kind::Array(len, with_size(tag, element)?)
+                TypeKind::Array(len, with_size(tag, element)?)
             }
             "sequence" => self.sequence(tag, depth)?,
-            "struct" => Kind::Struct(self.fields(tag, depth + 1)?),
-            "union" => Kind::Union(self.fields(tag, depth + 1)?),
+            "struct" => TypeKind::Struct(self.fields(tag, depth + 1)?),
+            "union" => TypeKind::Union(self.fields(tag, depth + 1)?),
             name => return Err(problem(tag, format!("`{name}` is no type"))),
         };
         let class = finish(tag, kind);
@@ -190,7 +192,7 @@ impl Parser<'_, '_> {
         Ok(class)
     }
 
-    fn classes(&mut self, tag: &Tag, depth: u32) -> Result<Vec<Arc<Type>>> {
+    fn classes(&mut self, tag: &Tag, depth: u32) -> Result<Vec<Arc<FacilityType>>> {
         let mut classes = Vec::new();
         self.children(tag, |parser, child| {
             classes.push(parser.class(&child, depth + 1)?);
@@ -199,23 +201,25 @@ impl Parser<'_, '_> {
         Ok(classes)
     }
 
-    fn sequence(&mut self, tag: &Tag, depth: u32) -> Result<Kind> {
+    fn sequence(&mut self, tag: &Tag, depth: u32) -> Result<TypeKind> {
         let mut classes = self.classes(tag, depth)?.into_iter();
         let first = match number(tag, "lengthsize")? {
-            Some(bytes) => Some(finish(tag, Kind::Integer(Integer::Fixed(size_of(tag, "lengthsize", bytes)?, false)))),
+            Some(bytes) => {
+                Some(finish(tag, TypeKind::Integer(Integer::Fixed(size_of(tag, "lengthsize", bytes)?, false))))
+            }
             None => classes.next(),
         };
         let (Some(length), Some(element), None) = (first, classes.next(), classes.next()) else {
             return Err(problem(tag, "a sequence has a type of its length and one of its elements"));
         };
         let is_unsigned = |integer: &Integer| !integer.is_signed() && *integer != Integer::Pointer;
-        if !matches!(&length.kind, Kind::Integer(integer) if is_unsigned(integer)) {
+        if !matches!(&length.kind, TypeKind::Integer(integer) if is_unsigned(integer)) {
             return Err(problem(tag, "the length of a sequence is an unsigned integer"));
         }
-        Ok(Kind::Sequence(length, with_size(tag, element)?))
+        Ok(TypeKind::Sequence(length, with_size(tag, element)?))
     }
 
-    fn enumeration(&mut self, tag: &Tag) -> Result<Kind> {
+    fn enumeration(&mut self, tag: &Tag) -> Result<TypeKind> {
         let mut labels: Vec<Mapping> = Vec::new();
         let mut next = 0i128;
         self.children(tag, |parser, child| {
@@ -231,7 +235,7 @@ impl Parser<'_, '_> {
             }
             Ok(())
         })?;
-        Ok(Kind::Enumeration(labels.into()))
+        Ok(TypeKind::Enumeration(labels.into()))
     }
 
     /// The text of a description; its end tag may be missing.
@@ -327,29 +331,29 @@ pub(super) const NAMED: [(&str, &str, Integer); 12] = [
 ];
 
 /// The type that an element without content stands for.
-fn primitive(tag: &Tag) -> Result<Option<Kind>> {
+fn primitive(tag: &Tag) -> Result<Option<TypeKind>> {
     let size = || {
         let bytes = number(tag, "size")?.ok_or_else(|| problem(tag, format!("no `size` of `{}`", tag.name)))?;
         size_of(tag, "size", bytes)
     };
     Ok(Some(match tag.name.as_str() {
-        "int_fixed" => Kind::Integer(Integer::Fixed(size()?, true)),
-        "uint_fixed" => Kind::Integer(Integer::Fixed(size()?, false)),
-        "string" => Kind::String,
+        "int_fixed" => TypeKind::Integer(Integer::Fixed(size()?, true)),
+        "uint_fixed" => TypeKind::Integer(Integer::Fixed(size()?, false)),
+        "string" => TypeKind::String,
         "float" => match size()? {
-            bytes @ (4 | 8) => Kind::Float(bytes),
+            bytes @ (4 | 8) => TypeKind::Float(bytes),
             bytes => return Err(problem(tag, format!("a `float` of {bytes} bytes, expected 4 or 8"))),
         },
         name => match NAMED.iter().find(|(known, ..)| *known == name) {
-            Some((.., integer)) => Kind::Integer(*integer),
+            Some((.., integer)) => TypeKind::Integer(*integer),
             None => return Ok(None),
         },
     }))
 }
 
-fn finish(tag: &Tag, kind: Kind) -> Arc<Type> {
-    let class = Type::new(kind, tag.value("format").map(str::to_string));
-    Arc::new(Type { is_network: tag.value("byte_order") == Some("network"), ..class })
+fn finish(tag: &Tag, kind: TypeKind) -> Arc<FacilityType> {
+    let class = FacilityType::new(kind, tag.value("format").map(str::to_string));
+    Arc::new(FacilityType { is_network: tag.value("byte_order") == Some("network"), ..class })
 }
 
 pub(super) fn fields_size(fields: &[FieldDefinition]) -> u64 {
@@ -370,17 +374,17 @@ fn is_possible(field: &FieldDefinition, depth: u32) -> bool {
     !field.name.is_empty() && is_class_possible(&field.class, depth)
 }
 
-fn is_class_possible(class: &Type, depth: u32) -> bool {
+fn is_class_possible(class: &FacilityType, depth: u32) -> bool {
     let is_inside = match &class.kind {
-        Kind::Array(_, element) | Kind::Sequence(_, element) => {
+        TypeKind::Array(_, element) | TypeKind::Sequence(_, element) => {
             !is_empty(element) && is_class_possible(element, depth + 1)
         }
-        Kind::Struct(fields) | Kind::Union(fields) => fields.iter().all(|field| is_possible(field, depth + 1)),
-        Kind::Enumeration(labels) => {
+        TypeKind::Struct(fields) | TypeKind::Union(fields) => fields.iter().all(|field| is_possible(field, depth + 1)),
+        TypeKind::Enumeration(labels) => {
             let mut values = labels.iter().flat_map(|label| &label.ranges).map(|range| range.0);
             values.all(|value| value.unsigned_abs() <= u64::MAX.into())
         }
-        Kind::Integer(_) | Kind::Float(_) | Kind::String => true,
+        TypeKind::Integer(_) | TypeKind::Float(_) | TypeKind::String => true,
     };
     is_inside && depth <= MAX_DEPTH && class.size() <= MAX_EVENT_SIZE
 }
@@ -392,14 +396,14 @@ pub(super) fn is_facility_possible(facility: &FacilityDefinition) -> bool {
 }
 
 /// Is it a structure without fields?
-fn is_empty(class: &Type) -> bool {
+fn is_empty(class: &FacilityType) -> bool {
     match &class.kind {
-        Kind::Struct(fields) | Kind::Union(fields) => fields.iter().all(|field| is_empty(&field.class)),
+        TypeKind::Struct(fields) | TypeKind::Union(fields) => fields.iter().all(|field| is_empty(&field.class)),
         _ => false,
     }
 }
 
 /// Refuses elements without size: any number of them fits.
-fn with_size(tag: &Tag, element: Arc<Type>) -> Result<Arc<Type>> {
+fn with_size(tag: &Tag, element: Arc<FacilityType>) -> Result<Arc<FacilityType>> {
     if is_empty(&element) { Err(problem(tag, "its elements are structures without fields")) } else { Ok(element) }
 }

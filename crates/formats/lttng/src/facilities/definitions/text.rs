@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::parser::NAMED;
-use super::{EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type};
+use super::{EventDefinition, FacilityDefinition, FacilityType, FieldDefinition, Integer, TypeKind};
 
 impl Display for FacilityDefinition {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -30,18 +30,18 @@ impl Display for FieldDefinition {
     }
 }
 
-impl Display for Type {
+impl Display for FacilityType {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let format = self.format.as_ref().map(|format| format!(" format=\"{format}\"")).unwrap_or_default();
         match &self.kind {
-            Kind::Integer(Integer::Fixed(bytes, true)) => write!(f, "<int_fixed size=\"{bytes}\"{format}/>"),
-            Kind::Integer(Integer::Fixed(bytes, false)) => write!(f, "<uint_fixed size=\"{bytes}\"{format}/>"),
-            Kind::Integer(integer) => {
+            TypeKind::Integer(Integer::Fixed(bytes, true)) => write!(f, "<int_fixed size=\"{bytes}\"{format}/>"),
+            TypeKind::Integer(Integer::Fixed(bytes, false)) => write!(f, "<uint_fixed size=\"{bytes}\"{format}/>"),
+            TypeKind::Integer(integer) => {
                 let name = NAMED.iter().find(|(.., named)| named == integer).map_or("int", |(name, ..)| name);
                 write!(f, "<{name}{format}/>")
             }
-            Kind::Float(bytes) => write!(f, "<float size=\"{bytes}\"{format}/>"),
-            Kind::Enumeration(labels) => {
+            TypeKind::Float(bytes) => write!(f, "<float size=\"{bytes}\"{format}/>"),
+            TypeKind::Enumeration(labels) => {
                 f.write_str("<enum>")?;
                 for label in labels.iter() {
                     for (value, _) in &label.ranges {
@@ -50,11 +50,11 @@ impl Display for Type {
                 }
                 f.write_str("</enum>")
             }
-            Kind::String => f.write_str("<string/>"),
-            Kind::Array(len, element) => write!(f, "<array size=\"{len}\">{element}</array>"),
-            Kind::Sequence(length, element) => write!(f, "<sequence>{length}{element}</sequence>"),
-            Kind::Struct(fields) => put_all(f, "struct", fields),
-            Kind::Union(fields) => put_all(f, "union", fields),
+            TypeKind::String => f.write_str("<string/>"),
+            TypeKind::Array(len, element) => write!(f, "<array size=\"{len}\">{element}</array>"),
+            TypeKind::Sequence(length, element) => write!(f, "<sequence>{length}{element}</sequence>"),
+            TypeKind::Struct(fields) => put_all(f, "struct", fields),
+            TypeKind::Union(fields) => put_all(f, "union", fields),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::definitions::{DefinitionFile, Integer, Kind};
+use super::super::definitions::{DefinitionFile, Integer, TypeKind};
 
 fn parse(text: &str) -> DefinitionFile {
     DefinitionFile::parse(text.as_bytes(), Path::new("x.xml"))
@@ -36,8 +36,8 @@ fn three_dialects_say_the_same() {
         let event = &file.facilities[0].events[0];
         let names: Vec<&str> = event.fields.iter().map(|field| &*field.name).collect();
         assert_eq!((event.name.as_str(), names), ("e", vec!["fd", "s", "k"]));
-        assert!(matches!(event.fields[0].class.kind, Kind::Integer(Integer::UInt)));
-        assert!(matches!(&event.fields[2].class.kind, Kind::Enumeration(labels) if labels[0].ranges == [(1, 1)]));
+        assert!(matches!(event.fields[0].class.kind, TypeKind::Integer(Integer::UInt)));
+        assert!(matches!(&event.fields[2].class.kind, TypeKind::Enumeration(labels) if labels[0].ranges == [(1, 1)]));
         file.facilities[0].checksum
     });
     assert_eq!(checksums, [checksums[0]; 3]);
@@ -51,8 +51,8 @@ fn older_forms_are_accepted() {
     let file = parse(text);
     assert!(file.broken.is_empty(), "{:?}", file.broken);
     let fields = &file.facilities[0].events[0].fields;
-    let Kind::Sequence(length, _) = &fields[0].class.kind else { panic!("no sequence") };
-    assert!(matches!(length.kind, Kind::Integer(Integer::Fixed(2, false))));
+    let TypeKind::Sequence(length, _) = &fields[0].class.kind else { panic!("no sequence") };
+    assert!(matches!(length.kind, TypeKind::Integer(Integer::Fixed(2, false))));
     assert_eq!(file.facilities[1].arch.as_deref(), Some("arm"));
 }
 

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
-use tracemill_codec::plan::{NodeId, Plan, State, Visitor};
+use tracemill_codec::plan::{DecoderState, NodeId, Plan, Visitor};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{FieldKind, Schema, Scope};
 
 use super::FORMAT;
-use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage};
+use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Settings, Storage};
 
 /// Files in memory.
 #[derive(Clone, Default)]
@@ -219,7 +219,7 @@ impl Folder {
 
     pub(super) fn try_read(&self, settings: &Settings) -> Result<Read> {
         assert!((FORMAT.probe)(self, Path::new(ROOT)), "not recognised");
-        let found = Found { path: ROOT.into(), name: "t".into(), below: String::new() };
+        let found = FoundTrace { path: ROOT.into(), name: "t".into(), below: String::new() };
         let mut context = OpenContext::new(self);
         context.settings = settings;
         let trace = (FORMAT.open)(&context, &[found]).pop().expect("an answer")?;
@@ -253,7 +253,7 @@ impl Read {
                 let data = Arc::new(opened.data);
                 let mut chunk = Chunk::new(data.clone(), 0, 16);
                 let mut sink = ChunkSink::new(&mut chunk, usize::MAX);
-                data.scan(&mut data.first_event(), &mut State::default(), &mut sink);
+                data.scan(&mut data.first_event(), &mut DecoderState::default(), &mut sink);
                 for at in 0..chunk.len() {
                     let event = chunk.event(at);
                     let class = trace.schema.event(event.class());
@@ -264,7 +264,7 @@ impl Read {
                     let mut line = format!("{} {} {ns} {name}", stream.name, event.cycles());
                     let plan = trace.plans.event_rows(event.class());
                     let mut printer = Printer { schema: &trace.schema, plan, out: &mut line };
-                    let mut state = State::default();
+                    let mut state = DecoderState::default();
                     let mut fields = event.fields(&mut state);
                     for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
                         fields.visit(scope, &mut state, &mut printer).expect("fields that were checked");

@@ -18,10 +18,10 @@ pub(super) struct TraceFile {
     pub(super) header: TraceHeader,
     /// Is its event header compact? Bits of ids there.
     pub(super) compact: Option<u32>,
-    block: Option<Block>,
+    block: Option<BlockBuilder>,
 }
 
-struct Block {
+struct BlockBuilder {
     bytes: Vec<u8>,
     /// The clock as a reader has it behind the last event.
     tsc: u64,
@@ -53,7 +53,7 @@ impl TraceFile {
     pub(super) fn begin(&mut self, head: &[u8], end: Option<u64>, least: usize) -> Result<()> {
         self.flush()?;
         let tsc = read_uint(&head[..8], self.header.order);
-        self.block = Some(Block { bytes: head.to_vec(), tsc, least, end });
+        self.block = Some(BlockBuilder { bytes: head.to_vec(), tsc, least, end });
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl TraceFile {
 
     /// Writes the block that was begun.
     pub(super) fn flush(&mut self) -> Result<()> {
-        let Some(Block { mut bytes, tsc, least, end }) = self.block.take() else { return Ok(()) };
+        let Some(BlockBuilder { mut bytes, tsc, least, end }) = self.block.take() else { return Ok(()) };
         let used = bytes.len();
         // Sizes have 32 bits; blocks are ended far below.
         let size = least.max(used);

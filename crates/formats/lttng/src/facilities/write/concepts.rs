@@ -1,13 +1,13 @@
 //! Kernel events of newer tracers that the facilities of `SPEC.md`, section 9, have too.
 
 use tracemill_model::schema::Scope;
-use tracemill_semantics::{Concept, Concepts, Field, Named};
+use tracemill_semantics::{Concept, Concepts, Field, NamedPath};
 
 /// A concept, the facility and the event that it is here, and the names of its fields: there, and here in the order of the
 /// facility.
-type Row = (Concept, &'static str, &'static str, &'static [(Field, &'static str)]);
+type ConceptRow = (Concept, &'static str, &'static str, &'static [(Field, &'static str)]);
 
-static ROWS: &[Row] = &[
+static ROWS: &[ConceptRow] = &[
     (
         Concept::Switch,
         "process",
@@ -32,7 +32,7 @@ static ROWS: &[Row] = &[
 ];
 
 /// An event that a facility has.
-pub(super) struct Known {
+pub(super) struct FacilityEvent {
     pub(super) facility: &'static str,
     pub(super) event: &'static str,
     /// Names of fields, there and here, in the order of the facility.
@@ -40,10 +40,10 @@ pub(super) struct Known {
 }
 
 /// The event that stands for one of a name, with the fields that it `has`.
-pub(super) fn find(name: &str, has: impl Fn(&str) -> bool) -> Option<Known> {
-    let place = |named: &Named| (named.scopes == [Scope::Payload] && has(&named.name)).then(|| named.name.clone());
+pub(super) fn find(name: &str, has: impl Fn(&str) -> bool) -> Option<FacilityEvent> {
+    let place = |named: &NamedPath| (named.scopes == [Scope::Payload] && has(&named.name)).then(|| named.name.clone());
     let tie = Concepts::built_in().of(name, place)?;
     let &(_, facility, event, fields) = ROWS.iter().find(|row| row.0 == tie.concept)?;
     let fields = fields.iter().map(|&(field, here)| Some((tie.field(field)?.clone(), here))).collect::<Option<_>>()?;
-    Some(Known { facility, event, fields })
+    Some(FacilityEvent { facility, event, fields })
 }

@@ -6,12 +6,12 @@ use tracemill_codec::bits::put_uint;
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;
 
-use super::super::definitions::{FieldDefinition, Kind, Type};
+use super::super::definitions::{FacilityType, FieldDefinition, TypeKind};
 use super::super::layout::Sizes;
 
 /// How numbers are written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
+pub(super) struct NumberForm {
     pub(super) sizes: Sizes,
     pub(super) order: ByteOrder,
     pub(super) float_order: ByteOrder,
@@ -62,7 +62,7 @@ impl Image {
     }
 }
 
-impl Form {
+impl NumberForm {
     /// Appends fields; an absent one ends them.
     pub(super) fn fields(&self, fields: &[FieldDefinition], values: &[Value], out: &mut Vec<u8>) -> Result<(), Absent> {
         let mut image = Image { bytes: std::mem::take(out), holes: Vec::new() };
@@ -75,45 +75,45 @@ impl Form {
         done
     }
 
-    fn align_of(&self, class: &Type) -> u8 {
+    fn align_of(&self, class: &FacilityType) -> u8 {
         let inside = |fields: &[FieldDefinition]| fields.iter().map(|field| self.align_of(&field.class)).max();
         let align = match &class.kind {
-            Kind::Integer(_) | Kind::Enumeration(_) | Kind::Float(_) | Kind::String => {
+            TypeKind::Integer(_) | TypeKind::Enumeration(_) | TypeKind::Float(_) | TypeKind::String => {
                 self.sizes.of_scalar(class).unwrap_or(1)
             }
-            Kind::Array(_, element) => self.align_of(element),
-            Kind::Sequence(length, element) => self.align_of(length).max(self.align_of(element)),
-            Kind::Struct(fields) | Kind::Union(fields) => inside(fields).unwrap_or(1),
+            TypeKind::Array(_, element) => self.align_of(element),
+            TypeKind::Sequence(length, element) => self.align_of(length).max(self.align_of(element)),
+            TypeKind::Struct(fields) | TypeKind::Union(fields) => inside(fields).unwrap_or(1),
         };
         align.min(self.sizes.align).max(1)
     }
 
-    fn field(&self, class: &Type, value: &Value, out: &mut Image) -> Result<(), Absent> {
+    fn field(&self, class: &FacilityType, value: &Value, out: &mut Image) -> Result<(), Absent> {
         if value.is_null() {
             return Err(Absent);
         }
         match &class.kind {
-            Kind::Integer(_) | Kind::Enumeration(_) => {
+            TypeKind::Integer(_) | TypeKind::Enumeration(_) => {
                 out.pad(self.align_of(class));
                 self.integer(class, value.integer().unwrap_or(0), &mut out.bytes);
             }
-            Kind::Float(bytes) => {
+            TypeKind::Float(bytes) => {
                 out.pad(self.align_of(class));
                 let real = if let Value::Real(real) = value { *real } else { 0.0 };
                 let image = if *bytes == 4 { u64::from((real as f32).to_bits()) } else { real.to_bits() };
                 put_uint(&mut out.bytes, image, usize::from(*bytes), class.order(self.float_order));
             }
-            Kind::String => {
+            TypeKind::String => {
                 let text = value.bytes().unwrap_or_default();
                 out.bytes.extend_from_slice(&text[..memchr::memchr(0, text).unwrap_or(text.len())]);
                 out.bytes.push(0);
                 out.pad(self.sizes.tail());
             }
-            Kind::Array(_, element) => {
+            TypeKind::Array(_, element) => {
                 out.pad(self.align_of(class));
                 value.elements().unwrap_or_default().iter().try_for_each(|value| self.field(element, value, out))?;
             }
-            Kind::Sequence(length, element) => {
+            TypeKind::Sequence(length, element) => {
                 let elements = value.elements().unwrap_or_default();
                 out.pad(self.align_of(class));
                 // A length is big-endian in a sequence that is, too.
@@ -123,14 +123,14 @@ impl Form {
                 elements.iter().try_for_each(|value| self.field(element, value, out))?;
                 out.pad(self.sizes.tail());
             }
-            Kind::Struct(fields) => {
+            TypeKind::Struct(fields) => {
                 out.pad(self.align_of(class));
                 let Value::Struct(members) = value else { return Err(Absent) };
                 for (field, (_, value)) in fields.iter().zip(members) {
                     self.field(&field.class, value, out)?;
                 }
             }
-            Kind::Union(fields) => {
+            TypeKind::Union(fields) => {
                 out.pad(self.align_of(class));
                 let Value::Struct(members) = value else { return Err(Absent) };
                 let begin = out.bytes.len();
@@ -152,7 +152,7 @@ impl Form {
     }
 
     /// Appends an integer without padding.
-    pub(super) fn integer(&self, class: &Type, value: i128, out: &mut Vec<u8>) {
+    pub(super) fn integer(&self, class: &FacilityType, value: i128, out: &mut Vec<u8>) {
         let bytes = self.sizes.of_scalar(class).unwrap_or(self.sizes.int);
         put_uint(out, value as u64, bytes.into(), class.order(self.order));
     }

@@ -6,5 +6,5 @@ mod convert;
 mod encode;
 mod rewrite;
 
-pub(crate) use self::convert::Converter;
-pub(crate) use self::rewrite::Rewriter;
+pub(crate) use self::convert::FacilitiesConverter;
+pub(crate) use self::rewrite::FacilitiesRewriter;

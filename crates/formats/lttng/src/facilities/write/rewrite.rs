@@ -18,7 +18,7 @@ use super::super::layout::Sizes;
 use super::super::loads::{CORE, CoreEvent, LOADS, Library, Load, core_definition, core_events};
 use super::super::reader::BLOCKS;
 use super::blocks::{EventOut, TraceFile};
-use super::encode::Form;
+use super::encode::NumberForm;
 use crate::messages::Messages;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter};
@@ -26,14 +26,14 @@ use tracemill_format::writer::{enters, payload_members};
 use tracemill_format::{OutPath, is_below};
 
 /// A trace that is written as it was.
-pub(crate) struct Rewriter {
+pub(crate) struct FacilitiesRewriter {
     folder: OutPath,
     facilities: HashMap<u8, Facility>,
     core: HashMap<u8, Vec<EventDefinition>>,
     /// Bits of the ids of events in compact headers.
     compact_bits: Option<u32>,
     files: Vec<(OutPath, Vec<u8>)>,
-    streams: Vec<Stream>,
+    streams: Vec<RewrittenStream>,
     /// Loads that no event has had yet.
     missing: Vec<Load>,
     /// The tracefile for the missing ones, when it is not among the streams.
@@ -46,7 +46,7 @@ struct Facility {
     sizes: Option<Sizes>,
 }
 
-struct Stream {
+struct RewrittenStream {
     file: TraceFile,
     /// The headers of all its blocks.
     heads: Vec<u8>,
@@ -59,9 +59,9 @@ struct Stream {
     last: u64,
 }
 
-impl Rewriter {
+impl FacilitiesRewriter {
     /// `None` when the parts do not make a trace.
-    pub(crate) fn new(folder: &OutPath, source: &Source) -> Result<Option<Rewriter>> {
+    pub(crate) fn new(folder: &OutPath, source: &Source) -> Result<Option<FacilitiesRewriter>> {
         let origin = &source.origin;
         let Some(text) = origin.part(LOADS) else { return Ok(None) };
         let (mut library, mut files) = (Library::default(), Vec::new());
@@ -77,7 +77,7 @@ impl Rewriter {
             }
             files.push((path, part.bytes.to_vec()));
         }
-        let mut own = Rewriter {
+        let mut own = FacilitiesRewriter {
             folder: folder.clone(),
             facilities: HashMap::new(),
             core: HashMap::new(),
@@ -111,7 +111,7 @@ impl Rewriter {
             let has_facilities = candidate.has_facilities();
             own.core.entry(header.minor).or_insert_with(|| core_definition(header.minor).events);
             let file = TraceFile::new(own.folder.join(name), header, compact);
-            own.streams.push(Stream { file, heads, next: 0, packet: None, flavor, has_facilities, last: 0 });
+            own.streams.push(RewrittenStream { file, heads, next: 0, packet: None, flavor, has_facilities, last: 0 });
         }
         if !own.streams.iter().any(|stream| stream.has_facilities) {
             let names = origin.parts.iter().filter_map(|part| part.name.strip_prefix(BLOCKS));
@@ -173,7 +173,7 @@ impl Rewriter {
     }
 }
 
-impl TraceWriter for Rewriter {
+impl TraceWriter for FacilitiesRewriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -197,7 +197,7 @@ impl TraceWriter for Rewriter {
         let (mut data, mut packed) = (Vec::new(), 0);
         match (definition, sizes, payload_members(event)?) {
             (Some(definition), Some(sizes), Some(mut values)) => {
-                let form = Form { sizes, order: flavor.order, float_order: flavor.float_order };
+                let form = NumberForm { sizes, order: flavor.order, float_order: flavor.float_order };
                 let mut fields = &definition.fields[..];
                 if let (true, true, Some((first, rest))) =
                     (flavor.is_compact, definition.has_compact_data, definition.fields.split_first())
@@ -263,7 +263,7 @@ impl TraceWriter for Rewriter {
     }
 }
 
-impl Stream {
+impl RewrittenStream {
     fn head(&self, at: usize) -> Option<&[u8]> {
         let len = self.file.header.len;
         self.heads.get(at * len..(at + 1) * len)

@@ -5,13 +5,13 @@ mod damage;
 mod rules;
 
 use tracemill_codec::chunk::{Chunk, ChunkSink};
-use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 
 use super::FORMAT;
 use builder::{Folder, ROOT};
-use tracemill_format::{Found, OpenContext, OpenTrace};
+use tracemill_format::{FoundTrace, OpenContext, OpenTrace};
 
 /// Everything that was read of a trace.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Visitor for Values {
 }
 
 fn try_open(folder: &Folder) -> Result<OpenTrace> {
-    let found = Found { path: ROOT.into(), name: ROOT.into(), below: String::new() };
+    let found = FoundTrace { path: ROOT.into(), name: ROOT.into(), below: String::new() };
     (FORMAT.open)(&OpenContext::new(folder), &[found]).remove(0)
 }
 
@@ -91,7 +91,7 @@ fn read_trace(trace: &OpenTrace) -> Read {
             for at in 0..chunk.len() {
                 let event = chunk.event(at);
                 let mut values = Values::default();
-                event.visit_flat(&mut State::default(), &mut values).expect("the fields can be decoded");
+                event.visit_flat(&mut DecoderState::default(), &mut values).expect("the fields can be decoded");
                 let mut name = Vec::new();
                 if event.own_id(&mut name).is_none() {
                     name = trace.schema.event(event.class()).name.as_deref().unwrap_or("").into();

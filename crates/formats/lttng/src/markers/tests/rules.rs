@@ -1,6 +1,6 @@
 //! Readable traces: versions, headers, alignment, clocks, losses, names.
 
-use tracemill_format::{Found, OpenContext, Settings};
+use tracemill_format::{FoundTrace, OpenContext, Settings};
 use tracemill_model::schema::ByteOrder;
 
 use super::builder::{Folder, I386, Machine, Network, Number, ROOT, Text};
@@ -201,7 +201,7 @@ fn time_is_that_of_the_start_and_that_since_the_start() {
     assert_eq!(ns(&trace, 1_000_003), 333_333_666 + 666);
     assert_eq!(1_000_003u64 * 1000 / 3, 333_334_333);
     assert_eq!(ns(&trace, 1_000_000), 333_333_666 - 334);
-    let found = Found { path: ROOT.into(), name: ROOT.into(), below: String::new() };
+    let found = FoundTrace { path: ROOT.into(), name: ROOT.into(), below: String::new() };
     let settings = Settings([("wall-clock", String::new())].into());
     let mut context = OpenContext::new(&folder);
     context.settings = &settings;

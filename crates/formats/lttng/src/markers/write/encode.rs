@@ -4,24 +4,26 @@ use tracemill_codec::bits::put_uint;
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;
 
-use super::super::events::{CLOCK_BITS, CLOCK_MASK, ID_ONLY, ID_SIZE, ID_SIZE_CLOCK, LONG_SIZE, Layout, Shape, align};
-use super::super::format_string::{Field, FieldKind};
+use super::super::events::{
+    CLOCK_BITS, CLOCK_MASK, ID_ONLY, ID_SIZE, ID_SIZE_CLOCK, LONG_SIZE, Layout, SubBufferForm, align,
+};
+use super::super::format_string::{FieldKind, MarkerField};
 
 /// A marker that can be written.
-pub(super) struct Form {
-    pub(super) fields: Vec<Field>,
+pub(super) struct EncodedMarker {
+    pub(super) fields: Vec<MarkerField>,
     layout: Layout,
     /// The most that its fields are aligned to.
     alignment: u8,
 }
 
-impl Form {
-    pub(super) fn new(fields: Vec<Field>, alignment: u8, shape: Shape) -> Self {
-        Form { layout: Layout::of(&fields, alignment, shape.rule), fields, alignment }
+impl EncodedMarker {
+    pub(super) fn new(fields: Vec<MarkerField>, alignment: u8, shape: SubBufferForm) -> Self {
+        EncodedMarker { layout: Layout::of(&fields, alignment, shape.rule), fields, alignment }
     }
 
     /// Appends the payload, whose places count from its own beginning. Fields without a value are 0 or empty.
-    pub(super) fn payload(&self, shape: Shape, values: &[Value], out: &mut Vec<u8>) {
+    pub(super) fn payload(&self, shape: SubBufferForm, values: &[Value], out: &mut Vec<u8>) {
         let begin = out.len();
         for (at, field) in self.fields.iter().enumerate() {
             let value = values.get(at);
@@ -50,15 +52,15 @@ pub(super) struct EventOut<'a> {
     pub(super) before: u64,
     pub(super) cycles: u64,
     /// Its marker, when one with this id can be decoded.
-    pub(super) form: Option<&'a Form>,
+    pub(super) form: Option<&'a EncodedMarker>,
     /// Its payload; `None` when that could not be decoded.
     pub(super) payload: Option<&'a [u8]>,
 }
 
 impl EventOut<'_> {
     /// Appends the event to a sub-buffer, with the header that the tracers gave it.
-    pub(super) fn put(&self, shape: Shape, out: &mut Vec<u8>) {
-        let Shape { order, rule, alignment } = shape;
+    pub(super) fn put(&self, shape: SubBufferForm, out: &mut Vec<u8>) {
+        let SubBufferForm { order, rule, alignment } = shape;
         out.resize(align(out.len(), rule.bytes(alignment, 4)), 0);
         // One wrap of the low bits could be seen from them too; the tracers wrote the whole clock already then.
         let is_near = self.cycles >= self.before && self.cycles >> CLOCK_BITS == self.before >> CLOCK_BITS;

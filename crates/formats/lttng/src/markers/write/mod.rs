@@ -12,12 +12,12 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::ByteOrder;
 
-use self::encode::{EventOut, Form};
+use self::encode::{EncodedMarker, EventOut};
 use super::blocks;
 use super::folder::ChannelFile;
 use super::format_string;
-use super::header::Header;
-use super::metadata::{self, Definitions, Dialect, Marker, SET_FORMAT, SET_ID, core_markers};
+use super::header::SubBufferHeader;
+use super::metadata::{self, Dialect, Marker, MarkerDefinitions, SET_FORMAT, SET_ID, core_markers};
 use super::parts::{BLOCKS, DEFINITIONS};
 use crate::padding::write_zeros;
 use tracemill_format::lost::{Losses, Lost};
@@ -33,48 +33,48 @@ const PAGE: u32 = 4096;
 const BUFFER: usize = 8 << 10;
 
 /// A trace that is written as it was.
-pub(crate) struct Rewriter {
+pub(crate) struct MarkersRewriter {
     dialect: Dialect,
-    definitions: Definitions,
+    definitions: MarkerDefinitions,
     /// The files beside the channels.
     files: Vec<(OutPath, Arc<[u8]>)>,
-    streams: Vec<Stream>,
+    streams: Vec<ChannelStream>,
     /// A file of metadata, for what must be said when none of them is among the streams.
-    control: Option<Stream>,
+    control: Option<ChannelStream>,
     written_ids: BTreeSet<(String, u16)>,
     written_formats: BTreeSet<(String, String)>,
     /// Properties of the trace that cannot be kept.
     losses: Losses,
 }
 
-struct Stream {
+struct ChannelStream {
     out: OutFile,
     channel: String,
     is_metadata: bool,
     /// The headers of all its sub-buffers.
-    heads: Vec<Header>,
+    heads: Vec<SubBufferHeader>,
     next: usize,
     packet: Option<Arc<PacketData>>,
-    open: Option<Open>,
+    open: Option<OpenSubBuffer>,
     /// Markers that its events have.
     used: BTreeSet<u16>,
     /// The markers of the channel that can be decoded, by id.
-    forms: HashMap<u16, Form>,
+    forms: HashMap<u16, EncodedMarker>,
 }
 
 /// A sub-buffer that is filled.
-struct Open {
-    header: Header,
+struct OpenSubBuffer {
+    header: SubBufferHeader,
     bytes: Vec<u8>,
     /// The clock behind its last event.
     cycles: u64,
 }
 
-impl Rewriter {
+impl MarkersRewriter {
     /// `None` when the parts of the source do not make a trace.
-    pub(crate) fn new(folder: &OutPath, source: &Source, options: &WriteOptions) -> Option<Rewriter> {
+    pub(crate) fn new(folder: &OutPath, source: &Source, options: &WriteOptions) -> Option<MarkersRewriter> {
         let parts = &source.origin.parts;
-        let mut definitions = Definitions::default();
+        let mut definitions = MarkerDefinitions::default();
         let (mut dialect, mut files) = (None, Vec::new());
         for part in parts.iter().filter(|part| is_below(&part.name)) {
             if let Some(name) = part.name.strip_prefix(DEFINITIONS) {
@@ -88,9 +88,11 @@ impl Rewriter {
         let dialect = dialect.unwrap_or(Dialect::WithChannel);
         let stream = |name: &str| {
             let heads = heads(source.origin.part(&format!("{BLOCKS}{name}"))?, options.byte_order);
-            (is_below(name) && !heads.is_empty()).then(|| Stream::new(folder, name, heads, dialect, &definitions))
+            (is_below(name) && !heads.is_empty())
+                .then(|| ChannelStream::new(folder, name, heads, dialect, &definitions))
         };
-        let streams: Vec<Stream> = source.streams.iter().map(|of| stream(&of.origin_name)).collect::<Option<_>>()?;
+        let streams: Vec<ChannelStream> =
+            source.streams.iter().map(|of| stream(&of.origin_name)).collect::<Option<_>>()?;
         let control = match streams.iter().any(|stream| stream.is_metadata) {
             true => None,
             false => parts.iter().find_map(|part| stream(part.name.strip_prefix(DEFINITIONS)?)),
@@ -98,7 +100,7 @@ impl Rewriter {
         let mut losses = Losses::default();
         let is_corrected = source.moved_ns() != 0 || source.drift.is_some();
         losses.add(Lost::ClockCorrections, is_corrected.into());
-        Some(Rewriter {
+        Some(MarkersRewriter {
             dialect,
             definitions,
             files,
@@ -162,7 +164,7 @@ impl Rewriter {
     }
 }
 
-impl TraceWriter for Rewriter {
+impl TraceWriter for MarkersRewriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -203,7 +205,7 @@ impl TraceWriter for Rewriter {
             self.end_stream(stream)?;
         }
         self.write_missing()?;
-        self.streams.iter_mut().chain(&mut self.control).try_for_each(Stream::finish)?;
+        self.streams.iter_mut().chain(&mut self.control).try_for_each(ChannelStream::finish)?;
         for (path, bytes) in &self.files {
             let mut file = OutFile::new(path.clone());
             file.write(bytes)?;
@@ -214,15 +216,21 @@ impl TraceWriter for Rewriter {
     }
 }
 
-impl Stream {
-    fn new(folder: &OutPath, name: &str, heads: Vec<Header>, dialect: Dialect, definitions: &Definitions) -> Stream {
+impl ChannelStream {
+    fn new(
+        folder: &OutPath,
+        name: &str,
+        heads: Vec<SubBufferHeader>,
+        dialect: Dialect,
+        definitions: &MarkerDefinitions,
+    ) -> ChannelStream {
         let file = ChannelFile::new(PathBuf::new(), name.to_string());
         let mut forms = HashMap::new();
         // The files of a channel that are written otherwise are of another class, and so is this.
-        let shape = heads.first().map(Header::shape);
+        let shape = heads.first().map(SubBufferHeader::shape);
         if let (true, Some(shape)) = (file.is_metadata(), shape) {
             for (id, _, fields) in core_markers(dialect) {
-                forms.insert(id, Form::new(fields, shape.alignment, shape));
+                forms.insert(id, EncodedMarker::new(fields, shape.alignment, shape));
             }
         }
         let channel = definitions.channel(&file.channel);
@@ -231,13 +239,13 @@ impl Stream {
             let fields = format.filter(|_| marker.sizes.are_possible());
             let fields = fields.and_then(|format| format_string::parse(format, &marker.sizes).ok());
             if let (Some(fields), Some(shape)) = (fields, shape) {
-                forms.entry(id).or_insert_with(|| Form::new(fields, marker.sizes.alignment, shape));
+                forms.entry(id).or_insert_with(|| EncodedMarker::new(fields, marker.sizes.alignment, shape));
             }
         }
         let is_metadata = file.is_metadata();
         let out = OutFile::with_buffer(folder.join(name), BUFFER);
         let (channel, used) = (file.channel, BTreeSet::new());
-        Stream { out, channel, is_metadata, heads, next: 0, packet: None, open: None, used, forms }
+        ChannelStream { out, channel, is_metadata, heads, next: 0, packet: None, open: None, used, forms }
     }
 
     /// Begins the sub-buffer that begins at this time; where none does, the one that is open goes on.
@@ -251,7 +259,7 @@ impl Stream {
         };
         self.empty_blocks(at)?;
         if let Some(head) = self.heads.get(at) {
-            self.open = Some(Open::new(head.clone()));
+            self.open = Some(OpenSubBuffer::new(head.clone()));
         }
         self.next = at + 1;
         Ok(())
@@ -264,7 +272,7 @@ impl Stream {
         for at in self.next..to.min(self.heads.len()) {
             let head = &self.heads[at];
             if head.data_bytes == head.header_bytes {
-                self.open = Some(Open::new(head.clone()));
+                self.open = Some(OpenSubBuffer::new(head.clone()));
                 self.flush()?;
             }
         }
@@ -275,9 +283,9 @@ impl Stream {
     /// Writes an event into the sub-buffer that was begun.
     fn write(&mut self, id: u16, cycles: u64, values: Option<&[Value]>) -> Result<()> {
         if let Some(open) = self.open.as_ref().filter(|open| open.bytes.len() > MAX_BLOCK) {
-            let header = Header { begin_cycles: open.cycles, total_bytes: PAGE, ..open.header.clone() };
+            let header = SubBufferHeader { begin_cycles: open.cycles, total_bytes: PAGE, ..open.header.clone() };
             self.flush()?;
-            self.open = Some(Open::new(header));
+            self.open = Some(OpenSubBuffer::new(header));
         }
         let Some(open) = &mut self.open else { return Ok(()) };
         let shape = open.header.shape();
@@ -296,7 +304,7 @@ impl Stream {
 
     /// Writes the sub-buffer that is open.
     fn flush(&mut self) -> Result<()> {
-        let Some(Open { mut header, bytes, .. }) = self.open.take() else { return Ok(()) };
+        let Some(OpenSubBuffer { mut header, bytes, .. }) = self.open.take() else { return Ok(()) };
         // Sizes have 32 bits; sub-buffers are ended far below.
         header.data_bytes = bytes.len() as u32;
         if header.total_bytes < header.data_bytes {
@@ -315,9 +323,9 @@ impl Stream {
     }
 }
 
-impl Open {
-    fn new(header: Header) -> Open {
-        Open { bytes: vec![0; header.header_bytes as usize], cycles: header.begin_cycles, header }
+impl OpenSubBuffer {
+    fn new(header: SubBufferHeader) -> OpenSubBuffer {
+        OpenSubBuffer { bytes: vec![0; header.header_bytes as usize], cycles: header.begin_cycles, header }
     }
 }
 
@@ -331,9 +339,9 @@ fn id_values(mut names: Vec<Value>, id: u16, marker: &Marker) -> Vec<Value> {
 }
 
 /// The headers of a part, in the byte order that is wanted.
-fn heads(mut bytes: &[u8], order: Option<ByteOrder>) -> Vec<Header> {
+fn heads(mut bytes: &[u8], order: Option<ByteOrder>) -> Vec<SubBufferHeader> {
     let mut heads = Vec::new();
-    while let Ok(mut header) = Header::parse(bytes) {
+    while let Ok(mut header) = SubBufferHeader::parse(bytes) {
         bytes = bytes.get(header.header_bytes as usize..).unwrap_or_default();
         header.order = order.unwrap_or(header.order);
         heads.push(header);

@@ -1,7 +1,7 @@
 //! Expressions in template arguments and in `decltype`.
 
 use super::super::operators::{OPERATORS, UNARY};
-use super::{Expression, Node, NodeId, TreeParser};
+use super::{Expression, NameNode, NodeId, TreeParser};
 
 /// Operators that only expressions have, and `sizeof` and its like; with those of types as operands in the second list.
 const WORDS: [(&str, &str); 5] =
@@ -19,7 +19,7 @@ impl<'a> TreeParser<'a> {
             return Some(name);
         }
         let of = self.type_()?;
-        if self.at("E") && matches!(&self.nodes[of], Node::Builtin(builtin) if builtin.code == "Dn") {
+        if self.at("E") && matches!(&self.nodes[of], NameNode::Builtin(builtin) if builtin.code == "Dn") {
             self.pos += 1;
             return Some(of);
         }
@@ -76,10 +76,10 @@ impl<'a> TreeParser<'a> {
             b"cl" | b"cp" => self.call(),
             b"il" => self.braces(None),
             b"tl" => self.type_().and_then(|of| self.braces(Some(of))),
-            b"sp" => self.expression().map(|pattern| self.add(Node::PackExpansion(pattern))),
+            b"sp" => self.expression().map(|pattern| self.add(NameNode::PackExpansion(pattern))),
             b"sZ" => self.expression().map(|pack| self.expression_node(Expression::PackLength(pack))),
             b"sP" => self.arguments_length(),
-            b"tr" => Some(self.add(Node::Name("throw"))),
+            b"tr" => Some(self.add(NameNode::Name("throw"))),
             b"qu" => self.conditional(),
             b"nw" => self.new_expression("new "),
             b"na" => self.new_expression("new[] "),
@@ -218,7 +218,7 @@ impl<'a> TreeParser<'a> {
             return self.levels(Some(scope));
         }
         let name = self.base_unresolved_name()?;
-        Some(self.add(Node::Qualified(scope, name)))
+        Some(self.add(NameNode::Qualified(scope, name)))
     }
 
     /// Names to an `E`, each the scope of the next, and the one behind it.
@@ -226,24 +226,24 @@ impl<'a> TreeParser<'a> {
         while !self.eat("E") {
             let level = self.simple_name()?;
             scope = Some(match scope {
-                Some(scope) => self.add(Node::Qualified(scope, level)),
+                Some(scope) => self.add(NameNode::Qualified(scope, level)),
                 None => level,
             });
         }
         let name = self.base_unresolved_name()?;
         // The arguments are those of the whole name.
-        if let Node::Template(name, arguments) = self.nodes[name] {
-            let whole = self.add(Node::Qualified(scope?, name));
-            return Some(self.add(Node::Template(whole, arguments)));
+        if let NameNode::Template(name, arguments) = self.nodes[name] {
+            let whole = self.add(NameNode::Qualified(scope?, name));
+            return Some(self.add(NameNode::Template(whole, arguments)));
         }
-        Some(self.add(Node::Qualified(scope?, name)))
+        Some(self.add(NameNode::Qualified(scope?, name)))
     }
 
     fn base_unresolved_name(&mut self) -> Option<NodeId> {
         self.eat("on");
         if self.eat("dn") {
             let class = if self.peek()?.is_ascii_digit() { self.simple_name()? } else { self.type_()? };
-            return Some(self.add(Node::Destructor(class)));
+            return Some(self.add(NameNode::Destructor(class)));
         }
         self.simple_name()
     }
@@ -255,6 +255,6 @@ impl<'a> TreeParser<'a> {
             return Some(name);
         }
         let arguments = self.template_arguments()?;
-        Some(self.add(Node::Template(name, arguments)))
+        Some(self.add(NameNode::Template(name, arguments)))
     }
 }

@@ -1,6 +1,6 @@
 //! Names of C++ with template arguments, parameters and return types, as the runtime library of GCC writes them.
 //!
-//! A symbol becomes a tree first ([`Node`]): its parts refer to parts that stand before them (`S_`) and to template
+//! A symbol becomes a tree first ([`NameNode`]): its parts refer to parts that stand before them (`S_`) and to template
 //! arguments (`T_`), which may be behind them, and what stands left and right of a name depends on the whole type.
 
 mod expressions;
@@ -11,7 +11,7 @@ mod scope;
 mod types;
 
 use super::MAX_DEPTH;
-use print::Printer;
+use print::NamePrinter;
 
 /// Bytes of a name that is shown: substitutions could make a short symbol as long as anything.
 const MAX_NAME: usize = 64 << 10;
@@ -22,7 +22,7 @@ pub(in super::super) fn full_cpp_name(symbol: &str) -> Option<String> {
     let mut parser = TreeParser { text: mangled.strip_prefix("_Z")?, ..TreeParser::default() };
     let root = parser.encoding(true)?;
     let clones = parser.clone_suffixes()?;
-    let name = Printer::new(&parser.nodes).whole(root)?;
+    let name = NamePrinter::new(&parser.nodes).whole(root)?;
     let whole = name + &clones + version;
     (whole.len() <= MAX_NAME).then_some(whole)
 }
@@ -32,7 +32,7 @@ type NodeId = usize;
 
 /// A part of a mangled name.
 #[derive(Debug)]
-enum Node<'a> {
+enum NameNode<'a> {
     /// An identifier, or text that is written as it is.
     Name(&'a str),
     Builtin(&'static Builtin),
@@ -171,7 +171,7 @@ struct StandardName {
 struct TreeParser<'a> {
     text: &'a str,
     pos: usize,
-    nodes: Vec<Node<'a>>,
+    nodes: Vec<NameNode<'a>>,
     substitutions: Vec<NodeId>,
     depth: u32,
     /// Is the type of a conversion operator being read? Template arguments behind it may be those of the operator.
@@ -203,13 +203,13 @@ impl<'a> TreeParser<'a> {
         self.eat(code).then_some(())
     }
 
-    fn add(&mut self, node: Node<'a>) -> NodeId {
+    fn add(&mut self, node: NameNode<'a>) -> NodeId {
         self.nodes.push(node);
         self.nodes.len() - 1
     }
 
     fn expression_node(&mut self, expression: Expression<'a>) -> NodeId {
-        self.add(Node::Expression(expression))
+        self.add(NameNode::Expression(expression))
     }
 
     /// A node that later parts may refer to.

@@ -1,7 +1,7 @@
 //! Names.
 
 use super::super::operators::OPERATORS;
-use super::{Expression, FunctionType, Node, NodeId, StandardName, TreeParser};
+use super::{Expression, FunctionType, NameNode, NodeId, StandardName, TreeParser};
 
 const STANDARD_NAMES: [StandardName; 6] = [
     StandardName { code: b'a', short: "std::allocator", full: "std::allocator", constructor: "allocator" },
@@ -58,26 +58,26 @@ impl<'a> TreeParser<'a> {
             let returns = if parser.has_return_type(name) { Some(parser.type_()?) } else { None };
             let parameters = parser.parameters()?;
             // The return type of a function inside of another would be taken for that of the outer one.
-            let returns = returns.filter(|_| is_whole || !matches!(parser.nodes[name], Node::Local(..)));
-            let type_ = parser.add(Node::FunctionType(FunctionType { returns, parameters, behind: Vec::new() }));
-            Some(parser.add(Node::Function(name, type_)))
+            let returns = returns.filter(|_| is_whole || !matches!(parser.nodes[name], NameNode::Local(..)));
+            let type_ = parser.add(NameNode::FunctionType(FunctionType { returns, parameters, behind: Vec::new() }));
+            Some(parser.add(NameNode::Function(name, type_)))
         })
     }
 
     fn has_return_type(&self, name: NodeId) -> bool {
         match self.nodes[name] {
-            Node::Local(_, name) | Node::ThisQualified(name, _) | Node::DefaultArgument(_, name) => {
+            NameNode::Local(_, name) | NameNode::ThisQualified(name, _) | NameNode::DefaultArgument(_, name) => {
                 self.has_return_type(name)
             }
-            Node::Template(name, _) => !self.is_structor_or_conversion(name),
+            NameNode::Template(name, _) => !self.is_structor_or_conversion(name),
             _ => false,
         }
     }
 
     fn is_structor_or_conversion(&self, name: NodeId) -> bool {
         match self.nodes[name] {
-            Node::Qualified(_, name) | Node::Local(_, name) => self.is_structor_or_conversion(name),
-            Node::Constructor(_) | Node::Destructor(_) | Node::Conversion(_) => true,
+            NameNode::Qualified(_, name) | NameNode::Local(_, name) => self.is_structor_or_conversion(name),
+            NameNode::Constructor(_) | NameNode::Destructor(_) | NameNode::Conversion(_) => true,
             _ => false,
         }
     }
@@ -86,33 +86,33 @@ impl<'a> TreeParser<'a> {
         if let Some((code, what)) = SPECIAL_TYPES.iter().find(|(code, _)| self.at(code)) {
             self.pos += code.len();
             let of = self.type_()?;
-            return Some(self.add(Node::Special(what, of)));
+            return Some(self.add(NameNode::Special(what, of)));
         }
         if let Some((code, what)) = SPECIAL_NAMES.iter().find(|(code, _)| self.at(code)) {
             self.pos += code.len();
             let of = self.name()?;
-            return Some(self.add(Node::Special(what, of)));
+            return Some(self.add(NameNode::Special(what, of)));
         }
         if let Some((code, what)) = SPECIAL_ENCODINGS.iter().find(|(code, _)| self.at(code)) {
             self.pos += code.len();
             let of = self.encoding(false)?;
-            return Some(self.add(Node::Special(what, of)));
+            return Some(self.add(NameNode::Special(what, of)));
         }
         if self.eat("GR") {
             let of = self.name()?;
             let number = self.seq_id()?;
-            return Some(self.add(Node::ReferenceTemporary(of, number)));
+            return Some(self.add(NameNode::ReferenceTemporary(of, number)));
         }
         if self.eat("TA") {
             let of = self.template_argument()?;
-            return Some(self.add(Node::Special("template parameter object for ", of)));
+            return Some(self.add(NameNode::Special("template parameter object for ", of)));
         }
         if self.eat("TC") {
             let derived = self.type_()?;
             self.number()?;
             self.need("_")?;
             let base = self.type_()?;
-            return Some(self.add(Node::ConstructionVtable(base, derived)));
+            return Some(self.add(NameNode::ConstructionVtable(base, derived)));
         }
         let what = match (self.peek()?, self.peek_next()?) {
             (b'T', b'h') => "non-virtual thunk to ",
@@ -126,7 +126,7 @@ impl<'a> TreeParser<'a> {
         }
         self.call_offset()?;
         let of = self.encoding(false)?;
-        Some(self.add(Node::Special(what, of)))
+        Some(self.add(NameNode::Special(what, of)))
     }
 
     fn call_offset(&mut self) -> Option<()> {
@@ -157,7 +157,7 @@ impl<'a> TreeParser<'a> {
                 parser.add_substitution(name);
             }
             let arguments = parser.template_arguments()?;
-            Some(parser.add(Node::Template(name, arguments)))
+            Some(parser.add(NameNode::Template(name, arguments)))
         })
     }
 
@@ -165,9 +165,9 @@ impl<'a> TreeParser<'a> {
         if !self.eat("St") {
             return self.unqualified_name(None);
         }
-        let scope = self.add(Node::Name("std"));
+        let scope = self.add(NameNode::Name("std"));
         let name = self.unqualified_name(Some(scope))?;
-        Some(self.add(Node::Qualified(scope, name)))
+        Some(self.add(NameNode::Qualified(scope, name)))
     }
 
     fn nested_name(&mut self) -> Option<NodeId> {
@@ -185,7 +185,7 @@ impl<'a> TreeParser<'a> {
         let mut name = self.prefix()?;
         self.need("E")?;
         for word in words.into_iter().rev().chain(reference) {
-            name = self.add(Node::ThisQualified(name, word));
+            name = self.add(NameNode::ThisQualified(name, word));
         }
         Some(name)
     }
@@ -205,14 +205,14 @@ impl<'a> TreeParser<'a> {
                     is_new = false;
                     if next == Some(b't') {
                         self.pos += 2;
-                        self.add(Node::Name("std"))
+                        self.add(NameNode::Name("std"))
                     } else {
                         self.substitution(true)?
                     }
                 }
                 (b'I', _) => {
                     let arguments = self.template_arguments()?;
-                    let template = self.add(Node::Template(scope?, arguments));
+                    let template = self.add(NameNode::Template(scope?, arguments));
                     scope = Some(template);
                     if self.peek()? != b'E' {
                         self.add_substitution(template);
@@ -223,7 +223,7 @@ impl<'a> TreeParser<'a> {
                 _ => self.unqualified_name(scope)?,
             };
             let whole = match scope {
-                Some(scope) => self.add(Node::Qualified(scope, part)),
+                Some(scope) => self.add(NameNode::Qualified(scope, part)),
                 None => part,
             };
             scope = Some(whole);
@@ -240,26 +240,26 @@ impl<'a> TreeParser<'a> {
         self.need("E")?;
         let name = if self.eat("s") {
             self.discriminator()?;
-            self.add(Node::Name("string literal"))
+            self.add(NameNode::Name("string literal"))
         } else {
             let argument = if self.eat("d") { Some(self.compact_number()?) } else { None };
             let name = self.name()?;
-            if !matches!(self.nodes[name], Node::Lambda(..) | Node::UnnamedType(_)) {
+            if !matches!(self.nodes[name], NameNode::Lambda(..) | NameNode::UnnamedType(_)) {
                 self.discriminator()?;
             }
             match argument {
-                Some(number) => self.add(Node::DefaultArgument(number, name)),
+                Some(number) => self.add(NameNode::DefaultArgument(number, name)),
                 None => name,
             }
         };
         let type_ = match self.nodes[function] {
-            Node::Function(_, type_) => Some(type_),
+            NameNode::Function(_, type_) => Some(type_),
             _ => None,
         };
-        if let Some(Node::FunctionType(type_)) = type_.map(|type_| &mut self.nodes[type_]) {
+        if let Some(NameNode::FunctionType(type_)) = type_.map(|type_| &mut self.nodes[type_]) {
             type_.returns = None;
         }
-        Some(self.add(Node::Local(function, name)))
+        Some(self.add(NameNode::Local(function, name)))
     }
 
     fn discriminator(&mut self) -> Option<()> {
@@ -287,7 +287,7 @@ impl<'a> TreeParser<'a> {
             (b'D', b'C') => {
                 self.pos += 2;
                 let names = self.until("E", Self::source_name)?;
-                self.add(Node::StructuredBinding(names))
+                self.add(NameNode::StructuredBinding(names))
             }
             (b'C' | b'D', _) => self.structor(scope?)?,
             (b'U', b'l') => {
@@ -295,19 +295,19 @@ impl<'a> TreeParser<'a> {
                 let parameters = self.parameters()?;
                 self.need("E")?;
                 let number = self.compact_number()?;
-                self.add(Node::Lambda(parameters, number))
+                self.add(NameNode::Lambda(parameters, number))
             }
             (b'U', b't') => {
                 self.pos += 2;
                 let number = self.compact_number()?;
-                self.add(Node::UnnamedType(number))
+                self.add(NameNode::UnnamedType(number))
             }
             (b'a'..=b'z', _) => self.operator_name()?,
             _ => return None,
         };
         while self.eat("B") {
             let tag = self.identifier()?;
-            name = self.add(Node::Tagged(name, tag));
+            name = self.add(NameNode::Tagged(name, tag));
         }
         Some(name)
     }
@@ -324,7 +324,7 @@ impl<'a> TreeParser<'a> {
         let is_anonymous = name
             .strip_prefix("_GLOBAL_")
             .is_some_and(|rest| rest.starts_with(['.', '_', '$']) && rest.as_bytes().get(1) == Some(&b'N'));
-        Some(self.add(Node::Name(if is_anonymous { "(anonymous namespace)" } else { name })))
+        Some(self.add(NameNode::Name(if is_anonymous { "(anonymous namespace)" } else { name })))
     }
 
     fn structor(&mut self, scope: NodeId) -> Option<NodeId> {
@@ -342,18 +342,18 @@ impl<'a> TreeParser<'a> {
             }
             false => class,
         };
-        Some(self.add(if is_destructor { Node::Destructor(class) } else { Node::Constructor(class) }))
+        Some(self.add(if is_destructor { NameNode::Destructor(class) } else { NameNode::Constructor(class) }))
     }
 
     /// The name that constructors of a class have: the last one in it.
     fn class_of(&self, mut scope: NodeId) -> Option<NodeId> {
         loop {
             scope = match self.nodes[scope] {
-                Node::Name(_) | Node::Standard(..) => return Some(scope),
-                Node::Template(name, _) | Node::Tagged(name, _) | Node::Local(_, name) => name,
+                NameNode::Name(_) | NameNode::Standard(..) => return Some(scope),
+                NameNode::Template(name, _) | NameNode::Tagged(name, _) | NameNode::Local(_, name) => name,
                 // A lambda and an unnamed type have none.
-                Node::Qualified(scope, name) => match self.nodes[name] {
-                    Node::Name(_) | Node::Standard(..) | Node::Tagged(..) | Node::Template(..) => name,
+                NameNode::Qualified(scope, name) => match self.nodes[name] {
+                    NameNode::Name(_) | NameNode::Standard(..) | NameNode::Tagged(..) | NameNode::Template(..) => name,
                     _ => scope,
                 },
                 _ => return None,
@@ -365,22 +365,22 @@ impl<'a> TreeParser<'a> {
         if self.peek()? == b'v' && self.peek_next()?.is_ascii_digit() {
             self.pos += 2;
             let name = self.identifier()?;
-            return Some(self.add(Node::VendorOperator(name)));
+            return Some(self.add(NameNode::VendorOperator(name)));
         }
         if self.eat("cv") {
             let was_conversion = std::mem::replace(&mut self.is_conversion, true);
             let of = self.type_();
             self.is_conversion = was_conversion;
             let of = of?;
-            return Some(self.add(Node::Conversion(of)));
+            return Some(self.add(NameNode::Conversion(of)));
         }
         if self.eat("li") {
             let name = self.identifier()?;
-            return Some(self.add(Node::LiteralOperator(name)));
+            return Some(self.add(NameNode::LiteralOperator(name)));
         }
         let (code, name) = OPERATORS.iter().find(|(code, _)| self.text.as_bytes()[self.pos..].starts_with(*code))?;
         self.pos += code.len();
-        Some(self.add(Node::Operator(name)))
+        Some(self.add(NameNode::Operator(name)))
     }
 
     /// A number of base 36, counted from one more.
@@ -411,10 +411,10 @@ impl<'a> TreeParser<'a> {
         };
         self.pos += 1;
         let is_full = is_scope && matches!(self.peek(), Some(b'C' | b'D'));
-        let mut name = self.add(Node::Standard(standard, is_full));
+        let mut name = self.add(NameNode::Standard(standard, is_full));
         while self.eat("B") {
             let tag = self.identifier()?;
-            let tagged = self.add(Node::Tagged(name, tag));
+            let tagged = self.add(NameNode::Tagged(name, tag));
             name = self.add_substitution(tagged);
         }
         Some(name)
@@ -428,7 +428,7 @@ impl<'a> TreeParser<'a> {
         let all = self.nested(|parser| parser.until("E", Self::template_argument));
         self.is_conversion = was_conversion;
         let all = all?;
-        Some(self.add(Node::Arguments(all)))
+        Some(self.add(NameNode::Arguments(all)))
     }
 
     fn template_argument(&mut self) -> Option<NodeId> {
@@ -449,7 +449,7 @@ impl<'a> TreeParser<'a> {
     pub(super) fn template_parameter(&mut self) -> Option<NodeId> {
         self.need("T")?;
         let number = self.compact_number()?;
-        Some(self.add(Node::TemplateParameter(number)))
+        Some(self.add(NameNode::TemplateParameter(number)))
     }
 
     pub(super) fn list(&mut self, end: &str) -> Option<Vec<NodeId>> {

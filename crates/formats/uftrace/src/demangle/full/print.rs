@@ -1,16 +1,16 @@
 //! Writes names and types. Declarators stand around what they are of: `void (*(&f)(int)) [3]`, so that a type is written
 //! from the outside to the inside, with what is around of it so far.
 
-use super::scope::{Context, TemplateScope};
-use super::{Behind, FunctionType, MAX_NAME, Node, NodeId};
+use super::scope::{NodeContext, TemplateScope};
+use super::{Behind, FunctionType, MAX_NAME, NameNode, NodeId};
 
 /// Bytes and nodes that may be written for one name, in all its parts together.
 const MAX_WORK: usize = 8 << 20;
 /// Nesting that no compiler writes; a substitution may stand for much.
 const MAX_DEPTH: u32 = 160;
 
-pub(super) struct Printer<'p> {
-    pub(super) nodes: &'p [Node<'p>],
+pub(super) struct NamePrinter<'p> {
+    pub(super) nodes: &'p [NameNode<'p>],
     pub(super) scopes: Vec<TemplateScope>,
     work: usize,
     depth: u32,
@@ -58,13 +58,13 @@ impl Declarator {
     }
 }
 
-impl<'p> Printer<'p> {
-    pub(super) fn new(nodes: &'p [Node<'p>]) -> Self {
-        Printer { nodes, scopes: Vec::new(), work: 0, depth: 0, ends_with_empty_pack: false }
+impl<'p> NamePrinter<'p> {
+    pub(super) fn new(nodes: &'p [NameNode<'p>]) -> Self {
+        NamePrinter { nodes, scopes: Vec::new(), work: 0, depth: 0, ends_with_empty_pack: false }
     }
 
     pub(super) fn whole(mut self, root: NodeId) -> Option<String> {
-        self.text(root, Context::default())
+        self.text(root, NodeContext::default())
     }
 
     /// Counts work; `None` when it is too much for any name.
@@ -84,47 +84,47 @@ impl<'p> Printer<'p> {
         value
     }
 
-    pub(super) fn text(&mut self, node: NodeId, context: Context) -> Option<String> {
+    pub(super) fn text(&mut self, node: NodeId, context: NodeContext) -> Option<String> {
         self.declare(node, context, Declarator::default())
     }
 
-    fn declare(&mut self, node: NodeId, context: Context, around: Declarator) -> Option<String> {
+    fn declare(&mut self, node: NodeId, context: NodeContext, around: Declarator) -> Option<String> {
         let text = self.nested(|printer| printer.declare_inside(node, context, around))?;
         self.spend(text.len())?;
         (text.len() <= MAX_NAME).then_some(text)
     }
 
-    fn declare_inside(&mut self, node: NodeId, context: Context, mut around: Declarator) -> Option<String> {
+    fn declare_inside(&mut self, node: NodeId, context: NodeContext, mut around: Declarator) -> Option<String> {
         let nodes = self.nodes;
         match &nodes[node] {
-            Node::Pointer(of) => self.declare(*of, context, around.marked("*")),
-            Node::Reference(_) | Node::RvalueReference(_) => {
+            NameNode::Pointer(of) => self.declare(*of, context, around.marked("*")),
+            NameNode::Reference(_) | NameNode::RvalueReference(_) => {
                 let (of, context, mark) = self.collapsed(node, context)?;
                 self.declare(of, context, around.marked(mark))
             }
-            Node::Qualifier(of, word) => {
+            NameNode::Qualifier(of, word) => {
                 if !around.qualifiers.contains(word) {
                     around.qualifiers.insert(0, word);
                 }
                 self.declare(*of, context, around)
             }
-            Node::Word(of, word, arguments) => {
+            NameNode::Word(of, word, arguments) => {
                 let arguments = match arguments {
                     Some(arguments) => self.in_angles(*arguments, context)?,
                     None => String::new(),
                 };
                 self.declare(*of, context, around.marked(&format!(" {word}{arguments}")))
             }
-            Node::MemberPointer(class, of) => {
+            NameNode::MemberPointer(class, of) => {
                 let class = self.text(*class, context)?;
                 self.declare(*of, context, around.marked(&format!(" {class}::*")))
             }
-            Node::Vector(len, of) => {
+            NameNode::Vector(len, of) => {
                 let len = self.text(*len, context)?;
                 self.declare(*of, context, around.marked(&format!(" __vector({len})")))
             }
-            Node::FunctionType(type_) => self.function(type_, context, around.grouped(""), ""),
-            Node::Array(len, of) => {
+            NameNode::FunctionType(type_) => self.function(type_, context, around.grouped(""), ""),
+            NameNode::Array(len, of) => {
                 let len = match len {
                     Some(len) => self.text(*len, context)?,
                     None => String::new(),
@@ -136,7 +136,7 @@ impl<'p> Printer<'p> {
                 let around = Declarator { qualifiers, rest, is_array: true, ..Declarator::default() };
                 self.declare(*of, context, around)
             }
-            Node::TemplateParameter(_) if !context.is_in_lambda => {
+            NameNode::TemplateParameter(_) if !context.is_in_lambda => {
                 let (argument, context) = self.resolved(node, context)?;
                 self.declare(argument, context, around)
             }
@@ -145,20 +145,20 @@ impl<'p> Printer<'p> {
     }
 
     /// The target of a reference, with references to references made one: `&` with anything is `&`.
-    fn collapsed(&mut self, node: NodeId, context: Context) -> Option<(NodeId, Context, &'static str)> {
+    fn collapsed(&mut self, node: NodeId, context: NodeContext) -> Option<(NodeId, NodeContext, &'static str)> {
         let (mut node, mut context, mut mark) = (node, context, "&&");
         loop {
             let (inner, inside) = self.resolved(node, context)?;
             match self.nodes[inner] {
-                Node::Reference(of) => (node, context, mark) = (of, inside, "&"),
-                Node::RvalueReference(of) => (node, context) = (of, inside),
+                NameNode::Reference(of) => (node, context, mark) = (of, inside, "&"),
+                NameNode::RvalueReference(of) => (node, context) = (of, inside),
                 _ => return Some((inner, inside, mark)),
             }
         }
     }
 
     /// A function with what stands before its parameters.
-    fn function(&mut self, type_: &FunctionType, context: Context, before: String, this: &str) -> Option<String> {
+    fn function(&mut self, type_: &FunctionType, context: NodeContext, before: String, this: &str) -> Option<String> {
         let mut rest = before + "(" + &self.list(&type_.parameters, context)? + ")" + this;
         for behind in &type_.behind {
             rest += &match behind {
@@ -174,8 +174,8 @@ impl<'p> Printer<'p> {
     }
 
     /// A function with its name, whose template arguments are in force among the parameters.
-    fn named_function(&mut self, name: NodeId, type_: NodeId, context: Context) -> Option<String> {
-        let Node::FunctionType(type_) = &self.nodes[type_] else { return None };
+    fn named_function(&mut self, name: NodeId, type_: NodeId, context: NodeContext) -> Option<String> {
+        let NameNode::FunctionType(type_) = &self.nodes[type_] else { return None };
         let (text, this, arguments) = self.name_without_this(name, context)?;
         let inside = match arguments {
             Some(arguments) => self.within(arguments, context),
@@ -185,25 +185,29 @@ impl<'p> Printer<'p> {
     }
 
     /// The name of a function, what qualifies `this`, and its own template arguments.
-    fn name_without_this(&mut self, mut name: NodeId, context: Context) -> Option<(String, String, Option<NodeId>)> {
+    fn name_without_this(
+        &mut self,
+        mut name: NodeId,
+        context: NodeContext,
+    ) -> Option<(String, String, Option<NodeId>)> {
         let mut this = String::new();
         let mut before = String::new();
         loop {
             match &self.nodes[name] {
-                Node::ThisQualified(of, word) => {
+                NameNode::ThisQualified(of, word) => {
                     this = (*word).to_string() + &this;
                     name = *of;
                 }
-                Node::Local(function, of) => {
+                NameNode::Local(function, of) => {
                     before += &self.text(*function, context)?;
                     before += "::";
                     name = *of;
                 }
-                Node::DefaultArgument(number, of) => {
+                NameNode::DefaultArgument(number, of) => {
                     before += &default_argument(*number);
                     name = *of;
                 }
-                Node::Template(_, arguments) => {
+                NameNode::Template(_, arguments) => {
                     return Some((before + &self.text(name, context)?, this, Some(*arguments)));
                 }
                 _ => return Some((before + &self.text(name, context)?, this, None)),
@@ -212,57 +216,59 @@ impl<'p> Printer<'p> {
         }
     }
 
-    fn name(&mut self, node: NodeId, context: Context) -> Option<String> {
+    fn name(&mut self, node: NodeId, context: NodeContext) -> Option<String> {
         let nodes = self.nodes;
         Some(match &nodes[node] {
-            Node::Name(name) => (*name).to_string(),
-            Node::Builtin(builtin) => builtin.name.to_string(),
-            Node::Standard(standard, is_full) => (if *is_full { standard.full } else { standard.short }).to_string(),
-            Node::Qualified(..) => self.qualified(node, context)?,
-            Node::Local(function, name) => self.text(*function, context)? + "::" + &self.text(*name, context)?,
-            Node::DefaultArgument(number, name) => default_argument(*number) + &self.text(*name, context)?,
-            Node::Template(name, arguments) => {
+            NameNode::Name(name) => (*name).to_string(),
+            NameNode::Builtin(builtin) => builtin.name.to_string(),
+            NameNode::Standard(standard, is_full) => {
+                (if *is_full { standard.full } else { standard.short }).to_string()
+            }
+            NameNode::Qualified(..) => self.qualified(node, context)?,
+            NameNode::Local(function, name) => self.text(*function, context)? + "::" + &self.text(*name, context)?,
+            NameNode::DefaultArgument(number, name) => default_argument(*number) + &self.text(*name, context)?,
+            NameNode::Template(name, arguments) => {
                 let inside = if self.is_conversion(*name) { self.within(*arguments, context) } else { context };
                 let name = self.text(*name, inside)?;
                 let blank = if name.ends_with('<') { " " } else { "" };
                 name + blank + &self.in_angles(*arguments, context)?
             }
-            Node::Arguments(all) => self.list(all, context)?,
-            Node::Tagged(name, tag) => self.text(*name, context)? + "[abi:" + tag + "]",
-            Node::Constructor(class) => self.class(*class, context)?,
-            Node::Destructor(class) => "~".to_string() + &self.class(*class, context)?,
-            Node::Operator(name) => format!("operator{name}"),
-            Node::LiteralOperator(name) => format!("operator\"\" {name}"),
-            Node::VendorOperator(name) => format!("operator {name}"),
-            Node::Conversion(of) => "operator ".to_string() + &self.text(*of, context)?,
-            Node::Lambda(parameters, number) => {
-                let inside = Context { is_in_lambda: true, ..context };
+            NameNode::Arguments(all) => self.list(all, context)?,
+            NameNode::Tagged(name, tag) => self.text(*name, context)? + "[abi:" + tag + "]",
+            NameNode::Constructor(class) => self.class(*class, context)?,
+            NameNode::Destructor(class) => "~".to_string() + &self.class(*class, context)?,
+            NameNode::Operator(name) => format!("operator{name}"),
+            NameNode::LiteralOperator(name) => format!("operator\"\" {name}"),
+            NameNode::VendorOperator(name) => format!("operator {name}"),
+            NameNode::Conversion(of) => "operator ".to_string() + &self.text(*of, context)?,
+            NameNode::Lambda(parameters, number) => {
+                let inside = NodeContext { is_in_lambda: true, ..context };
                 format!("{{lambda({})#{}}}", self.list(parameters, inside)?, number + 1)
             }
-            Node::UnnamedType(number) => format!("{{unnamed type#{}}}", number + 1),
-            Node::StructuredBinding(names) => format!("[{}]", self.list(names, context)?),
-            Node::Function(name, type_) => self.named_function(*name, *type_, context)?,
-            Node::ThisQualified(name, word) => self.text(*name, context)? + word,
-            Node::Elaborated(word, name) => (*word).to_string() + &self.text(*name, context)?,
-            Node::TemplateParameter(number) => format!("auto:{}", number + 1),
-            Node::PackExpansion(_) => self.list(&[node], context)?,
-            Node::Decltype(of) => format!("decltype ({})", self.text(*of, context)?),
-            Node::Special(what, of) => (*what).to_string() + &self.text(*of, context)?,
-            Node::ConstructionVtable(base, derived) => {
+            NameNode::UnnamedType(number) => format!("{{unnamed type#{}}}", number + 1),
+            NameNode::StructuredBinding(names) => format!("[{}]", self.list(names, context)?),
+            NameNode::Function(name, type_) => self.named_function(*name, *type_, context)?,
+            NameNode::ThisQualified(name, word) => self.text(*name, context)? + word,
+            NameNode::Elaborated(word, name) => (*word).to_string() + &self.text(*name, context)?,
+            NameNode::TemplateParameter(number) => format!("auto:{}", number + 1),
+            NameNode::PackExpansion(_) => self.list(&[node], context)?,
+            NameNode::Decltype(of) => format!("decltype ({})", self.text(*of, context)?),
+            NameNode::Special(what, of) => (*what).to_string() + &self.text(*of, context)?,
+            NameNode::ConstructionVtable(base, derived) => {
                 format!("construction vtable for {}-in-{}", self.text(*base, context)?, self.text(*derived, context)?)
             }
-            Node::ReferenceTemporary(of, number) => {
+            NameNode::ReferenceTemporary(of, number) => {
                 format!("reference temporary #{number} for {}", self.text(*of, context)?)
             }
-            Node::Expression(expression) => self.expression(expression, context)?,
+            NameNode::Expression(expression) => self.expression(expression, context)?,
             _ => return None,
         })
     }
 
     /// A name with its scopes, of which there may be many.
-    fn qualified(&mut self, mut node: NodeId, context: Context) -> Option<String> {
+    fn qualified(&mut self, mut node: NodeId, context: NodeContext) -> Option<String> {
         let mut names = Vec::new();
-        while let Node::Qualified(scope, name) = self.nodes[node] {
+        while let NameNode::Qualified(scope, name) = self.nodes[node] {
             self.spend(1)?;
             names.push(name);
             node = scope;
@@ -275,9 +281,9 @@ impl<'p> Printer<'p> {
         Some(out)
     }
 
-    fn class(&mut self, class: NodeId, context: Context) -> Option<String> {
+    fn class(&mut self, class: NodeId, context: NodeContext) -> Option<String> {
         match &self.nodes[class] {
-            Node::Standard(standard, _) => Some(standard.constructor.to_string()),
+            NameNode::Standard(standard, _) => Some(standard.constructor.to_string()),
             _ => self.text(class, context),
         }
     }
@@ -285,14 +291,14 @@ impl<'p> Printer<'p> {
     /// The type of a conversion operator may name the arguments that stand behind it.
     fn is_conversion(&self, name: NodeId) -> bool {
         match self.nodes[name] {
-            Node::Qualified(_, name) => self.is_conversion(name),
-            Node::Conversion(_) => true,
+            NameNode::Qualified(_, name) => self.is_conversion(name),
+            NameNode::Conversion(_) => true,
             _ => false,
         }
     }
 
-    fn in_angles(&mut self, arguments: NodeId, context: Context) -> Option<String> {
-        let Node::Arguments(all) = &self.nodes[arguments] else { return None };
+    fn in_angles(&mut self, arguments: NodeId, context: NodeContext) -> Option<String> {
+        let NameNode::Arguments(all) = &self.nodes[arguments] else { return None };
         let inner = self.list(all, context)?;
         // The runtime library forgets the blank where a pack without elements is last.
         let blank = if inner.ends_with('>') && !self.ends_with_empty_pack { " " } else { "" };
@@ -300,13 +306,13 @@ impl<'p> Printer<'p> {
     }
 
     /// Parts with commas between them; packs are each of their elements, which may be none.
-    pub(super) fn list(&mut self, all: &[NodeId], context: Context) -> Option<String> {
+    pub(super) fn list(&mut self, all: &[NodeId], context: NodeContext) -> Option<String> {
         let mut out = String::new();
         let mut ends_with_empty_pack = false;
         for node in all {
-            let Node::PackExpansion(pattern) = self.nodes[*node] else {
+            let NameNode::PackExpansion(pattern) = self.nodes[*node] else {
                 let text = self.text(*node, context)?;
-                let is_pack = matches!(self.nodes[*node], Node::Arguments(_));
+                let is_pack = matches!(self.nodes[*node], NameNode::Arguments(_));
                 ends_with_empty_pack =
                     if text.is_empty() { !out.is_empty() } else { is_pack && self.ends_with_empty_pack };
                 self.append(&mut out, &text)?;
@@ -317,7 +323,7 @@ impl<'p> Printer<'p> {
                 Some(len) => {
                     ends_with_empty_pack = len == 0 && !out.is_empty();
                     for element in 0..len {
-                        let text = self.text(pattern, Context { element: Some(element), ..context })?;
+                        let text = self.text(pattern, NodeContext { element: Some(element), ..context })?;
                         self.append(&mut out, &text)?;
                     }
                 }

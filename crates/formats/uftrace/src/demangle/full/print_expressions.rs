@@ -1,11 +1,11 @@
 //! Writes expressions.
 
-use super::print::Printer;
-use super::scope::Context;
-use super::{Expression, LiteralForm, Node, NodeId};
+use super::print::NamePrinter;
+use super::scope::NodeContext;
+use super::{Expression, LiteralForm, NameNode, NodeId};
 
-impl Printer<'_> {
-    pub(super) fn expression(&mut self, expression: &Expression<'_>, context: Context) -> Option<String> {
+impl NamePrinter<'_> {
+    pub(super) fn expression(&mut self, expression: &Expression<'_>, context: NodeContext) -> Option<String> {
         Some(match expression {
             Expression::Literal { of, is_negative, digits } => self.literal(*of, *is_negative, digits, context)?,
             Expression::Unary(operator, operand) => {
@@ -27,7 +27,7 @@ impl Printer<'_> {
             }
             Expression::Call(callee, arguments) => {
                 let callee = match self.nodes[*callee] {
-                    Node::Function(name, _) => name,
+                    NameNode::Function(name, _) => name,
                     _ => *callee,
                 };
                 format!("{}({})", self.operand(callee, context)?, self.list(arguments, context)?)
@@ -81,12 +81,12 @@ impl Printer<'_> {
     }
 
     /// An operand, in parentheses unless it is a plain name.
-    pub(super) fn operand(&mut self, node: NodeId, context: Context) -> Option<String> {
+    pub(super) fn operand(&mut self, node: NodeId, context: NodeContext) -> Option<String> {
         let is_plain = matches!(
             self.nodes[node],
-            Node::Name(_)
-                | Node::Qualified(..)
-                | Node::Expression(Expression::Braces(..) | Expression::Parameter(_) | Expression::Fold { .. })
+            NameNode::Name(_)
+                | NameNode::Qualified(..)
+                | NameNode::Expression(Expression::Braces(..) | Expression::Parameter(_) | Expression::Fold { .. })
         );
         let text = self.text(node, context)?;
         Some(if is_plain { text } else { format!("({text})") })
@@ -95,15 +95,15 @@ impl Printer<'_> {
     /// The address of a function in a scope is written without its parameters.
     fn function_without_parameters(&self, operand: NodeId) -> Option<NodeId> {
         match self.nodes[operand] {
-            Node::Function(name, _) if matches!(self.nodes[name], Node::Qualified(..)) => Some(name),
+            NameNode::Function(name, _) if matches!(self.nodes[name], NameNode::Qualified(..)) => Some(name),
             _ => None,
         }
     }
 
-    fn literal(&mut self, of: NodeId, is_negative: bool, digits: &str, context: Context) -> Option<String> {
+    fn literal(&mut self, of: NodeId, is_negative: bool, digits: &str, context: NodeContext) -> Option<String> {
         let sign = if is_negative { "-" } else { "" };
         let form = match &self.nodes[of] {
-            Node::Builtin(builtin) => builtin.literal,
+            NameNode::Builtin(builtin) => builtin.literal,
             _ => LiteralForm::Cast,
         };
         match (form, digits) {
@@ -119,11 +119,11 @@ impl Printer<'_> {
         })
     }
 
-    fn arguments_len(&mut self, arguments: &[NodeId], context: Context) -> Option<usize> {
+    fn arguments_len(&mut self, arguments: &[NodeId], context: NodeContext) -> Option<usize> {
         let mut len = 0_usize;
         for argument in arguments {
             len += match self.nodes[*argument] {
-                Node::PackExpansion(pattern) => self.pack_len(pattern, context)?.unwrap_or(0),
+                NameNode::PackExpansion(pattern) => self.pack_len(pattern, context)?.unwrap_or(0),
                 _ => 1,
             };
         }

@@ -1,11 +1,11 @@
 //! The arguments that the parameters of templates stand for.
 
-use super::print::Printer;
-use super::{Expression, Node, NodeId};
+use super::print::NamePrinter;
+use super::{Expression, NameNode, NodeId};
 
 /// Where a node is written.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Context {
+pub(super) struct NodeContext {
     /// The template whose arguments `T_` are, as a place in the list of scopes.
     pub(super) scope: Option<usize>,
     /// Which element of a pack is written.
@@ -18,35 +18,35 @@ pub(super) struct Context {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TemplateScope {
     arguments: NodeId,
-    outer: Context,
+    outer: NodeContext,
 }
 
-impl<'p> Printer<'p> {
+impl<'p> NamePrinter<'p> {
     /// A context in which `T_` are these arguments.
-    pub(super) fn within(&mut self, arguments: NodeId, outer: Context) -> Context {
+    pub(super) fn within(&mut self, arguments: NodeId, outer: NodeContext) -> NodeContext {
         self.scopes.push(TemplateScope { arguments, outer });
-        Context { scope: Some(self.scopes.len() - 1), ..Context::default() }
+        NodeContext { scope: Some(self.scopes.len() - 1), ..NodeContext::default() }
     }
 
     /// The argument that a parameter stands for, which may be a whole pack, and where it is written.
-    pub(super) fn argument_of(&self, number: usize, context: Context) -> Option<(NodeId, Context)> {
+    pub(super) fn argument_of(&self, number: usize, context: NodeContext) -> Option<(NodeId, NodeContext)> {
         let scope = self.scopes[context.scope?];
-        let Node::Arguments(arguments) = &self.nodes[scope.arguments] else { return None };
+        let NameNode::Arguments(arguments) = &self.nodes[scope.arguments] else { return None };
         Some((*arguments.get(number)?, scope.outer))
     }
 
     /// As [`argument_of`](Self::argument_of), with the element of a pack that is being expanded.
-    pub(super) fn element_of(&self, number: usize, context: Context) -> Option<(NodeId, Context)> {
+    pub(super) fn element_of(&self, number: usize, context: NodeContext) -> Option<(NodeId, NodeContext)> {
         let (argument, outer) = self.argument_of(number, context)?;
         match (&self.nodes[argument], context.element) {
-            (Node::Arguments(elements), Some(element)) => Some((*elements.get(element)?, outer)),
+            (NameNode::Arguments(elements), Some(element)) => Some((*elements.get(element)?, outer)),
             _ => Some((argument, outer)),
         }
     }
 
     /// A node with the parameters of templates replaced by what they stand for.
-    pub(super) fn resolved(&mut self, mut node: NodeId, mut context: Context) -> Option<(NodeId, Context)> {
-        while let Node::TemplateParameter(number) = self.nodes[node] {
+    pub(super) fn resolved(&mut self, mut node: NodeId, mut context: NodeContext) -> Option<(NodeId, NodeContext)> {
+        while let NameNode::TemplateParameter(number) = self.nodes[node] {
             if context.is_in_lambda {
                 break;
             }
@@ -57,15 +57,15 @@ impl<'p> Printer<'p> {
     }
 
     /// How many elements the pack has that a pattern names; `None` inside when it names none.
-    pub(super) fn pack_len(&mut self, pattern: NodeId, context: Context) -> Option<Option<usize>> {
+    pub(super) fn pack_len(&mut self, pattern: NodeId, context: NodeContext) -> Option<Option<usize>> {
         if context.is_in_lambda {
             return Some(None);
         }
         self.nested(|printer| {
-            if let Node::TemplateParameter(number) = printer.nodes[pattern] {
+            if let NameNode::TemplateParameter(number) = printer.nodes[pattern] {
                 let Some((argument, _)) = printer.argument_of(number, context) else { return Some(None) };
                 return Some(match &printer.nodes[argument] {
-                    Node::Arguments(elements) => Some(elements.len()),
+                    NameNode::Arguments(elements) => Some(elements.len()),
                     _ => None,
                 });
             }
@@ -80,29 +80,29 @@ impl<'p> Printer<'p> {
 }
 
 /// The parts of a node in which the parameters of templates may be.
-fn children(node: &Node<'_>) -> Vec<NodeId> {
+fn children(node: &NameNode<'_>) -> Vec<NodeId> {
     match node {
-        Node::Qualified(a, b)
-        | Node::Template(a, b)
-        | Node::MemberPointer(a, b)
-        | Node::Vector(a, b)
-        | Node::Local(a, b)
-        | Node::Function(a, b) => vec![*a, *b],
-        Node::Arguments(all) => all.clone(),
-        Node::Pointer(of)
-        | Node::Reference(of)
-        | Node::RvalueReference(of)
-        | Node::Qualifier(of, _)
-        | Node::ThisQualified(of, _)
-        | Node::Elaborated(_, of)
-        | Node::Tagged(of, _)
-        | Node::Decltype(of)
-        | Node::Conversion(of)
-        | Node::Destructor(of) => vec![*of],
-        Node::Word(of, _, arguments) => [*of].into_iter().chain(*arguments).collect(),
-        Node::Array(len, of) => len.iter().copied().chain([*of]).collect(),
-        Node::FunctionType(type_) => type_.returns.into_iter().chain(type_.parameters.iter().copied()).collect(),
-        Node::Expression(expression) => operands(expression),
+        NameNode::Qualified(a, b)
+        | NameNode::Template(a, b)
+        | NameNode::MemberPointer(a, b)
+        | NameNode::Vector(a, b)
+        | NameNode::Local(a, b)
+        | NameNode::Function(a, b) => vec![*a, *b],
+        NameNode::Arguments(all) => all.clone(),
+        NameNode::Pointer(of)
+        | NameNode::Reference(of)
+        | NameNode::RvalueReference(of)
+        | NameNode::Qualifier(of, _)
+        | NameNode::ThisQualified(of, _)
+        | NameNode::Elaborated(_, of)
+        | NameNode::Tagged(of, _)
+        | NameNode::Decltype(of)
+        | NameNode::Conversion(of)
+        | NameNode::Destructor(of) => vec![*of],
+        NameNode::Word(of, _, arguments) => [*of].into_iter().chain(*arguments).collect(),
+        NameNode::Array(len, of) => len.iter().copied().chain([*of]).collect(),
+        NameNode::FunctionType(type_) => type_.returns.into_iter().chain(type_.parameters.iter().copied()).collect(),
+        NameNode::Expression(expression) => operands(expression),
         _ => Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! Types.
 
-use super::{Behind, Builtin, FunctionType, LiteralForm, Node, NodeId, TreeParser};
+use super::{Behind, Builtin, FunctionType, LiteralForm, NameNode, NodeId, TreeParser};
 
 const fn builtin(code: &'static str, name: &'static str, literal: LiteralForm) -> Builtin {
     Builtin { code, name, literal }
@@ -45,7 +45,7 @@ impl<'a> TreeParser<'a> {
         self.nested(|parser| {
             if let Some(builtin) = BUILTINS.iter().find(|builtin| parser.at(builtin.code)) {
                 parser.pos += builtin.code.len();
-                return Some(parser.add(Node::Builtin(builtin)));
+                return Some(parser.add(NameNode::Builtin(builtin)));
             }
             let (id, is_new) = parser.compound_type()?;
             if is_new {
@@ -60,27 +60,27 @@ impl<'a> TreeParser<'a> {
         let next = self.peek_next();
         let node = match self.peek()? {
             b'r' | b'V' | b'K' => return Some((self.qualified_type()?, true)),
-            b'P' => Node::Pointer(self.type_behind(1)?),
-            b'R' => Node::Reference(self.type_behind(1)?),
-            b'O' => Node::RvalueReference(self.type_behind(1)?),
-            b'C' => Node::Word(self.type_behind(1)?, "_Complex", None),
-            b'G' => Node::Word(self.type_behind(1)?, "_Imaginary", None),
+            b'P' => NameNode::Pointer(self.type_behind(1)?),
+            b'R' => NameNode::Reference(self.type_behind(1)?),
+            b'O' => NameNode::RvalueReference(self.type_behind(1)?),
+            b'C' => NameNode::Word(self.type_behind(1)?, "_Complex", None),
+            b'G' => NameNode::Word(self.type_behind(1)?, "_Imaginary", None),
             b'U' if !matches!(next, Some(b'l' | b't')) => {
                 self.pos += 1;
                 let word = self.identifier()?;
                 let arguments = if self.peek() == Some(b'I') { Some(self.template_arguments()?) } else { None };
-                Node::Word(self.type_()?, word, arguments)
+                NameNode::Word(self.type_()?, word, arguments)
             }
-            b'F' => Node::FunctionType(self.function_type(Vec::new())?),
+            b'F' => NameNode::FunctionType(self.function_type(Vec::new())?),
             b'A' => self.array_type()?,
             b'M' => {
                 let class = self.type_behind(1)?;
-                Node::MemberPointer(class, self.type_()?)
+                NameNode::MemberPointer(class, self.type_()?)
             }
             b'T' => match next? {
-                b's' => Node::Elaborated("struct ", self.name_behind(2)?),
-                b'u' => Node::Elaborated("union ", self.name_behind(2)?),
-                b'e' => Node::Elaborated("enum ", self.name_behind(2)?),
+                b's' => NameNode::Elaborated("struct ", self.name_behind(2)?),
+                b'u' => NameNode::Elaborated("union ", self.name_behind(2)?),
+                b'e' => NameNode::Elaborated("enum ", self.name_behind(2)?),
                 _ => return Some((self.template_parameter_type()?, true)),
             },
             b'D' => return self.type_of_two_letters(next?),
@@ -91,7 +91,7 @@ impl<'a> TreeParser<'a> {
                 if self.peek() != Some(b'I') {
                     return Some((name, true));
                 }
-                Node::Template(name, self.template_arguments()?)
+                NameNode::Template(name, self.template_arguments()?)
             }
             b'N' | b'Z' | b'0'..=b'9' | b'U' | b'L' => return Some((self.name()?, true)),
             _ => return None,
@@ -115,15 +115,15 @@ impl<'a> TreeParser<'a> {
                 self.pos += 2;
                 let expression = self.expression()?;
                 self.need("E")?;
-                Node::Decltype(expression)
+                NameNode::Decltype(expression)
             }
-            b'p' => Node::PackExpansion(self.type_behind(2)?),
+            b'p' => NameNode::PackExpansion(self.type_behind(2)?),
             b'o' | b'O' | b'w' | b'x' => return Some((self.qualified_type()?, true)),
             b'v' => {
                 self.pos += 2;
                 let len = if self.eat("_") { self.expression()? } else { self.digits()? };
                 self.need("_")?;
-                Node::Vector(len, self.type_()?)
+                NameNode::Vector(len, self.type_()?)
             }
             b'F' => {
                 self.pos += 2;
@@ -139,7 +139,7 @@ impl<'a> TreeParser<'a> {
                     _ => return None,
                 };
                 self.pos += 1;
-                return Some((self.add(Node::Name(name)), false));
+                return Some((self.add(NameNode::Name(name)), false));
             }
             _ => return None,
         };
@@ -150,13 +150,13 @@ impl<'a> TreeParser<'a> {
     fn digits(&mut self) -> Option<NodeId> {
         let start = self.pos;
         self.number()?;
-        Some(self.add(Node::Name(&self.text[start..self.pos])))
+        Some(self.add(NameNode::Name(&self.text[start..self.pos])))
     }
 
     fn substituted_type(&mut self) -> Option<(NodeId, bool)> {
         if !matches!(self.peek_next()?, b'0'..=b'9' | b'A'..=b'Z' | b'_') {
             let name = self.name()?;
-            let is_new = !matches!(self.nodes[name], Node::Standard(..));
+            let is_new = !matches!(self.nodes[name], NameNode::Standard(..));
             return Some((name, is_new));
         }
         let known = self.substitution(false)?;
@@ -164,7 +164,7 @@ impl<'a> TreeParser<'a> {
             return Some((known, false));
         }
         let arguments = self.template_arguments()?;
-        Some((self.add(Node::Template(known, arguments)), true))
+        Some((self.add(NameNode::Template(known, arguments)), true))
     }
 
     fn template_parameter_type(&mut self) -> Option<NodeId> {
@@ -182,7 +182,7 @@ impl<'a> TreeParser<'a> {
             self.substitutions.truncate(substitutions);
             return Some(parameter);
         }
-        Some(self.add(Node::Template(parameter, arguments)))
+        Some(self.add(NameNode::Template(parameter, arguments)))
     }
 
     pub(super) fn qualifier(&mut self) -> Option<&'static str> {
@@ -220,14 +220,14 @@ impl<'a> TreeParser<'a> {
             behind.extend(words.into_iter().map(Behind::Word));
             behind.reverse();
             let type_ = self.function_type(behind)?;
-            return Some(self.add(Node::FunctionType(type_)));
+            return Some(self.add(NameNode::FunctionType(type_)));
         }
         if !behind.is_empty() {
             return None;
         }
         let mut of = self.type_()?;
         for word in words.into_iter().rev() {
-            of = self.add(Node::Qualifier(of, word));
+            of = self.add(NameNode::Qualifier(of, word));
         }
         Some(of)
     }
@@ -255,12 +255,14 @@ impl<'a> TreeParser<'a> {
         }
         match parameters[..] {
             [] => None,
-            [only] if matches!(&self.nodes[only], Node::Builtin(builtin) if builtin.code == "v") => Some(Vec::new()),
+            [only] if matches!(&self.nodes[only], NameNode::Builtin(builtin) if builtin.code == "v") => {
+                Some(Vec::new())
+            }
             _ => Some(parameters),
         }
     }
 
-    fn array_type(&mut self) -> Option<Node<'a>> {
+    fn array_type(&mut self) -> Option<NameNode<'a>> {
         self.need("A")?;
         let len = match self.peek()? {
             b'_' => None,
@@ -268,6 +270,6 @@ impl<'a> TreeParser<'a> {
             _ => Some(self.expression()?),
         };
         self.need("_")?;
-        Some(Node::Array(len, self.type_()?))
+        Some(NameNode::Array(len, self.type_()?))
     }
 }

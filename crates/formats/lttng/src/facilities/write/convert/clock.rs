@@ -10,7 +10,7 @@ use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, SourceStream};
 
 /// The cycles of the trace that is written.
-pub(super) enum Clock {
+pub(super) enum OutputClock {
     /// They are those of the source.
     Same,
     /// They are ns; for each stream class the clock, when it has one.
@@ -18,7 +18,7 @@ pub(super) enum Clock {
 }
 
 /// Chooses the clock of the trace: that of its streams when they have one and the format can hold it, else one of ns.
-pub(super) fn clock(source: &Source, header: &mut TraceHeader, losses: &mut Losses) -> Clock {
+pub(super) fn clock(source: &Source, header: &mut TraceHeader, losses: &mut Losses) -> OutputClock {
     let schema = &source.schema;
     let of = |stream: &SourceStream| schema.stream(stream.class).default_clock;
     let first = source.streams.first().and_then(of);
@@ -26,7 +26,7 @@ pub(super) fn clock(source: &Source, header: &mut TraceHeader, losses: &mut Loss
     if let (Some(id), true, None) = (first, is_one, source.drift)
         && same_clock(schema.clock(id), source.correction_ns, header)
     {
-        return Clock::Same;
+        return OutputClock::Same;
     }
     losses.add(Lost::StartCycles, 1);
     (header.start_freq, header.freq_scale) = (1_000_000, 1000);
@@ -41,7 +41,7 @@ pub(super) fn clock(source: &Source, header: &mut TraceHeader, losses: &mut Loss
         // Cycles are ns since the epoch; a start of one second keeps the origin.
         (header.start_sec, header.start_tsc) = (1, 1_000_000_000);
     }
-    Clock::Ns(maps)
+    OutputClock::Ns(maps)
 }
 
 /// Sets the start of a trace so that its cycles are those of a clock; false when that cannot be.

@@ -16,7 +16,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Schema, Scope};
 
-use self::clock::{Clock, clock};
+use self::clock::{OutputClock, clock};
 use self::types::Types;
 use self::values::{in_utf8, shape};
 use super::super::block::TraceHeader;
@@ -25,7 +25,7 @@ use super::super::layout::Sizes;
 use super::super::loads::Load;
 use super::blocks::{EventOut, TraceFile, head};
 use super::concepts;
-use super::encode::Form;
+use super::encode::NumberForm;
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
@@ -41,15 +41,15 @@ const HEADER_LEN: usize = 106;
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// A trace that is written.
-pub(crate) struct Converter {
+pub(crate) struct FacilitiesConverter {
     folder: OutPath,
     source: Source,
     header: TraceHeader,
-    clock: Clock,
+    clock: OutputClock,
     facilities: Vec<Facility>,
     /// By class, and for classes of many ids by name: facility, event.
     known: HashMap<ClassKey, Option<(usize, usize)>>,
-    streams: Vec<Stream>,
+    streams: Vec<CpuStream>,
     names: HashSet<String>,
     block_bytes: usize,
     first: Option<u64>,
@@ -58,24 +58,24 @@ pub(crate) struct Converter {
 
 struct Facility {
     name: String,
-    events: Vec<Event>,
+    events: Vec<ConvertedEvent>,
 }
 
-struct Event {
+struct ConvertedEvent {
     definition: EventDefinition,
     /// Order in which the members of the payload become fields.
     order: Vec<usize>,
     has_contexts: [bool; 2],
 }
 
-struct Stream {
+struct CpuStream {
     file: Option<TraceFile>,
     packet: Option<Arc<PacketData>>,
     last: u64,
 }
 
-impl Converter {
-    pub(crate) fn new(folder: &OutPath, source: &Source, options: &WriteOptions) -> Converter {
+impl FacilitiesConverter {
+    pub(crate) fn new(folder: &OutPath, source: &Source, options: &WriteOptions) -> FacilitiesConverter {
         let mut losses = Losses::default();
         let order = options.byte_order.unwrap_or(source.schema.byte_order);
         let (arch, float_word_order) = match order {
@@ -94,8 +94,8 @@ impl Converter {
         };
         let clock = clock(source, &mut header, &mut losses);
         count_headers(&mut losses, source, &[CPU], &[CPU]);
-        let stream = |_| Stream { file: None, packet: None, last: 0 };
-        Converter {
+        let stream = |_| CpuStream { file: None, packet: None, last: 0 };
+        FacilitiesConverter {
             folder: folder.clone(),
             header,
             clock,
@@ -117,8 +117,8 @@ impl Converter {
             return out.last.max(self.header.start_tsc);
         }
         out.last = match &self.clock {
-            Clock::Same => event.cycles(),
-            Clock::Ns(clocks) => {
+            OutputClock::Same => event.cycles(),
+            OutputClock::Ns(clocks) => {
                 let class = self.source.streams[stream].class;
                 let ns = clocks.get(&class.0).map(|clock| u64::try_from(clock.ns(event.cycles())));
                 match ns {
@@ -193,13 +193,13 @@ impl Converter {
             fields.extend(root.map(|root| types.field(name, root, 0)));
         }
         let definition = EventDefinition { name: event, description: None, fields, has_compact_data: false };
-        let place = self.add(&facility, &name, Event { definition, order, has_contexts });
+        let place = self.add(&facility, &name, ConvertedEvent { definition, order, has_contexts });
         self.known.insert(key, place);
         place
     }
 
     /// Gives an event to a facility of a name. What the definitions cannot say loses its fields.
-    fn add(&mut self, facility: &str, full: &str, mut event: Event) -> Option<(usize, usize)> {
+    fn add(&mut self, facility: &str, full: &str, mut event: ConvertedEvent) -> Option<(usize, usize)> {
         let is_it = |known: &Facility, name: &str| known.name == name && known.events.len() < 256;
         let has_room =
             |known: &Facility| !known.events.iter().any(|known| known.definition.name == event.definition.name);
@@ -234,7 +234,7 @@ impl Converter {
     }
 }
 
-impl TraceWriter for Converter {
+impl TraceWriter for FacilitiesConverter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -268,7 +268,7 @@ impl TraceWriter for Converter {
         }
         self.losses.add(Lost::TruncatedTexts, truncated);
         let order = self.header.order;
-        let form = Form { sizes: SIZES, order, float_order: order };
+        let form = NumberForm { sizes: SIZES, order, float_order: order };
         let mut data = Vec::new();
         let mut absent = 0;
         let fields = of.definition.fields.iter().zip(ordered);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracemill_model::schema::{DisplayBase, FieldClassId, FieldKind, IntegerClass, Length, Mapping, Schema};
 
 use super::names::text;
-use crate::facilities::definitions::{FieldDefinition, Integer, Kind, Type};
+use crate::facilities::definitions::{FacilityType, FieldDefinition, Integer, TypeKind};
 use tracemill_format::lost::{Losses, Lost};
 
 /// Format of numbers that are shown in hexadecimal.
@@ -26,21 +26,21 @@ impl Types<'_> {
         FieldDefinition { name, class: self.class(class, depth) }
     }
 
-    fn class(&mut self, class: FieldClassId, depth: u32) -> Arc<Type> {
+    fn class(&mut self, class: FieldClassId, depth: u32) -> Arc<FacilityType> {
         let mut format = None;
         let kind = match &self.schema.field_class(class).kind {
             _ if depth > 24 => {
                 self.losses.add(Lost::DeepFields, 1);
-                Kind::Struct(Vec::new())
+                TypeKind::Struct(Vec::new())
             }
             FieldKind::Integer(integer) if integer.len_bits > 64 => {
                 self.losses.add(Lost::WideIntegers, 1);
-                Kind::String
+                TypeKind::String
             }
             FieldKind::Integer(IntegerClass { mappings: Some(mappings), signed, len_bits: bits, .. })
                 if *signed || (1..64).contains(bits) =>
             {
-                Kind::Enumeration(self.labels(mappings))
+                TypeKind::Enumeration(self.labels(mappings))
             }
             FieldKind::Integer(integer) => {
                 self.losses.add(Lost::UnsignedLabels, integer.mappings.is_some().into());
@@ -51,35 +51,35 @@ impl Types<'_> {
                 };
                 let bits = if integer.len_bits == 0 { 64 } else { integer.len_bits };
                 let bytes = (bits.next_power_of_two().max(8) / 8) as u8;
-                Kind::Integer(Integer::Fixed(bytes, integer.signed))
+                TypeKind::Integer(Integer::Fixed(bytes, integer.signed))
             }
             FieldKind::BitArray(_) | FieldKind::BitMap(_) => {
                 let is_map = matches!(self.schema.field_class(class).kind, FieldKind::BitMap(_));
                 self.losses.add(Lost::BitFlags, is_map.into());
                 format = Some(HEXADECIMAL);
-                Kind::Integer(Integer::Fixed(8, false))
+                TypeKind::Integer(Integer::Fixed(8, false))
             }
             FieldKind::Boolean(_) => {
                 self.losses.add(Lost::Booleans, 1);
-                Kind::Integer(Integer::Fixed(1, false))
+                TypeKind::Integer(Integer::Fixed(1, false))
             }
             FieldKind::Float(float) => {
                 self.losses.add(Lost::WideFloats, (float.len_bits > 64).into());
-                Kind::Float(if float.len_bits == 32 { 4 } else { 8 })
+                TypeKind::Float(if float.len_bits == 32 { 4 } else { 8 })
             }
-            FieldKind::String(_) | FieldKind::Rendered(_) => Kind::String,
+            FieldKind::String(_) | FieldKind::Rendered(_) => TypeKind::String,
             FieldKind::Blob(_) => {
                 self.losses.add(Lost::MediaTypes, 1);
                 sequence(byte())
             }
             FieldKind::Struct(structure) => {
                 let members = structure.members.iter();
-                Kind::Struct(members.map(|member| self.field(&member.name, member.class, depth + 1)).collect())
+                TypeKind::Struct(members.map(|member| self.field(&member.name, member.class, depth + 1)).collect())
             }
             FieldKind::Array(array) => {
                 let element = self.element(array.element, depth);
                 match array.length {
-                    Length::Static(len) if len > 0 => Kind::Array(len, element),
+                    Length::Static(len) if len > 0 => TypeKind::Array(len, element),
                     _ => sequence(element),
                 }
             }
@@ -92,16 +92,16 @@ impl Types<'_> {
                 let options = variant.options.iter().enumerate().map(|(at, option)| {
                     let name = option.name.as_deref().map_or_else(|| at.to_string(), str::to_string);
                     let class = sequence(self.element(option.class, depth));
-                    FieldDefinition { name: text(&name).into(), class: Arc::new(Type::new(class, None)) }
+                    FieldDefinition { name: text(&name).into(), class: Arc::new(FacilityType::new(class, None)) }
                 });
-                Kind::Struct(options.collect())
+                TypeKind::Struct(options.collect())
             }
         };
-        Arc::new(Type::new(kind, format.map(str::to_string)))
+        Arc::new(FacilityType::new(kind, format.map(str::to_string)))
     }
 
     /// The type of elements. Those without bytes are refused by the language: they are counted by a byte each.
-    fn element(&mut self, class: FieldClassId, depth: u32) -> Arc<Type> {
+    fn element(&mut self, class: FieldClassId, depth: u32) -> Arc<FacilityType> {
         let element = self.class(class, depth + 1);
         if is_empty(self.schema, class) { byte() } else { element }
     }
@@ -123,12 +123,12 @@ impl Types<'_> {
 }
 
 /// Elements behind their number.
-fn sequence(element: Arc<Type>) -> Kind {
-    Kind::Sequence(Arc::new(Type::new(Kind::Integer(Integer::Fixed(4, false)), None)), element)
+fn sequence(element: Arc<FacilityType>) -> TypeKind {
+    TypeKind::Sequence(Arc::new(FacilityType::new(TypeKind::Integer(Integer::Fixed(4, false)), None)), element)
 }
 
-fn byte() -> Arc<Type> {
-    Arc::new(Type::new(Kind::Integer(Integer::UChar), None))
+fn byte() -> Arc<FacilityType> {
+    Arc::new(FacilityType::new(TypeKind::Integer(Integer::UChar), None))
 }
 
 /// Do values of a class take no bytes?

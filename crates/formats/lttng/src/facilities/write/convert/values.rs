@@ -3,43 +3,44 @@
 use tracemill_codec::value::Value;
 use tracemill_model::schema::{FieldClassId, FieldKind, Schema};
 
-use crate::facilities::definitions::{FieldDefinition, Kind};
+use crate::facilities::definitions::{FieldDefinition, TypeKind};
 
 /// A value as the type of its field has it; counts fields that are absent where the type has no place for that.
-pub(super) fn shape(kind: &Kind, value: Value, absent: &mut u64) -> Value {
+pub(super) fn shape(kind: &TypeKind, value: Value, absent: &mut u64) -> Value {
     match (kind, value) {
-        (Kind::Sequence(..), Value::Null) => Value::List(Vec::new()),
+        (TypeKind::Sequence(..), Value::Null) => Value::List(Vec::new()),
         (kind, Value::Null) => {
             *absent += 1;
             nothing(kind)
         }
-        (Kind::Sequence(..), Value::Blob(bytes)) => {
+        (TypeKind::Sequence(..), Value::Blob(bytes)) => {
             Value::List(bytes.into_iter().map(|byte| Value::Unsigned(byte.into())).collect())
         }
-        (Kind::Sequence(_, element) | Kind::Array(_, element), Value::List(values)) => {
+        (TypeKind::Sequence(_, element) | TypeKind::Array(_, element), Value::List(values)) => {
             Value::List(values.into_iter().map(|value| shape(&element.kind, value, absent)).collect())
         }
-        (Kind::Sequence(_, element), value) => Value::List(vec![shape(&element.kind, value, absent)]),
-        (Kind::Struct(fields), Value::Option(chosen, _, value)) => {
+        (TypeKind::Sequence(_, element), value) => Value::List(vec![shape(&element.kind, value, absent)]),
+        (TypeKind::Struct(fields), Value::Option(chosen, _, value)) => {
             let mut value = Some(*value);
             let option = |(at, field): (usize, &FieldDefinition)| {
                 let own = (at == chosen).then(|| value.take()).flatten();
-                let element = if let Kind::Sequence(_, element) = &field.class.kind { Some(element) } else { None };
+                let element = if let TypeKind::Sequence(_, element) = &field.class.kind { Some(element) } else { None };
                 let values = own.zip(element).map(|(value, element)| vec![shape(&element.kind, value, absent)]);
                 (field.name.clone(), Value::List(values.unwrap_or_default()))
             };
             Value::Struct(fields.iter().enumerate().map(option).collect())
         }
-        (Kind::Struct(fields), value @ (Value::Struct(_) | Value::List(_))) => {
+        (TypeKind::Struct(fields), value @ (Value::Struct(_) | Value::List(_))) => {
             let values = fields.iter().zip(value.into_parts());
             let member = |(of, value): (&FieldDefinition, _)| (of.name.clone(), shape(&of.class.kind, value, absent));
             Value::Struct(values.map(member).collect())
         }
         // An optional field that has the place of one that is not.
-        (Kind::Integer(_) | Kind::Enumeration(_) | Kind::Float(_) | Kind::String, Value::List(mut values)) => {
-            shape(kind, values.pop().unwrap_or_default(), absent)
-        }
-        (Kind::String, Value::Wide(value)) => {
+        (
+            TypeKind::Integer(_) | TypeKind::Enumeration(_) | TypeKind::Float(_) | TypeKind::String,
+            Value::List(mut values),
+        ) => shape(kind, values.pop().unwrap_or_default(), absent),
+        (TypeKind::String, Value::Wide(value)) => {
             Value::Text(value.to_i128().map_or("?".into(), |value| value.to_string()).into())
         }
         (_, value) => value,
@@ -90,14 +91,14 @@ pub(super) fn in_utf8(schema: &Schema, class: FieldClassId, value: &mut Value, t
 }
 
 /// The value that stands for a field that is absent.
-fn nothing(kind: &Kind) -> Value {
+fn nothing(kind: &TypeKind) -> Value {
     match kind {
-        Kind::Integer(_) | Kind::Enumeration(_) => Value::Unsigned(0),
-        Kind::Float(_) => Value::Real(0.0),
-        Kind::String => Value::Text(Vec::new()),
-        Kind::Sequence(..) => Value::List(Vec::new()),
-        Kind::Array(len, element) => Value::List((0..*len).map(|_| nothing(&element.kind)).collect()),
-        Kind::Struct(fields) | Kind::Union(fields) => {
+        TypeKind::Integer(_) | TypeKind::Enumeration(_) => Value::Unsigned(0),
+        TypeKind::Float(_) => Value::Real(0.0),
+        TypeKind::String => Value::Text(Vec::new()),
+        TypeKind::Sequence(..) => Value::List(Vec::new()),
+        TypeKind::Array(len, element) => Value::List((0..*len).map(|_| nothing(&element.kind)).collect()),
+        TypeKind::Struct(fields) | TypeKind::Union(fields) => {
             Value::Struct(fields.iter().map(|field| (field.name.clone(), nothing(&field.class.kind))).collect())
         }
     }
