@@ -413,3 +413,53 @@ fn outputs_are_compared_line_by_line() {
     assert_eq!(anew(&lines("x"), &have), have);
     assert_eq!(cut("abcdef\nabc", Some(4)), ["abcd ...", "abc"]);
 }
+
+/// The sentences of a page: its paragraphs and lists, without code, tables and headings.
+fn sentences(text: &str) -> Vec<String> {
+    let lines: Vec<String> = text.lines().map(str::to_string).collect();
+    let blocks = blocks(&lines);
+    let mut paragraphs = vec![String::new()];
+    for (at, line) in lines.iter().enumerate() {
+        let is_code = blocks.iter().any(|block| block.lines.contains(&at)) || line.starts_with("    ");
+        let is_text = !is_code && !line.trim_start().starts_with(['#', '|', '<', '`', '!']);
+        let begins = !is_text || line.trim().is_empty() || line.trim_start().starts_with("- ");
+        if begins {
+            paragraphs.push(String::new());
+        }
+        if is_text {
+            let paragraph = paragraphs.last_mut().expect("there is one");
+            *paragraph += line.trim();
+            paragraph.push(' ');
+        }
+    }
+    let ends = |paragraph: &String| {
+        let mut found = vec![String::new()];
+        for word in paragraph.split_whitespace().filter(|word| *word != "-") {
+            let sentence = found.last_mut().expect("there is one");
+            *sentence += word;
+            sentence.push(' ');
+            // A number or a dot inside of a word ends no sentence.
+            if word.trim_end_matches([')', '*', '_', '"']).ends_with(['.', '?', '!', ':']) {
+                found.push(String::new());
+            }
+        }
+        found
+    };
+    // Shorter ones are labels and links.
+    paragraphs.iter().flat_map(ends).filter(|sentence| sentence.split_whitespace().count() > 2).collect()
+}
+
+#[test]
+fn sentences_are_short() {
+    let mut all = Vec::new();
+    for page in pages().iter().filter(|page| !page.ends_with("SUMMARY.md")) {
+        let found = sentences(&fs::read_to_string(page).expect("a page"));
+        let words = |sentence: &String| sentence.split_whitespace().count();
+        let longest = found.iter().max_by_key(|sentence| words(sentence)).cloned().unwrap_or_default();
+        assert!(words(&longest) <= 45, "{}: {longest}", shown(page));
+        all.extend(found.iter().map(words));
+    }
+    let mean = all.iter().sum::<usize>() as f64 / all.len() as f64;
+    assert!(all.len() > 200, "{} sentences", all.len());
+    assert!(mean < 18.0, "a sentence has {mean:.1} words");
+}
