@@ -323,7 +323,7 @@ fn the_commands_for_a_rust_program_work() {
     let (before, rest) = section.split_once("```rust\n").expect("a program");
     assert!(before.contains("`cargo new app`") && before.contains("`main.rs`"), "{before}");
     let (program, rest) = rest.split_once("```\n").expect("its end");
-    let (commands, _) = rest.split_once("\nWhat there is beside").expect("the commands end");
+    let (commands, _) = rest.split_once("\nMore of the interface").expect("the commands end");
     let folder = Folder::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
     std::os::unix::fs::symlink(root, folder.path("tracemill")).expect("a link");
