@@ -1,4 +1,4 @@
-//! What a package needs to stand alone: facts about itself, its licences, and no file from outside of its folder.
+//! Packages stand alone: each has facts about itself and its licences, and uses no file from outside of its folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
