@@ -1,10 +1,10 @@
 //! Runs a case through the real engine and compares.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::text::out::Out;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -137,7 +137,7 @@ fn print_lines(case: &Case, session: &Session, jobs: usize, outcome: &mut Outcom
                 });
             }
         }
-        Flow::Continue
+        ControlFlow::Continue(())
     });
     outcome.lines = String::from_utf8_lossy(&bytes).lines().map(str::to_string).collect();
 }

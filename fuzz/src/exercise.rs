@@ -1,5 +1,6 @@
 //! Reads a session in every way that the program has.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +9,6 @@ use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::check::check;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::{Events, Step};
-use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::survey::{ends, survey};
@@ -105,7 +105,7 @@ fn print_lines(session: &Session, format: LineFormat) -> u64 {
             PrintOutput::Fault(fault) => panic!("counted, but not shown: {fault}"),
             PrintOutput::Note(_) => {}
         }
-        if lines < MAX_LINES { Flow::Continue } else { Flow::Stop }
+        if lines < MAX_LINES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     lines
 }
@@ -127,7 +127,7 @@ pub(crate) fn analyze(session: &Session, concepts: &Concepts) {
             })
         };
         // Without events that have a time there is nothing to say.
-        let _ = reading.run(ANALYSES.iter().map(make).collect(), &mut |_| Flow::Continue);
+        let _ = reading.run(ANALYSES.iter().map(make).collect(), &mut |_| ControlFlow::Continue(()));
     }
 }
 

@@ -1,10 +1,11 @@
 //! Writes a session in every format, and reads what came out.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
-use tracemill_engine::item::{Flow, Item};
+use tracemill_engine::item::Item;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
@@ -58,7 +59,7 @@ fn write(session: &Session, target: &Target, options: &WriteOptions, out: &Path)
         in_order: target.wants_order,
     };
     let writer = (target.create)(&FileSystem.at(out), &sources, options).ok()?;
-    Some(conversion.run(writer, &mut |_| Flow::Continue).ok()?.events)
+    Some(conversion.run(writer, &mut |_| ControlFlow::Continue(())).ok()?.events)
 }
 
 fn open(out: &Path) -> Session {

@@ -9,7 +9,7 @@ use tracemill_engine::event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader, PathHead, damage};
 use tracemill_engine::item::ReadyChunk;
 use tracemill_engine::merge::{Batch, Run, StreamIndex};
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_model::schema::{ClockOrigin, FieldClassId, Schema, Scope};
 use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
@@ -21,7 +21,7 @@ use crate::values::{Labelled, Maker, integer, text, time};
 /// The state that all events of an iteration share.
 pub(crate) struct EventReading {
     pub(crate) session: Arc<Session>,
-    pub(crate) streams: Vec<StreamOf>,
+    pub(crate) streams: Vec<SelectedStream>,
     state: Mutex<ReadState>,
 }
 
@@ -37,7 +37,7 @@ struct ReadState {
 }
 
 impl EventReading {
-    pub(crate) fn new(session: Arc<Session>, streams: Vec<StreamOf>) -> Self {
+    pub(crate) fn new(session: Arc<Session>, streams: Vec<SelectedStream>) -> Self {
         let names = session.traces.iter().map(|trace| trace.schema.events().iter().map(|_| None).collect());
         let state = ReadState {
             fields: FieldReader::new(&session),
@@ -92,7 +92,7 @@ impl Event {
         &self.chunks.reading
     }
 
-    fn of(&self) -> (&StreamOf, StreamIndex, &ReadyChunk) {
+    fn of(&self) -> (&SelectedStream, StreamIndex, &ReadyChunk) {
         let (stream, ready) = &self.chunks.chunks[self.chunk as usize];
         (&self.reading().streams[stream.0 as usize], *stream, ready)
     }

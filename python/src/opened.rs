@@ -9,12 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString};
-use tracemill_engine::choice::Choice;
+use tracemill_engine::option_values::{Unit, clock_offset, default_jobs, default_query_memory, size};
+use tracemill_engine::parsed_query::ParsedQuery;
 use tracemill_engine::request::{self, Correlation, EventQuery, OpenStep, Request, SelectedEvents};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::survey::survey;
-use tracemill_engine::typed::{Unit, clock_offset, default_jobs, default_query_memory, size};
 use tracemill_format::settings_of;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
@@ -63,7 +63,7 @@ impl Wishes {
             [(first, _), ..] => {
                 // Each alone first: an error is about what the user wrote.
                 for (name, text) in &conditions {
-                    let mut alone = Choice::default();
+                    let mut alone = ParsedQuery::default();
                     alone.set_filter(name, text)?;
                     alone.bind(session, true)?;
                 }
@@ -109,7 +109,7 @@ impl SharedTraces {
                 Error::unsupported(format!("on a cluster, the clock of one trace cannot be moved alone: {word}"));
             return Err(error.with_help("leave `cluster` out, or the name of the trace"));
         }
-        let named = tracemill_cluster::Named::new(session, paths, words.clone())?;
+        let named = tracemill_cluster::NamedTraces::new(session, paths, words.clone())?;
         let EventQuery { jobs, memory_bytes, .. } = wishes.query;
         let cluster = crate::cluster::connect(address, &named, jobs)?;
         let SelectedEvents { streams, selection, filter } = wishes.query.bind(session)?;
@@ -208,7 +208,7 @@ impl Opened {
             };
             open.settings.0.insert(setting.name, value);
         }
-        let mut choice = Choice::default();
+        let mut choice = ParsedQuery::default();
         options.begin.as_deref().map_or(Ok(()), |text| choice.set_begin("begin", text))?;
         options.end.as_deref().map_or(Ok(()), |text| choice.set_end("end", text))?;
         options.filter.as_deref().map_or(Ok(()), |text| choice.set_filter("filter", text))?;

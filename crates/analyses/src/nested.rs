@@ -1,7 +1,8 @@
 //! Durations of pairs that nest as calls do, without what is nested in them; for regressions.
 
+use std::ops::ControlFlow;
+
 use tracemill_engine::filter::KeyBy;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 
@@ -39,7 +40,11 @@ struct Open {
 ///
 /// # Errors
 /// Errors of [`Target::bind`].
-pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
+pub fn report(
+    input: &Input<'_>,
+    question: &Question<'_>,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
+) -> Result<Report> {
     let mut table = Table::new(input.session, question.by, true);
     let mut tracks = Groups::new(input.session, question.track);
     // By track, outermost first.

@@ -1,8 +1,9 @@
 //! Durations from one event to another of the same key.
 
+use std::ops::ControlFlow;
+
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::KeyBy;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 
@@ -28,7 +29,11 @@ pub struct Question<'a> {
 ///
 /// # Errors
 /// Errors of [`Target::bind`].
-pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
+pub fn report(
+    input: &Input<'_>,
+    question: &Question<'_>,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
+) -> Result<Report> {
     measure(input, (question.from, Some(question.to)), question.by, question.regress, note)
 }
 
@@ -40,7 +45,7 @@ pub fn report_of(
     input: &Input<'_>,
     question: &Question<'_>,
     wanted: Option<Wanted<'_>>,
-    note: &mut dyn FnMut(Note) -> Flow,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     mut each: impl FnMut(i128, i128),
 ) -> Result<Report> {
     let mut table = Table::new(input.session, question.by, question.regress);
@@ -64,7 +69,7 @@ pub(crate) fn measure(
     targets: (&Target, Option<&Target>),
     by: &KeyBy,
     regress: bool,
-    note: &mut dyn FnMut(Note) -> Flow,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
 ) -> Result<Report> {
     let mut joined = Joined::default();
     let mut open: Vec<Option<i128>> = Vec::new();

@@ -1,15 +1,15 @@
 //! The loop over the timeline that all analyses share.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Events;
 use tracemill_engine::filter::Filter;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection::{ClassSet, StreamOf};
+use tracemill_engine::partitions::{self, Follower};
+use tracemill_engine::selection::{ClassSet, SelectedStream};
 use tracemill_engine::session::Session;
-use tracemill_engine::stretches::{self, Follower};
 use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Result;
 
@@ -20,7 +20,7 @@ pub struct Input<'a> {
     /// The traces.
     pub session: &'a Session,
     /// The streams that are wanted.
-    pub streams: &'a [StreamOf],
+    pub streams: &'a [SelectedStream],
     /// Times and classes that are wanted.
     pub selection: Selection,
     /// Condition on the fields.
@@ -116,7 +116,7 @@ pub(crate) fn run(
     input: &Input<'_>,
     begins: &Target,
     ends: Option<&Target>,
-    note: &mut dyn FnMut(Note) -> Flow,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     take: impl FnMut(Role, i128, &Event),
 ) -> Result<u64> {
     run_of(input, (begins, ends), None, note, take)
@@ -130,7 +130,7 @@ pub(crate) fn run_of(
     input: &Input<'_>,
     (begins, ends): (&Target, Option<&Target>),
     wanted: Option<Wanted<'_>>,
-    note: &mut dyn FnMut(Note) -> Flow,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     mut take: impl FnMut(Role, i128, &Event),
 ) -> Result<u64> {
     let (roles, mut selection) = Roles::new(input, begins, ends)?;
@@ -175,7 +175,7 @@ pub(crate) fn run_parts<P: Part>(
     input: &Input<'_>,
     (begins, ends): (&Target, Option<&Target>),
     in_order: bool,
-    note: &mut dyn FnMut(Note) -> Flow,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     make: impl Fn() -> P + Sync,
     join: impl FnMut(usize, P::Edge),
 ) -> Result<(Vec<P>, u64)> {
@@ -189,7 +189,7 @@ pub(crate) fn run_parts<P: Part>(
     }
     let make = || Following { part: make(), roles: &roles, name: Vec::new(), untimed: 0 };
     let events = (input.streams, &selection, filter);
-    let following = stretches::follow(input.session, events, in_order, make, join, note);
+    let following = partitions::follow(input.session, events, in_order, make, join, note);
     let untimed = following.iter().map(|of| of.untimed).sum();
     Ok((following.into_iter().map(|of| of.part).collect(), untimed))
 }

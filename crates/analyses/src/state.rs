@@ -1,8 +1,9 @@
 //! Time between occurrences of an event: how long the state lasts that it begins.
 
+use std::ops::ControlFlow;
+
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::KeyBy;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 
@@ -28,7 +29,11 @@ pub struct Question<'a> {
 ///
 /// # Errors
 /// Errors of [`Target::bind`].
-pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
+pub fn report(
+    input: &Input<'_>,
+    question: &Question<'_>,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
+) -> Result<Report> {
     if question.within {
         // In each group, every occurrence ends the state before and begins one.
         let targets = (question.event, Some(question.event));

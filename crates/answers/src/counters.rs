@@ -1,12 +1,12 @@
 //! Counters that the classes of events tell: each has a track from the beginning; those of CPUs have one for each CPU.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_engine::events::Events;
 use tracemill_engine::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
-use tracemill_engine::item::Flow;
 use tracemill_engine::selection::ClassSet;
 use tracemill_engine::timeline::Selection;
 use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Schema};
@@ -111,7 +111,7 @@ fn cpus(
                 found.insert(*cpu);
             }
         },
-        |_| Flow::Continue,
+        |_| ControlFlow::Continue(()),
     );
     (!stop.load(Ordering::Relaxed)).then_some(found)
 }

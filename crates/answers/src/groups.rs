@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tracemill_engine::filter::KeyValue;
 use tracemill_lod::EventSet;
-use tracemill_lod::group::{MOST_VALUES, OfValue, ValueGroups};
+use tracemill_lod::group::{MOST_VALUES, ValueGroups, ValueStats};
 use tracemill_lod::tiles::Density;
 
 use crate::caches::GroupReading;
@@ -68,7 +68,7 @@ fn wait(state: &TraceState, groups: &ValueGroups, patience: Option<Duration>, as
     Ok(true)
 }
 
-fn track_json(trace: usize, path: &str, of: &OfValue) -> Value {
+fn track_json(trace: usize, path: &str, of: &ValueStats) -> Value {
     json!({
         "id": format!("v.{}.{}.{}", group_id(trace), encoded(path), id_of_value(of.value.as_ref())),
         "parent": group_id(trace), "kind": "events", "base": false, "name": of.name,
@@ -171,7 +171,7 @@ pub(crate) fn events(state: &TraceState, ids: &[ValueId], query: &Query) -> Answ
             known.push((of.trace, &of.path));
             let reading = group_of(state, of.trace, &of.path, filter)?;
             wait(state, &reading.groups, None, &query.asker)?;
-            let is_wanted = |track: &OfValue| {
+            let is_wanted = |track: &ValueStats| {
                 ids.iter().any(|id| {
                     (id.trace, &id.path) == (of.trace, &of.path) && id.value == id_of_value(track.value.as_ref())
                 })

@@ -101,12 +101,12 @@ pub struct IndexCache {
     inputs: Vec<PathBuf>,
     /// When the traces were opened.
     opened: SystemTime,
-    own: OnceLock<Option<Own>>,
+    own: OnceLock<Option<IndexIdentity>>,
 }
 
 /// The key that an index is found by, and the state of the traces that must not have changed.
 #[derive(PartialEq, Eq)]
-struct Own {
+struct IndexIdentity {
     key: u64,
     identity: Vec<u8>,
 }
@@ -118,11 +118,11 @@ impl IndexCache {
         IndexCache { folder, inputs, opened, own: OnceLock::new() }
     }
 
-    fn own(&self, session: &Session) -> Option<&Own> {
+    fn own(&self, session: &Session) -> Option<&IndexIdentity> {
         self.own.get_or_init(|| identify(&self.inputs, session, self.opened)).as_ref()
     }
 
-    fn path(&self, own: &Own) -> PathBuf {
+    fn path(&self, own: &IndexIdentity) -> PathBuf {
         self.folder.join(format!("{:016x}.index", own.key))
     }
 
@@ -219,7 +219,7 @@ fn private_folder(folder: &Path) -> Result<()> {
 }
 
 /// `None` when the traces cannot be recognised: they change, have too many files, or are no files.
-fn identify(inputs: &[PathBuf], session: &Session, opened: SystemTime) -> Option<Own> {
+fn identify(inputs: &[PathBuf], session: &Session, opened: SystemTime) -> Option<IndexIdentity> {
     let mut key = DefaultHasher::new();
     let mut identity = concat!("tracemill ", env!("CARGO_PKG_VERSION"), "\n").as_bytes().to_vec();
     identity.hash(&mut key);
@@ -274,7 +274,7 @@ fn identify(inputs: &[PathBuf], session: &Session, opened: SystemTime) -> Option
     }
     let key = key.finish();
     identity.extend_from_slice(format!("{key:016x} {:016x}\n", state.finish()).as_bytes());
-    Some(Own { key, identity })
+    Some(IndexIdentity { key, identity })
 }
 
 /// Where the pages are that are compared: over the whole file, with its end.

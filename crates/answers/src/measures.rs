@@ -1,5 +1,6 @@
 //! Durations between two events, and values that are far from the others: the events are read again for each question.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use tracemill_analyses::run::Input;
 use tracemill_analyses::target::{Target, Verdict};
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
-use tracemill_engine::item::Flow;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::{EventSet, Index};
 use tracemill_model::error::Error;
@@ -109,7 +109,8 @@ pub(crate) fn pairs(state: &TraceState, query: &Query, set: Option<&EventSet>) -
     let is_wanted = |event: usize| wanted.has(event);
     let by_number: Option<&dyn Fn(usize) -> bool> = if wanted.is_all() { None } else { Some(&is_wanted) };
     // `problems` reports damage.
-    let go_on = &mut |_| if query.asker.is_over(&state.progress) { Flow::Stop } else { Flow::Continue };
+    let go_on =
+        &mut |_| if query.asker.is_over(&state.progress) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let report = report_of(&input, &question, by_number, go_on, |begin, end| {
         if end >= begin {
             points.add(begin, end - begin);

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, TryLockError};
 
 use serde_json::{Value, json};
-use tracemill_engine::choice;
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::filter::{ColumnList, Expression, Filter, KeyBy, KeyReader, KeyValue};
-use tracemill_engine::selection::{ClassSet, StreamOf};
+use tracemill_engine::parsed_query;
+use tracemill_engine::selection::{ClassSet, SelectedStream};
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::counters::{Point, Points};
 use tracemill_lod::tiles;
@@ -47,7 +47,7 @@ impl FieldId {
         let mut classes = selection.classes.clone();
         classes.resize(session.traces.len(), None);
         classes[self.trace] = Some(Arc::new(ClassSet::new(schema.events().len(), is_it)));
-        let streams: Vec<StreamOf> = streams.iter().filter(|of| of.trace == self.trace).cloned().collect();
+        let streams: Vec<SelectedStream> = streams.iter().filter(|of| of.trace == self.trace).cloned().collect();
         let begin_ns = selection.begin_ns.max(range.map(|(begin, _)| begin));
         let end_ns = selection.end_ns.into_iter().chain(range.map(|(_, end)| end)).min();
         let jobs = if range.is_some() { 1 } else { selection.jobs };
@@ -112,8 +112,8 @@ pub(crate) fn bound(state: &TraceState, filter: Option<&str>) -> Answer<Option<F
     let session = &state.input.traces.session;
     let Some(text) = filter else { return Ok(None) };
     let expression = Expression::parse(text);
-    let bound =
-        expression.and_then(|expression| expression.bind(session, &choice::times(session, false, expression.needs())));
+    let bound = expression
+        .and_then(|expression| expression.bind(session, &parsed_query::times(session, false, expression.needs())));
     bound.map(Some).map_err(|error| ApiError::filter(text, &error))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracemill_engine::merge::Batch;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::walk::Walker;
 use tracemill_lod::{EventSet, Index};
@@ -85,7 +85,7 @@ pub fn read(
 
 pub(crate) struct RowReader<'s> {
     state: &'s TraceState,
-    walker: Walker<&'s [StreamOf]>,
+    walker: Walker<&'s [SelectedStream]>,
     json: LineRenderer,
     text: LineRenderer,
     titles: Titles,

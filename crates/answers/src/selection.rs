@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tracemill_lod::calls::{Call, OfFunction, SessionCalls};
+use tracemill_lod::calls::{Call, FunctionTotals, SessionCalls};
 use tracemill_lod::states::{StateKind, StateStatistics};
 use tracemill_lod::statistics::{self, StatisticsRange};
 use tracemill_lod::{EventSet, Index};
@@ -87,7 +87,7 @@ fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
     (time(begin), time(end))
 }
 
-fn function_json(calls: &SessionCalls, of: OfFunction) -> Value {
+fn function_json(calls: &SessionCalls, of: FunctionTotals) -> Value {
     let value = json!({
         "name": calls.names[of.name as usize],
         "calls": of.calls,

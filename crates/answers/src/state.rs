@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tracemill_engine::choice;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::Expression;
+use tracemill_engine::parsed_query;
 use tracemill_lod::calls::{self, SessionCalls};
 use tracemill_lod::store::{IndexParts, StoredIndex};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
@@ -271,7 +271,7 @@ impl TraceState {
             let ShownTraces { session, .. } = &self.input.traces;
             let mistake = |error: Error| ApiError::filter(text, &error);
             let expression = Expression::parse(text).map_err(mistake)?;
-            let times = choice::times(session, false, expression.needs());
+            let times = parsed_query::times(session, false, expression.needs());
             let wanted = expression.bind(session, &times).map_err(mistake)?;
             let mut matcher = wanted.matcher();
             let filtering = self.status.begin_filter(text, all);

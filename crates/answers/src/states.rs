@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use tracemill_analyses::kernel::{Analysis, Column, Input, Reading, ReportKind, ReportTimes, Table};
-use tracemill_engine::item::Flow;
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::trace_calls::TraceCalls;
 use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, UNKNOWN, tells_of_cpus};
@@ -78,7 +78,7 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
         builder.turn(tellers - 1, tellers);
         let keeper = Keeper { builder, found: found.clone() };
         // Losses and faults are told by the index.
-        reading.run(vec![Box::new(keeper)], &mut |_| Flow::Continue).ok()?;
+        reading.run(vec![Box::new(keeper)], &mut |_| ControlFlow::Continue(())).ok()?;
     } else {
         *found.borrow_mut() = builder.closed();
     }
@@ -282,7 +282,8 @@ mod tests {
             same_host: false,
         };
         let analysis = (Descriptor::find("states").expect("it is there").make)(&asked);
-        let tables = Reading::new(input).run(vec![analysis], &mut |_| Flow::Continue).expect("there are times");
+        let tables =
+            Reading::new(input).run(vec![analysis], &mut |_| ControlFlow::Continue(())).expect("there are times");
         let table = &tables[0];
         let column = |name: &str| table.columns.iter().position(|column| column.name == name).expect(name);
         let [cpu, tid, from, to, status, state] = ["cpu", "tid", "from", "to", "status", "state"].map(column);
@@ -505,7 +506,7 @@ mod tests {
     fn a_filter_leaves_no_states() {
         let mut traces = opened(Selection::default());
         let expression = tracemill_engine::filter::Expression::parse("cpu == 0").expect("a filter");
-        let times = tracemill_engine::choice::times(&traces.session, false, expression.needs());
+        let times = tracemill_engine::parsed_query::times(&traces.session, false, expression.needs());
         traces.filter = Some(expression.bind(&traces.session, &times).expect("it fits"));
         let kept = follow(&traces, &Arc::default()).expect("a kernel's trace");
         assert!(kept.states.tracks.is_empty());

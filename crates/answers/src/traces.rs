@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracemill_engine::filter::Filter;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey;
 use tracemill_engine::timeline::Selection;
@@ -16,7 +16,7 @@ pub struct ShownTraces {
     /// The session.
     pub session: Arc<Session>,
     /// The streams that are wanted.
-    pub streams: Vec<StreamOf>,
+    pub streams: Vec<SelectedStream>,
     /// The events that are wanted.
     pub selection: Selection,
     /// A filter beside the selection.
@@ -30,7 +30,12 @@ pub struct ShownTraces {
 impl ShownTraces {
     /// The selected events of some streams of a session. Reads the packets at the ends of streams when no header tells their
     /// times.
-    pub fn new(session: Session, streams: Vec<StreamOf>, selection: Selection, filter: Option<Filter>) -> ShownTraces {
+    pub fn new(
+        session: Session,
+        streams: Vec<SelectedStream>,
+        selection: Selection,
+        filter: Option<Filter>,
+    ) -> ShownTraces {
         let (first, last) = survey::ends(&session, (true, true));
         let within = |ns: i128| {
             let from = selection.begin_ns.map_or(ns, |begin| ns.max(begin));

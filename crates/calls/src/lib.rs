@@ -9,9 +9,9 @@
 
 mod branches;
 pub mod chrome;
+pub mod completed_calls;
 mod consistency;
 pub mod distribution;
-pub mod ended;
 pub mod flame;
 pub mod follow;
 pub mod graph;
@@ -19,13 +19,13 @@ pub mod json;
 mod merge;
 mod names;
 pub mod no_calls;
-mod parts;
 pub mod raw;
 pub mod replay;
 pub mod report;
 pub mod rules;
 mod select;
 mod stacks;
+mod task_partitions;
 pub mod tasks;
 pub mod text;
 mod tree;

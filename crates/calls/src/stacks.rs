@@ -11,8 +11,8 @@ use tracemill_format::open_calls::{CallLevel, OpenCalls};
 use crate::follow::{CallChange, Follower, Special, special};
 use crate::graph::is_forked;
 use crate::names::MetNames;
-use crate::parts::{self, Moment};
 use crate::select::CallOptions;
+use crate::task_partitions::{self, Moment};
 
 /// A stack: its innermost call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Stacks {
     /// Gathers the stacks of a source; gives what was wrong with it.
     pub(crate) fn of(source: &dyn CallSource, calls: CallOptions) -> (Stacks, Findings) {
         // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
-        let parts = if is_forked(source) { None } else { parts::follow(source, &calls, Stacks::followed) };
+        let parts = if is_forked(source) { None } else { task_partitions::follow(source, &calls, Stacks::followed) };
         match parts {
             Some(parts) => (Stacks::joined(&parts), Findings::default()),
             None => Stacks::followed(Follower::new(source, calls)),
@@ -97,7 +97,7 @@ impl Stacks {
         // By part: the stack here for each stack there.
         let mut same: Vec<Vec<usize>> = parts.iter().map(|part| vec![0; part.list.len()]).collect();
         let moments = |part: &Stacks| part.list[1..].iter().map(|stack| stack.met).collect();
-        for (part, place) in parts::in_order(parts.iter().map(moments)) {
+        for (part, place) in task_partitions::in_order(parts.iter().map(moments)) {
             let stack = &parts[part].list[place + 1];
             let (below, name) = (same[part][stack.parent], all.names.number(&parts[part].names[stack.name]));
             let here = all.stack(below, name, stack.met);

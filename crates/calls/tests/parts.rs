@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use tracemill_calls::ended::{self, CallFilter, Ended, Everything, Takes};
+use tracemill_calls::completed_calls::{self, CallFilter, CallSink, CompletedCall, Everything};
 use tracemill_calls::flame::Flame;
 use tracemill_calls::follow::Follower;
 use tracemill_calls::graph::{self, GraphOptions};
@@ -351,10 +351,10 @@ fn several_threads_follow() {
 
 /// All calls that are over.
 #[derive(Default)]
-struct Kept(Vec<Ended>);
+struct Kept(Vec<CompletedCall>);
 
-impl Takes for Kept {
-    fn take(&mut self, call: Ended) {
+impl CallSink for Kept {
+    fn take(&mut self, call: CompletedCall) {
         self.0.push(call);
     }
 
@@ -389,9 +389,9 @@ fn calls_that_are_over_are_the_same_with_texts_and_without() {
         let calls = made(seed, 1 + seed as u32 % 5, kinds[seed as usize % kinds.len()]);
         let (mut plain, mut told) = (Kept::default(), Kept::default());
         let mut follower = Follower::new(&calls, CallOptions::default());
-        assert!(ended::follow(&mut follower, &mut Everything, i128::from, &mut plain).is_some());
+        assert!(completed_calls::follow(&mut follower, &mut Everything, i128::from, &mut plain).is_some());
         let mut follower = Follower::new(&calls, CallOptions::default());
-        assert!(ended::follow(&mut follower, &mut WithTexts, i128::from, &mut told).is_some());
+        assert!(completed_calls::follow(&mut follower, &mut WithTexts, i128::from, &mut told).is_some());
         count += plain.0.len();
         for call in &mut told.0 {
             let Some(of) = call.texts.take() else { continue };
@@ -412,7 +412,7 @@ fn each_entry_is_a_call_that_is_over_once() {
         let calls = made(seed, 4, USUAL);
         let mut kept = Kept::default();
         let mut follower = Follower::new(&calls, CallOptions::default());
-        assert!(ended::follow(&mut follower, &mut Everything, i128::from, &mut kept).is_some());
+        assert!(completed_calls::follow(&mut follower, &mut Everything, i128::from, &mut kept).is_some());
         let mut entries: Vec<(u64, u32, u32)> = calls
             .streams
             .iter()

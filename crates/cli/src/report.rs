@@ -59,13 +59,13 @@ pub(crate) struct Reporter {
     /// Errors that were reported: opening and reading may both meet the same damage, which is reported once.
     reported: HashSet<String>,
     /// Errors behind the first one of their kind, by file and kind.
-    more: BTreeMap<(Option<PathBuf>, String), More>,
+    more: BTreeMap<(Option<PathBuf>, String), RepeatedErrors>,
     losses: BTreeMap<(String, &'static str), ReportedLoss>,
 }
 
 /// Errors of one kind behind the first one.
 #[derive(Default)]
-struct More {
+struct RepeatedErrors {
     count: u64,
     last: Option<Error>,
 }

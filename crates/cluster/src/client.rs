@@ -35,7 +35,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 use tracemill_model::error::Error;
 use tracemill_sql::database::Database;
-use tracemill_sql::elsewhere::{Elsewhere, Opens, take_back};
+use tracemill_sql::remote::{RemotePlanner, SessionResolver, take_back};
 
 use crate::MESSAGE_BYTES;
 use crate::codec::Codec;
@@ -99,7 +99,7 @@ impl Cluster {
     pub fn connect(
         address: &str,
         traces: &str,
-        opens: Arc<dyn Opens>,
+        opens: Arc<dyn SessionResolver>,
         jobs: usize,
     ) -> std::result::Result<Cluster, Error> {
         let failed = |error: DataFusionError| Error::unsupported(format!("the cluster cannot be used: {error}"));
@@ -164,7 +164,7 @@ fn is_read_there(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 #[async_trait]
-impl Elsewhere for Cluster {
+impl RemotePlanner for Cluster {
     fn planning(&self, state: SessionState) -> SessionState {
         let config = state.config().clone().upgrade_for_ballista();
         let rules = ballista_core::optimizer::with_ballista_optimizer_rules(state.optimizers());

@@ -18,7 +18,7 @@ use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema as SchemaMessage};
 use prost::Message;
-use tracemill_sql::elsewhere::{Opens, OverlapExec, RemoteFunctions, Sent, SentPart, functions};
+use tracemill_sql::remote::{OverlapExec, RemoteFunctions, RemotePart, RemoteScan, SessionResolver, functions};
 
 /// How the bytes of a scan begin; those of Ballista's plans do not.
 const MAGIC: &[u8] = b"\0tracemill scan\0";
@@ -33,7 +33,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Debug)]
 pub(crate) struct Codec {
     inner: BallistaPhysicalExtensionCodec,
-    opens: Arc<dyn Opens>,
+    opens: Arc<dyn SessionResolver>,
     /// The traces of scans that were not sent yet.
     traces: Option<Arc<str>>,
     scalar: Vec<Arc<ScalarUDF>>,
@@ -42,7 +42,7 @@ pub(crate) struct Codec {
 }
 
 impl Codec {
-    pub(crate) fn new(opens: Arc<dyn Opens>, traces: Option<Arc<str>>) -> Result<Codec> {
+    pub(crate) fn new(opens: Arc<dyn SessionResolver>, traces: Option<Arc<str>>) -> Result<Codec> {
         let RemoteFunctions { scalar, aggregates, windows } = functions()?;
         let inner = BallistaPhysicalExtensionCodec::default();
         Ok(Codec { inner, opens, traces, scalar, aggregates, windows })
@@ -114,9 +114,9 @@ impl Codec {
         of.iter().map(|expression| serialize_physical_expr(expression, self)).collect()
     }
 
-    fn encoded(&self, sent: &Sent, traces: &str) -> Result<Vec<u8>> {
+    fn encoded(&self, sent: &RemoteScan, traces: &str) -> Result<Vec<u8>> {
         let made: Vec<_> = sent.projection.as_ref().iter().map(|of| of.expr.clone()).collect();
-        let part = |part: &SentPart| match part {
+        let part = |part: &RemotePart| match part {
             None => PartMessage { is_merged: true, ..PartMessage::default() },
             Some((stream, packets)) => PartMessage {
                 is_merged: false,
@@ -181,7 +181,7 @@ impl Codec {
             ordering
                 .extend(LexOrdering::new(of.into_iter().zip(options).map(|(of, by)| PhysicalSortExpr::new(of, by))));
         }
-        let sent = Sent {
+        let sent = RemoteScan {
             table: scan.table,
             projection: ProjectionExprs::new(projection),
             conditions: expressions(&scan.conditions)?,
@@ -230,7 +230,7 @@ impl PhysicalExtensionCodec for Codec {
             bytes.extend((overlap.keys() as u64).to_le_bytes());
             return Ok(());
         }
-        let Some((sent, traces)) = Sent::of(node.as_ref()) else {
+        let Some((sent, traces)) = RemoteScan::of(node.as_ref()) else {
             return self.inner.try_encode(node, bytes, converter);
         };
         let traces = traces.or_else(|| self.traces.clone()).ok_or_else(|| wrong("nobody knows its traces"))?;

@@ -1,7 +1,7 @@
 //! SQL over traces on several machines: schedulers, executors and clients of Ballista that know traces.
 //!
 //! The process that was asked plans a query in full and sends the plan. Its scans of events say what they read
-//! ([`Sent`](tracemill_sql::elsewhere::Sent)); all other tables travel as their rows. The scheduler cuts the plan into tasks
+//! ([`RemoteScan`](tracemill_sql::remote::RemoteScan)); all other tables travel as their rows. The scheduler cuts the plan into tasks
 //! and opens nothing; executors open the traces that a scan names, and say what reading met as counters of the scan, which
 //! come back with the rows.
 //!
@@ -18,7 +18,7 @@ mod watch;
 
 pub use allow::Allow;
 pub use client::Cluster;
-pub use named::{Named, names_file, setting_words};
+pub use named::{NamedTraces, names_file, setting_words};
 pub use serve::{Executor, executor, scheduler};
 
 /// Largest message between processes: tables that are no events are in the plan.

@@ -10,7 +10,7 @@ use tracemill_model::error::Error;
 
 /// The traces of a query.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedTraces {
     /// Options of the command line that open them, `--NAME=VALUE`.
     pub words: Vec<String>,
     /// Absolute paths.
@@ -21,18 +21,18 @@ pub struct Named {
     stamps: Vec<Value>,
 }
 
-impl Named {
+impl NamedTraces {
     /// The traces of a session that was opened with these paths, by options that these words are.
     ///
     /// # Errors
     /// When a path is no text.
-    pub fn new(session: &Session, paths: &[PathBuf], words: Vec<String>) -> Result<Named, Error> {
+    pub fn new(session: &Session, paths: &[PathBuf], words: Vec<String>) -> Result<NamedTraces, Error> {
         let absolute = |path: &PathBuf| {
             let path = std::path::absolute(path).map_err(|error| Error::io("find the path", path, &error))?;
             let text = path.to_str().map(str::to_string);
             text.ok_or_else(|| Error::unsupported("the path is no text, as one that travels must be").in_file(&path))
         };
-        Ok(Named {
+        Ok(NamedTraces {
             words,
             paths: paths.iter().map(absolute).collect::<Result<_, _>>()?,
             names: session.traces.iter().map(|trace| trace.name.clone()).collect(),
@@ -42,19 +42,19 @@ impl Named {
 
     /// The text that travels.
     pub fn text(&self) -> String {
-        let Named { words, paths, names, stamps } = self;
+        let NamedTraces { words, paths, names, stamps } = self;
         json!({ "words": words, "paths": paths, "names": names, "stamps": stamps }).to_string()
     }
 
     /// The traces that a text names.
     ///
     /// # Errors
-    /// When it is none of [`text`](Named::text).
-    pub fn parse(text: &str) -> Result<Named, Error> {
+    /// When it is none of [`text`](NamedTraces::text).
+    pub fn parse(text: &str) -> Result<NamedTraces, Error> {
         let known: Value = serde_json::from_str(text).map_err(|_| Error::unsupported("the traces are not named"))?;
         let list = |key: &str| known[key].as_array().cloned().unwrap_or_default();
         let texts = |key: &str| list(key).iter().filter_map(Value::as_str).map(str::to_string).collect();
-        Ok(Named { words: texts("words"), paths: texts("paths"), names: texts("names"), stamps: list("stamps") })
+        Ok(NamedTraces { words: texts("words"), paths: texts("paths"), names: texts("names"), stamps: list("stamps") })
     }
 
     /// Are the files of a session those that were meant?

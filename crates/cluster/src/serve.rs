@@ -27,7 +27,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use tracemill_model::error::Error;
-use tracemill_sql::elsewhere::{Opens, RemoteFunctions, SentSource, functions};
+use tracemill_sql::remote::{RemoteFunctions, RemoteSource, SessionResolver, functions};
 
 use crate::MESSAGE_BYTES;
 use crate::allow::Allow;
@@ -81,7 +81,7 @@ pub(crate) async fn standalone(codec: Arc<Codec>, jobs: usize) -> std::result::R
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub async fn scheduler(bind: SocketAddr, opens: Arc<dyn Opens>) -> std::result::Result<(), Error> {
+pub async fn scheduler(bind: SocketAddr, opens: Arc<dyn SessionResolver>) -> std::result::Result<(), Error> {
     let codec = Codec::new(opens, None).map_err(failed)?;
     let config = SchedulerConfig {
         external_host: bind.ip().to_string(),
@@ -142,7 +142,7 @@ impl Executor {
 ///
 /// # Errors
 /// When no scheduler answers, and when it cannot listen.
-pub async fn executor(own: Executor, opens: Arc<dyn Opens>) -> std::result::Result<(), Error> {
+pub async fn executor(own: Executor, opens: Arc<dyn SessionResolver>) -> std::result::Result<(), Error> {
     let Some((host, port)) = own.scheduler.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)))
     else {
         return Err(Error::misuse(format!("`{}` is no HOST:PORT, in --scheduler", own.scheduler)));
@@ -212,7 +212,7 @@ impl Guarded {
             return Ok(());
         };
         // Scans of traces ask before they open.
-        if files.file_source.is::<SentSource>() {
+        if files.file_source.is::<RemoteSource>() {
             return Ok(());
         }
         if files.object_store_url.as_str() != "file:///" {

@@ -81,7 +81,7 @@ enum LayoutStep {
     /// The steps of each option follow, with an end each.
     Variant {
         tag: WholeBytes,
-        options: Box<[Choice]>,
+        options: Box<[OptionSteps]>,
         next: u32,
     },
     End,
@@ -104,7 +104,7 @@ enum Count {
 
 /// An option of a variant.
 #[derive(Clone, Debug)]
-struct Choice {
+struct OptionSteps {
     name: Option<Arc<str>>,
     tag: u64,
     /// Its first step.
@@ -278,7 +278,7 @@ impl<'a> Compiler<'a> {
                     let first = self.layout.steps.len() as u32;
                     let value = option.ranges.first().and_then(|range| u64::try_from(range.0).ok());
                     let Some(value) = value else { return unsupported("an option that nothing selects") };
-                    options.push(Choice { name: option.name.clone(), tag: value, first });
+                    options.push(OptionSteps { name: option.name.clone(), tag: value, first });
                     let name = format!("{name}.{}", option.name.as_deref().unwrap_or(""));
                     self.class(option.class, &inside(path, PathStep::Option(index as u32)), &name, None)?;
                     self.end();

@@ -53,7 +53,7 @@ const WAITING_GROUPS: usize = 40 << 20;
 /// Files that are open at once.
 const OPEN_FILES: usize = 64;
 
-struct StreamOf {
+struct TableStream {
     trace: usize,
     name: String,
     clock: Option<ClockMap>,
@@ -101,7 +101,7 @@ struct ColumnarWriter {
     form: FileForm,
     path: OutPath,
     traces: Vec<TraceOf>,
-    streams: Vec<StreamOf>,
+    streams: Vec<TableStream>,
     names: HashMap<Arc<str>, u64>,
     has_open_ids: bool,
     lost: Losses,
@@ -162,7 +162,7 @@ fn create(form: FileForm, path: &OutPath, sources: &[Source], _options: &WriteOp
         for stream in &source.streams {
             let clock = source.stream_clock(stream.class);
             let name = stream.name.clone();
-            streams.push(StreamOf { trace, name, clock, packet: None, packet_number: 0, cpu: None });
+            streams.push(TableStream { trace, name, clock, packet: None, packet_number: 0, cpu: None });
         }
     }
     Ok(Box::new(ColumnarWriter {

@@ -16,7 +16,7 @@ use crate::{Columns, Dropped, Filler};
 
 /// The column that is made of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Wish {
+pub enum ColumnRequest {
     /// Its value; of an enumeration or a bit map the integer.
     Value,
     /// The first label of an enumeration that matches, null when none does.
@@ -75,7 +75,7 @@ pub fn integer_of(schema: &Schema, class: FieldClassId) -> Option<(&[Mapping], b
 impl ChosenColumns {
     /// Empty columns. The fields may be inside of structures that are always there, and of nothing else; what has no labels
     /// or flags is null where they are wished.
-    pub fn new(schema: &Schema, plan: &Plan, wishes: &[(NodeId, Wish)]) -> Self {
+    pub fn new(schema: &Schema, plan: &Plan, wishes: &[(NodeId, ColumnRequest)]) -> Self {
         let (mut fixed, mut visited): (Vec<Fixed>, Vec<NodeId>) = (Vec::new(), Vec::new());
         let mut source = |node: NodeId| {
             if let Some(at) = fixed.iter().position(|of| of.node == node) {
@@ -100,13 +100,13 @@ impl ChosenColumns {
         let wishes = wishes.iter().map(|&(node, wish)| {
             let names = integer_of(schema, plan.nodes[node as usize].class);
             let labels = || {
-                let (mappings, are_flags) = names.unwrap_or((&[], wish == Wish::Flags));
+                let (mappings, are_flags) = names.unwrap_or((&[], wish == ColumnRequest::Flags));
                 Box::new(LabelColumn::new(mappings, are_flags, true))
             };
             let made = match wish {
-                Wish::Value => ChosenForm::Value,
-                Wish::Label => ChosenForm::Label(labels()),
-                Wish::Labels | Wish::Flags => ChosenForm::List(labels()),
+                ColumnRequest::Value => ChosenForm::Value,
+                ColumnRequest::Label => ChosenForm::Label(labels()),
+                ColumnRequest::Labels | ColumnRequest::Flags => ChosenForm::List(labels()),
             };
             (source(node), made)
         });
@@ -193,7 +193,7 @@ impl ChosenColumns {
     }
 
     /// Columns for [`ChosenColumns::push`].
-    pub fn of_visit(schema: &Schema, plan: &Plan, wishes: &[(NodeId, Wish)]) -> Self {
+    pub fn of_visit(schema: &Schema, plan: &Plan, wishes: &[(NodeId, ColumnRequest)]) -> Self {
         let mut columns = ChosenColumns::new(schema, plan, wishes);
         if columns.fixed.is_empty() {
             return columns;
@@ -353,12 +353,12 @@ mod tests {
         let plan = plans.event_rows(chunk.class(0));
         let node = |name: &str| plan.nodes.iter().position(|node| &*node.name == name).expect("it is there") as NodeId;
         let wishes = [
-            (node("gear"), Wish::Value),
-            (node("gear"), Wish::Label),
-            (node("gear"), Wish::Labels),
-            (node("state"), Wish::Label),
-            (node("bits"), Wish::Flags),
-            (node("big"), Wish::Value),
+            (node("gear"), ColumnRequest::Value),
+            (node("gear"), ColumnRequest::Label),
+            (node("gear"), ColumnRequest::Labels),
+            (node("state"), ColumnRequest::Label),
+            (node("bits"), ColumnRequest::Flags),
+            (node("big"), ColumnRequest::Value),
         ];
         let mut columns = ChosenColumns::new(plans.schema(), plan, &wishes);
         assert!(!columns.is_fixed(), "a text stands before some");
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(arrays[5].as_primitive::<UInt64Type>().values(), &[u64::MAX, 1, 1]);
         assert_eq!(columns.rows(), 0);
 
-        let first = [(node("gear"), Wish::Value)];
+        let first = [(node("gear"), ColumnRequest::Value)];
         let mut fixed = ChosenColumns::new(plans.schema(), plan, &first);
         assert!(fixed.is_fixed());
         fixed.push_events(&chunk, &[1, 0], &mut DecoderState::default()).expect("no visit can fail");

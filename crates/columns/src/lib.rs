@@ -26,7 +26,7 @@ use tracemill_model::schema::{
 
 use crate::leaves::{BytesColumn, LabelColumn};
 
-pub use crate::chosen::{ChosenColumns, Wish, integer_of};
+pub use crate::chosen::{ChosenColumns, ColumnRequest, integer_of};
 pub use crate::filler::Filler;
 pub use crate::leaves::NumberColumn;
 

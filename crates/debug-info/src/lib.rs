@@ -5,9 +5,9 @@
 //! that filter has a peculiar answer, the answer here is the same; comments say so.
 #![forbid(unsafe_code)]
 
+mod calling_convention;
 mod dwarf;
 mod image;
-mod passing;
 mod processes;
 mod signatures;
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tracemill_codec::value::Value;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Events;
-use tracemill_engine::item::Flow;
 use tracemill_engine::selection::{ClassSet, streams};
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
@@ -119,7 +119,7 @@ impl DebugInfo {
                 }
             },
             // Faults are reported where the events are shown.
-            |_| Flow::Continue,
+            |_| ControlFlow::Continue(()),
         );
         Ok(info)
     }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use gimli::{AttributeValue, Dwarf, Error, UnitOffset, UnitRef};
 
+use crate::calling_convention::{self, Passed, Passing, Register};
 use crate::dwarf::{DebugEntry, DwarfSlice, name, path};
 use crate::image::{ExpectedImage, Image};
-use crate::passing::{self, Passed, Passing, Register};
 
 /// Types that a type leads to, one from the other.
 const MOST_TYPES: usize = 64;
@@ -261,7 +261,7 @@ fn by_value<'a>(
     // Rust and others have conventions of their own, of which only this is common.
     let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|size| size.udata_value()).unwrap_or(0);
     let others = if size > 16 { PassedType::Large } else { PassedType::Unknown };
-    let passed = if has_c_convention(unit)? { passing::of(unit, entry.offset())? } else { None };
+    let passed = if has_c_convention(unit)? { calling_convention::of(unit, entry.offset())? } else { None };
     let Some(passed) = passed else { return Ok(others) };
     if entry.tag() == gimli::DW_TAG_ptr_to_member_type && passed.size == 8 {
         return Ok(PassedType::Pointer);

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tracemill_format::calls::{
@@ -21,9 +22,8 @@ use tracemill_semantics::{CpuOf, EventShape, Mark, Semantics, member, names};
 use crate::event::Event;
 use crate::events::{Events, Step};
 use crate::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
-use crate::item::Flow;
 use crate::merge::Note;
-use crate::selection::{self, ClassSet, StreamOf};
+use crate::selection::{self, ClassSet, SelectedStream};
 use crate::session::Session;
 use crate::timeline::Selection;
 
@@ -61,7 +61,7 @@ const MARK: usize = 7;
 /// The calls of a session.
 pub struct EventCalls {
     session: Arc<Session>,
-    streams: Vec<StreamOf>,
+    streams: Vec<SelectedStream>,
     selection: Selection,
     /// A filter beside that.
     filter: Option<Filter>,
@@ -84,7 +84,7 @@ pub struct EventCalls {
 
 /// A half of a call.
 #[derive(Clone, Copy)]
-pub(crate) struct Half {
+pub(crate) struct CallEdge {
     pub(crate) task: u32,
     pub(crate) time: u64,
     pub(crate) symbol: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Half {
 }
 
 /// Contents of an event.
-struct Said {
+struct CallContents {
     task: i128,
     process: i128,
     name: Option<String>,
@@ -226,11 +226,11 @@ impl EventCalls {
     #[must_use]
     pub fn narrowed(
         mut self,
-        streams: &[StreamOf],
+        streams: &[SelectedStream],
         classes: &[Option<Arc<ClassSet>>],
         filter: Option<&Filter>,
     ) -> Self {
-        let is_wanted = |of: &StreamOf| streams.iter().any(|own| (own.trace, own.index) == (of.trace, of.index));
+        let is_wanted = |of: &SelectedStream| streams.iter().any(|own| (own.trace, own.index) == (of.trace, of.index));
         self.streams.retain(is_wanted);
         for (trace, own) in self.selection.classes.iter_mut().enumerate() {
             let Some(wanted) = classes.get(trace).and_then(Option::as_ref) else { continue };
@@ -263,7 +263,7 @@ impl EventCalls {
             let Some((meaning, ns)) = self.meaning(event) else { return };
             base_ns = ns.min(base_ns);
             let values = keys.values(event, &mut key);
-            let said = Said::of(event, &values);
+            let said = CallContents::of(event, &values);
             match meaning {
                 CallMeaning::Module => {
                     let number = |at| number(&values, at).and_then(|value| u64::try_from(value).ok());
@@ -301,7 +301,7 @@ impl EventCalls {
                 CallMeaning::None => {}
             }
         };
-        Events::new(&self.session, &self.streams, &self.selection, None).for_each(take, |_| Flow::Continue);
+        Events::new(&self.session, &self.streams, &self.selection, None).for_each(take, |_| ControlFlow::Continue(()));
         // Functions of the kernel that write marks end before the calls that these begin: they cannot nest.
         if !has_functions {
             for (key, name, ns) in marks {
@@ -365,9 +365,9 @@ impl EventCalls {
     }
 
     /// The half of a call that an event is, as the record that is made of it says it; `None` for other events.
-    pub(crate) fn half(&self, event: &Event<'_>, values: &[(usize, KeyValue)]) -> Option<Half> {
+    pub(crate) fn half(&self, event: &Event<'_>, values: &[(usize, KeyValue)]) -> Option<CallEdge> {
         let (meaning, ns) = self.meaning(event)?;
-        let said = Said::of(event, values);
+        let said = CallContents::of(event, values);
         let task = *self.by_task.get(&(said.process, said.task))?;
         let time = since(self.base_ns, ns);
         let (is_exit, symbol) = match meaning {
@@ -378,7 +378,7 @@ impl EventCalls {
                     Mark::End if self.first_mark < u32::MAX => (0, true),
                     _ => return None,
                 };
-                return Some(Half { task, time, symbol, address: symbol.into(), is_exit });
+                return Some(CallEdge { task, time, symbol, address: symbol.into(), is_exit });
             }
             CallMeaning::None | CallMeaning::Module => return None,
         };
@@ -388,7 +388,7 @@ impl EventCalls {
         };
         // Names have no address: their number identifies them.
         let address = if said.address > 0 { said.address } else { symbol.into() };
-        Some(Half { task, time, symbol, address, is_exit })
+        Some(CallEdge { task, time, symbol, address, is_exit })
     }
 
     /// The meaning of an event and its time; `None` when it has none of them.
@@ -413,10 +413,10 @@ fn symbol_of(name: String, module: Option<String>) -> CallSymbol {
     CallSymbol { name, module, is_library_call: false, size: 0 }
 }
 
-impl Said {
+impl CallContents {
     /// The contents from the values of an event. Without a thread it is of its stream's, without a process of its trace's.
     fn of(event: &Event, values: &[(usize, KeyValue)]) -> Self {
-        Said {
+        CallContents {
             task: number(values, TASK).unwrap_or((event.trace as i128) << 32 | event.stream as i128),
             process: number(values, PROCESS).unwrap_or(event.trace as i128),
             name: text(values, TASK_NAME),
@@ -602,7 +602,7 @@ impl CallStream for MergedRecords<'_> {
                 }
             };
             let half = calls.half(&event, &keys.values(&event, key));
-            let Some(Half { task, time, symbol, address, is_exit }) = half else { continue };
+            let Some(CallEdge { task, time, symbol, address, is_exit }) = half else { continue };
             let open = &mut open[task as usize];
             let cpu = cpus.of(stream, &event.raw.chunk.packet).and_then(|cpu| u16::try_from(cpu).ok());
             let mut put = |(symbol, address): (u32, u64), depth: usize, kind| {

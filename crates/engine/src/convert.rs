@@ -1,6 +1,7 @@
 //! From a session to a target: whether it is copied or written, which events go there, in what order, and what comes up
 //! on the way. [`convert`] decides; [`Conversion`] is one pass over the events.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -17,11 +18,11 @@ use tracemill_model::schema::{Origin, TracePart};
 use crate::copy::copy;
 use crate::damage::must_be_there;
 use crate::filter::{Filter, Matcher};
-use crate::item::{Flow, Item, ReadyChunk};
+use crate::item::{Item, ReadyChunk};
 use crate::merge::{Note, Sources, StreamIndex};
 use crate::output::Pending;
 use crate::redact::StreamReader;
-use crate::selection::StreamOf;
+use crate::selection::SelectedStream;
 use crate::session::Session;
 use crate::source::FileSystem;
 use crate::split::{SplitBy, Splitter};
@@ -32,7 +33,7 @@ use crate::walk::BATCH;
 ///
 /// # Errors
 /// When a part of a trace cannot be read that a target may need.
-pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
+pub fn sources(session: &Session, streams: &[SelectedStream]) -> Result<Vec<Source>> {
     let source = |(at, trace): (usize, &OpenTrace)| {
         let parts = trace.reader.parts().map_err(|error| error.in_file(&trace.path))?;
         let origin = origin(trace, &parts);
@@ -110,7 +111,7 @@ impl ConvertOptions<'_> {
     }
 
     /// Is everything wanted as it is?
-    fn wants_all(&self, session: &Session, streams: &[StreamOf]) -> bool {
+    fn wants_all(&self, session: &Session, streams: &[SelectedStream]) -> bool {
         let write = &self.write;
         let has_form = write.packet_bytes.is_some() || write.byte_order.is_some() || write.index;
         let has_form = has_form || !write.settings.0.is_empty();
@@ -132,11 +133,11 @@ impl ConvertOptions<'_> {
 /// everything.
 pub fn convert(
     session: &Session,
-    streams: &[StreamOf],
+    streams: &[SelectedStream],
     target: &'static Target,
     output: &mut Pending,
     options: &ConvertOptions<'_>,
-    take: &mut dyn FnMut(Note) -> Flow,
+    take: &mut dyn FnMut(Note) -> ControlFlow<()>,
 ) -> Result<Converted> {
     let (named, path) = (output.naming(), FileSystem.at(output.path()));
     let selection = Selection { faults_in_place: true, ..options.selection.clone() };
@@ -163,7 +164,8 @@ pub fn convert(
         && copy(&session.traces[0], &FileSystem, &path).map_err(&named)?
     {
         for note in notes {
-            take(note);
+            // The copy is complete: it is too late to stop.
+            let _ = take(note);
         }
         return Ok(Converted { events, losses: Losses::default(), is_stopped: false });
     }
@@ -218,7 +220,7 @@ pub struct Conversion<'a> {
     /// The session.
     pub session: &'a Session,
     /// Its streams that are wanted.
-    pub streams: &'a [StreamOf],
+    pub streams: &'a [SelectedStream],
     /// Their events that are read.
     pub selection: &'a Selection,
     /// The wishes; only the filter, the numbers of events, and the flag that ends the work matter here.
@@ -287,14 +289,18 @@ impl Conversion<'_> {
     ///
     /// # Errors
     /// When the output cannot be written.
-    pub fn run(&self, mut writer: Box<dyn TraceWriter + '_>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Converted> {
+    pub fn run(
+        &self,
+        mut writer: Box<dyn TraceWriter + '_>,
+        take: &mut dyn FnMut(Note) -> ControlFlow<()>,
+    ) -> Result<Converted> {
         let is_counted = self.options.skip > 0 || self.options.limit.is_some();
         let (flow, events) = if self.in_order || is_counted {
             self.in_order_of_time(&mut *writer, take)?
         } else {
             self.stream_by_stream(&mut *writer, take)?
         };
-        let is_stopped = flow == Flow::Stop;
+        let is_stopped = flow.is_break();
         let losses = if is_stopped { Losses::default() } else { writer.finish()? };
         Ok(Converted { events, losses, is_stopped })
     }
@@ -304,32 +310,32 @@ impl Conversion<'_> {
     fn stream_by_stream(
         &self,
         writer: &mut dyn TraceWriter,
-        take: &mut dyn FnMut(Note) -> Flow,
-    ) -> Result<(Flow, u64)> {
+        take: &mut dyn FnMut(Note) -> ControlFlow<()>,
+    ) -> Result<(ControlFlow<()>, u64)> {
         let takes_packets = self.options.filter.is_none() && writer.needs().whole_packets;
         if self.selection.jobs > 1
             && self.streams.len() > 1
             && let Some(targets) = writer.streams()
         {
-            return side_by_side(self, targets, takes_packets, take);
+            return write_in_parallel(self, targets, takes_packets, take);
         }
         let mut sources = self.sources(self.cursors(takes_packets));
         let mut job = StreamJob::new(self, takes_packets);
         for stream in 0..self.streams.len() {
             let mut target = StreamOfWriter { writer, stream };
-            if job.write(stream, || sources.next(stream), &mut target, || false, &mut *take)? == Flow::Stop {
-                return Ok((Flow::Stop, job.events));
+            if job.write(stream, || sources.next(stream), &mut target, || false, &mut *take)?.is_break() {
+                return Ok((ControlFlow::Break(()), job.events));
             }
         }
-        Ok((Flow::Continue, job.events))
+        Ok((ControlFlow::Continue(()), job.events))
     }
 
     /// Writes the events of all streams in the order of time; gives their number, too.
     fn in_order_of_time(
         &self,
         writer: &mut dyn TraceWriter,
-        take: &mut dyn FnMut(Note) -> Flow,
-    ) -> Result<(Flow, u64)> {
+        take: &mut dyn FnMut(Note) -> ControlFlow<()>,
+    ) -> Result<(ControlFlow<()>, u64)> {
         let mut feed = OrderedFeed {
             streams: self.streams,
             writer,
@@ -345,13 +351,13 @@ impl Conversion<'_> {
         while feed.left > 0 {
             let Some(mut batch) = merger.next_batch(size) else { break };
             if self.is_stopped() {
-                return Ok((Flow::Stop, feed.events));
+                return Ok((ControlFlow::Break(()), feed.events));
             }
             let mut notes = std::mem::take(&mut batch.notes).into_iter();
             let before = if size == 1 { notes.len() } else { 0 };
             for note in notes.by_ref().take(before) {
-                if feed.note(note, take)? == Flow::Stop {
-                    return Ok((Flow::Stop, feed.events));
+                if feed.note(note, take)?.is_break() {
+                    return Ok((ControlFlow::Break(()), feed.events));
                 }
             }
             for run in &batch.runs {
@@ -359,13 +365,13 @@ impl Conversion<'_> {
                 feed.events(stream.0 as usize, ready, run.from as usize, run.to as usize)?;
             }
             for note in notes {
-                if feed.note(note, take)? == Flow::Stop {
-                    return Ok((Flow::Stop, feed.events));
+                if feed.note(note, take)?.is_break() {
+                    return Ok((ControlFlow::Break(()), feed.events));
                 }
             }
             size = BATCH;
         }
-        Ok((Flow::Continue, feed.events))
+        Ok((ControlFlow::Continue(()), feed.events))
     }
 }
 
@@ -374,12 +380,12 @@ const WAITING: usize = 4;
 
 /// Writes all streams, several at a time; gives the number of events, too. What comes up goes to `take` in the order of
 /// the streams.
-fn side_by_side(
+fn write_in_parallel(
     of: &Conversion<'_>,
     targets: Vec<Box<dyn StreamTarget + Send + '_>>,
     takes_packets: bool,
-    take: &mut dyn FnMut(Note) -> Flow,
-) -> Result<(Flow, u64)> {
+    take: &mut dyn FnMut(Note) -> ControlFlow<()>,
+) -> Result<(ControlFlow<()>, u64)> {
     let jobs = of.selection.jobs;
     let (each, max_events) = ((jobs / of.streams.len()).max(1), timeline::max_events(of.streams, of.selection));
     let (senders, receivers): (Vec<_>, Vec<_>) = of.streams.iter().map(|_| sync_channel(WAITING)).unzip();
@@ -389,7 +395,7 @@ fn side_by_side(
     let events = AtomicU64::new(0);
     // The error of the first stream that has one.
     let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
-    let mut flow = Flow::Continue;
+    let mut flow = ControlFlow::Continue(());
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(of.streams.len()) {
             scope.spawn(|| {
@@ -402,7 +408,9 @@ fn side_by_side(
                     let mut sources = Sources::new(vec![cursor], each, max_events);
                     let mut job = StreamJob::new(of, takes_packets);
                     let is_over = || is_stopped.load(Ordering::Relaxed);
-                    let send = |note| if notes.send(note).is_ok() { Flow::Continue } else { Flow::Stop };
+                    let send = |note| {
+                        if notes.send(note).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                    };
                     let written = job.write(at, || sources.next(0), &mut *target, is_over, send);
                     events.fetch_add(job.events, Ordering::Relaxed);
                     if let Err(error) = written {
@@ -416,9 +424,9 @@ fn side_by_side(
             });
         }
         for note in receivers.iter().flat_map(Receiver::iter) {
-            if take(note) == Flow::Stop {
+            if take(note).is_break() {
                 is_stopped.store(true, Ordering::Relaxed);
-                flow = Flow::Stop;
+                flow = ControlFlow::Break(());
                 break;
             }
         }
@@ -428,7 +436,7 @@ fn side_by_side(
     if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    Ok((if of.is_stopped() { Flow::Stop } else { flow }, events.into_inner()))
+    Ok((if of.is_stopped() { ControlFlow::Break(()) } else { flow }, events.into_inner()))
 }
 
 /// Drops what a thread leaves when it ends early: no thread waits for notes that never come.
@@ -462,13 +470,13 @@ impl StreamJob<'_> {
         mut next: impl FnMut() -> Option<Item>,
         target: &mut (impl StreamTarget + ?Sized),
         is_stopped: impl Fn() -> bool,
-        mut take: impl FnMut(Note) -> Flow,
-    ) -> Result<Flow> {
+        mut take: impl FnMut(Note) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
         let of = &self.of.streams[stream];
         let mut damaged = Damaged::default();
         while let Some(item) = next() {
             if is_stopped() || self.of.is_stopped() {
-                return Ok(Flow::Stop);
+                return Ok(ControlFlow::Break(()));
             }
             let note = match item {
                 Item::Chunk(ready) => {
@@ -500,16 +508,21 @@ impl StreamJob<'_> {
                 }
                 Item::Warning(error) => Note::Warning(error),
             };
-            if take(note) == Flow::Stop {
-                return Ok(Flow::Stop);
+            if take(note).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
         target.end()?;
-        Ok(Flow::Continue)
+        Ok(ControlFlow::Continue(()))
     }
 
     #[inline]
-    fn events(&mut self, of: &StreamOf, ready: &ReadyChunk, target: &mut (impl StreamTarget + ?Sized)) -> Result<()> {
+    fn events(
+        &mut self,
+        of: &SelectedStream,
+        ready: &ReadyChunk,
+        target: &mut (impl StreamTarget + ?Sized),
+    ) -> Result<()> {
         for at in 0..ready.chunk.len() {
             let event = ready.chunk.event(at);
             if self.matcher.as_mut().is_none_or(|matcher| matcher.matches(&of.event(event))) {
@@ -574,7 +587,7 @@ impl StreamTarget for StreamOfWriter<'_, '_> {
 
 /// Hands merged events to a writer.
 struct OrderedFeed<'a> {
-    streams: &'a [StreamOf],
+    streams: &'a [SelectedStream],
     writer: &'a mut dyn TraceWriter,
     matcher: Option<Matcher>,
     skip: u64,
@@ -590,13 +603,13 @@ impl OrderedFeed<'_> {
             return Ok(());
         }
         let file = fault.place().file.as_ref();
-        let has_file = |of: &StreamOf| of.stream.files.iter().any(|one| Some(&one.path) == file);
+        let has_file = |of: &SelectedStream| of.stream.files.iter().any(|one| Some(&one.path) == file);
         let stream = self.streams.iter().position(has_file);
         stream.map_or(Ok(()), |stream| self.writer.gap(stream, &DAMAGE))
     }
 
     /// Hands a note on: to the writer what it has to know, and to the caller all.
-    fn note(&mut self, note: Note, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
+    fn note(&mut self, note: Note, take: &mut dyn FnMut(Note) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         match &note {
             Note::Gap(stream, gap) => self.writer.gap(stream.0 as usize, gap)?,
             Note::Fault(fault) => self.damage(fault)?,

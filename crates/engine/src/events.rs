@@ -1,10 +1,12 @@
 //! The events of a session one by one, in the order of time.
 
+use std::ops::ControlFlow;
+
 use crate::event::Event;
 use crate::filter::{Filter, Matcher};
-use crate::item::{Flow, StreamPlace};
+use crate::item::StreamPlace;
 use crate::merge::{Batch, Note, Run};
-use crate::selection::StreamOf;
+use crate::selection::SelectedStream;
 use crate::session::Session;
 use crate::timeline::Selection;
 use crate::walk::{BATCH, Turn, Walker};
@@ -18,7 +20,7 @@ const WAITING: usize = 2;
 ///
 /// It lends: an event points into the batch that is being read, so [`Events::next`] is no `Iterator::next`.
 pub struct Events<'a> {
-    walker: Walker<&'a [StreamOf]>,
+    walker: Walker<&'a [SelectedStream]>,
     /// Does another thread merge while the events are looked at?
     is_merged_aside: bool,
 }
@@ -33,7 +35,12 @@ pub enum Step<'e> {
 
 impl<'a> Events<'a> {
     /// The events of these streams that are selected and match the filter.
-    pub fn new(session: &Session, streams: &'a [StreamOf], selection: &Selection, filter: Option<&Filter>) -> Self {
+    pub fn new(
+        session: &Session,
+        streams: &'a [SelectedStream],
+        selection: &Selection,
+        filter: Option<&Filter>,
+    ) -> Self {
         Events { walker: Walker::new(session, streams, selection, filter), is_merged_aside: selection.jobs > 1 }
     }
 
@@ -67,7 +74,7 @@ impl<'a> Events<'a> {
     /// Hands on the events and notes that are left, until a note's receiver says to stop. Costs less than
     /// [`Events::next`], as what holds for a whole run is looked up once for the run.
     #[inline]
-    pub fn for_each(mut self, mut take: impl FnMut(&Event<'_>), note: impl FnMut(Note) -> Flow) {
+    pub fn for_each(mut self, mut take: impl FnMut(&Event<'_>), note: impl FnMut(Note) -> ControlFlow<()>) {
         let (streams, mut matcher) = (self.walker.streams, self.walker.matcher.take());
         let take_all = |batch: &Batch, run: usize, at: u32| {
             let runs = batch.runs.get(run..).unwrap_or_default();
@@ -79,18 +86,18 @@ impl<'a> Events<'a> {
 
     /// As [`for_each`](Events::for_each), of an untouched reading without a filter: hands on whole batches, each of
     /// which is followed by its notes.
-    pub fn for_each_batch(self, mut take: impl FnMut(&Batch), note: impl FnMut(Note) -> Flow) {
+    pub fn for_each_batch(self, mut take: impl FnMut(&Batch), note: impl FnMut(Note) -> ControlFlow<()>) {
         self.rest(|batch, _, _| take(batch), note);
     }
 
     /// Hands on batches, with the first run that is left of each and the number of its events that were given, and the
     /// notes behind them.
-    fn rest(self, mut take: impl FnMut(&Batch, usize, u32), mut note: impl FnMut(Note) -> Flow) {
+    fn rest(self, mut take: impl FnMut(&Batch, usize, u32), mut note: impl FnMut(Note) -> ControlFlow<()>) {
         let Events { walker: Walker { mut merger, mut batch, notes, run, at, .. }, is_merged_aside } = self;
         batch.notes = notes.collect();
         let mut take = |batch: &mut Batch, run: usize, at: u32| {
             take(batch, run, at);
-            !batch.notes.drain(..).any(|found| note(found) == Flow::Stop)
+            !batch.notes.drain(..).any(|found| note(found).is_break())
         };
         if !take(&mut batch, run, at) {
             return;
@@ -125,7 +132,7 @@ impl<'a> Events<'a> {
 /// Hands on the matching events of some runs of a batch; of the first run, those from `from` on.
 #[inline]
 pub(crate) fn each_of(
-    streams: &[StreamOf],
+    streams: &[SelectedStream],
     batch: &Batch,
     (runs, from): (&[Run], u32),
     matcher: &mut Option<Matcher>,

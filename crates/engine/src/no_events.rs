@@ -1,8 +1,8 @@
 //! Why a choice of the user selects no event: what to say instead of printing nothing.
 
-use crate::choice::{Choice, TimeWords};
 use crate::filter::UnknownName;
-use crate::selection::StreamOf;
+use crate::parsed_query::{ParsedQuery, TimeWords};
+use crate::selection::SelectedStream;
 use crate::session::Session;
 use crate::survey::ends_of;
 use crate::timeline::Selection;
@@ -49,9 +49,9 @@ pub enum NoEventsReason {
 /// The reasons why a choice selects no event, those known without looking at each event; empty when it may select some.
 /// Reads the packets at the ends of streams when the choice has a time.
 pub fn certain_reasons(
-    choice: &Choice,
+    choice: &ParsedQuery,
     session: &Session,
-    streams: &[StreamOf],
+    streams: &[SelectedStream],
     selection: &Selection,
 ) -> Vec<NoEventsReason> {
     let mut reasons = Vec::new();
@@ -67,7 +67,7 @@ pub fn certain_reasons(
         }
     }
     let Some(name) = choice.filter_name() else { return reasons };
-    let can_match = |of: &StreamOf| match selection.classes.get(of.trace) {
+    let can_match = |of: &SelectedStream| match selection.classes.get(of.trace) {
         Some(Some(classes)) => {
             let schema = &session.traces[of.trace].schema;
             let mut own = (0u32..).zip(schema.events()).filter(|(_, class)| class.stream == of.stream.class);
@@ -87,7 +87,12 @@ pub fn certain_reasons(
 
 /// The reasons why a choice selected no event, after all events were looked at. Empty when the choice has no condition and
 /// there are events.
-pub fn reasons(choice: &Choice, session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<NoEventsReason> {
+pub fn reasons(
+    choice: &ParsedQuery,
+    session: &Session,
+    streams: &[SelectedStream],
+    selection: &Selection,
+) -> Vec<NoEventsReason> {
     let certain = certain_reasons(choice, session, streams, selection);
     if !certain.is_empty() {
         return certain;

@@ -10,11 +10,11 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{FieldClassId, FieldKind, Origin, Schema};
 use tracemill_semantics::names::is_of_who;
 
-use crate::choice::misuse_of;
 use crate::cursor::Cursor;
 use crate::filter::{ColumnList, Filter, Matcher};
 use crate::item::{Item, ReadyChunk};
-use crate::selection::StreamOf;
+use crate::parsed_query::misuse_of;
+use crate::selection::SelectedStream;
 use crate::session::Session;
 
 /// The fields of traces that must not be seen, as paths that a user typed.
@@ -150,8 +150,8 @@ impl StreamReader {
     pub(crate) fn new(
         mut cursor: Cursor,
         redactions: Option<&Redactions>,
-        choice: Option<&Arc<Choice>>,
-        of: &StreamOf,
+        choice: Option<&Arc<EventFilter>>,
+        of: &SelectedStream,
     ) -> Self {
         let redaction = redactions.and_then(|redactions| redactions.traces[of.trace].clone());
         if let Some(redaction) = &redaction {
@@ -228,20 +228,20 @@ impl StreamReader {
 }
 
 /// The events that a filter leaves, for all readers of a session.
-pub(crate) struct Choice {
+pub(crate) struct EventFilter {
     filter: Filter,
     /// Matchers that no thread uses. One prepares each class of events when it meets it first, which is too much work to do
     /// it for every part of a stream again.
     spare: Mutex<Vec<Matcher>>,
 }
 
-impl Choice {
-    pub(crate) fn new(filter: &Filter) -> Choice {
-        Choice { filter: filter.clone(), spare: Mutex::default() }
+impl EventFilter {
+    pub(crate) fn new(filter: &Filter) -> EventFilter {
+        EventFilter { filter: filter.clone(), spare: Mutex::default() }
     }
 
     /// Keeps the events that are wanted. `kept` is storage that is used again and again.
-    fn keep(&self, ready: &mut ReadyChunk, of: &StreamOf, kept: &mut Vec<bool>) {
+    fn keep(&self, ready: &mut ReadyChunk, of: &SelectedStream, kept: &mut Vec<bool>) {
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let known = spare().pop();
         let mut matcher = known.unwrap_or_else(|| self.filter.matcher());
@@ -259,10 +259,10 @@ impl Choice {
 /// The changes of the items of one stream.
 struct Changed {
     redactor: Option<Redactor>,
-    choice: Option<Arc<Choice>>,
+    choice: Option<Arc<EventFilter>>,
     /// By event of a chunk: is it wanted?
     kept: Vec<bool>,
-    of: StreamOf,
+    of: SelectedStream,
     /// A chunk of which events are left, from this one on.
     waiting: Option<(ReadyChunk, usize)>,
     /// An error to report before anything else.
@@ -270,7 +270,7 @@ struct Changed {
 }
 
 impl Changed {
-    fn new(redactor: Option<Redactor>, choice: Option<&Arc<Choice>>, of: &StreamOf) -> Box<Changed> {
+    fn new(redactor: Option<Redactor>, choice: Option<&Arc<EventFilter>>, of: &SelectedStream) -> Box<Changed> {
         let (choice, of) = (choice.cloned(), of.clone());
         Box::new(Changed { redactor, choice, kept: Vec::new(), of, waiting: None, fault: None })
     }

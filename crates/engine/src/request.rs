@@ -11,11 +11,11 @@ use tracemill_format::Storage;
 use tracemill_model::error::{Error, Result};
 
 use crate::align::{Alignment, Messages, align};
-use crate::choice::Choice;
 use crate::filter::Filter;
 use crate::no_events::{self, NoEventsReason};
+use crate::parsed_query::ParsedQuery;
 use crate::redact::RedactionQuery;
-use crate::selection::{StreamOf, stream_of_fault, streams};
+use crate::selection::{SelectedStream, stream_of_fault, streams};
 use crate::session::{ClockMove, OpenOptions, Session};
 use crate::timeline::Selection;
 
@@ -49,7 +49,7 @@ pub struct Correlation {
 #[derive(Clone, Default)]
 pub struct EventQuery {
     /// Conditions and times.
-    pub choice: Choice,
+    pub choice: ParsedQuery,
     /// Names, patterns and ids of streams; none for all.
     pub streams: Vec<String>,
     /// Are times without a zone universal time?
@@ -63,7 +63,7 @@ pub struct EventQuery {
 /// A query that is bound to a session.
 pub struct SelectedEvents {
     /// The streams that are read.
-    pub streams: Vec<StreamOf>,
+    pub streams: Vec<SelectedStream>,
     /// The events of them that are read.
     pub selection: Selection,
     /// The condition, as far as the selection does not hold it.
@@ -74,7 +74,7 @@ impl EventQuery {
     /// Binds the query to a session.
     ///
     /// # Errors
-    /// The errors of [`Choice::bind`], and when there is no such stream.
+    /// The errors of [`ParsedQuery::bind`], and when there is no such stream.
     pub fn bind(&self, session: &Session) -> Result<SelectedEvents> {
         let (selection, filter) = self.bind_choice(session)?;
         Ok(SelectedEvents { streams: streams(session, &self.streams)?, selection, filter })
@@ -94,7 +94,7 @@ pub struct OpenedTraces {
     /// The session.
     pub session: Session,
     /// The streams that are read.
-    pub streams: Vec<StreamOf>,
+    pub streams: Vec<SelectedStream>,
     /// The events of them that are read.
     pub selection: Selection,
     /// The condition, as far as the selection does not hold it.

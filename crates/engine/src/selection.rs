@@ -13,7 +13,7 @@ use crate::session::Session;
 
 /// A stream of a session that is read.
 #[derive(Clone)]
-pub struct StreamOf {
+pub struct SelectedStream {
     /// Index of its trace in the session.
     pub trace: usize,
     /// Index in its trace.
@@ -26,7 +26,7 @@ pub struct StreamOf {
     pub has_untimed: bool,
 }
 
-impl StreamOf {
+impl SelectedStream {
     /// An event of the stream, with its time.
     #[inline]
     pub fn event<'e>(&self, raw: EventRef<'e>) -> Event<'e> {
@@ -37,7 +37,7 @@ impl StreamOf {
 }
 
 /// All wanted streams of a session, in the order of traces and names.
-pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
+pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<SelectedStream>> {
     let patterns: Vec<Pattern> = wanted.iter().map(|text| Pattern::glob(text)).collect();
     let mut streams = Vec::new();
     for (trace, of) in session.traces.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
                 || wanted.iter().any(|id| stream.id.is_some_and(|own| *id == own.to_string()));
             if is_wanted {
                 let clock = session.clock_map(trace, stream.class);
-                streams.push(StreamOf { trace, index, stream: Arc::new(stream.clone()), clock, has_untimed });
+                streams.push(SelectedStream { trace, index, stream: Arc::new(stream.clone()), clock, has_untimed });
             }
         }
     }

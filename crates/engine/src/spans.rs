@@ -2,6 +2,7 @@
 //! programs, whose tasks are entered at each poll, these differ.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tracemill_model::schema::EventClassId;
@@ -10,7 +11,6 @@ use tracemill_semantics::{Semantics, SpanStep};
 use crate::event::Event;
 use crate::events::Events;
 use crate::filter::{ClassFields, KeyBy, KeyReader, KeyValue};
-use crate::item::Flow;
 use crate::selection::{self, ClassSet};
 use crate::session::Session;
 use crate::timeline::Selection;
@@ -91,7 +91,7 @@ pub fn span_statistics(session: &Session) -> Vec<SpanStatistics> {
             step(&mut known, &mut open, class, (event.trace, id), event.stream, ns);
         }
     };
-    Events::new(session, &streams, &selection, None).for_each(take, |_| Flow::Continue);
+    Events::new(session, &streams, &selection, None).for_each(take, |_| ControlFlow::Continue(()));
     open.values().for_each(|span| known[span.name].open += 1);
     known.retain(|span| span.count > 0 || span.open > 0);
     known

@@ -12,7 +12,7 @@ use tracemill_model::packet::Gap;
 use tracemill_semantics::Recording;
 
 use crate::filter::{KeyBy, KeyReader, KeyValue};
-use crate::selection::StreamOf;
+use crate::selection::SelectedStream;
 use crate::session::Session;
 
 /// Criterion that decides to which part an event goes.
@@ -54,7 +54,7 @@ pub struct Splitter<'a> {
     folder: OutPath,
     sources: &'a [Source],
     options: &'a WriteOptions,
-    streams: &'a [StreamOf],
+    streams: &'a [SelectedStream],
     keys: Option<KeyReader>,
     key: Vec<u8>,
     /// The only process of each trace, where its environment names one.
@@ -81,7 +81,7 @@ impl<'a> Splitter<'a> {
         by: SplitBy,
         target: &'static Target,
         folder: &OutPath,
-        (session, streams): (&Session, &'a [StreamOf]),
+        (session, streams): (&Session, &'a [SelectedStream]),
         sources: &'a [Source],
         options: &'a WriteOptions,
     ) -> Result<Self> {

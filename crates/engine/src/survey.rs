@@ -13,7 +13,7 @@ use tracemill_model::schema::EventClassId;
 use crate::cursor::packets_stand_alone;
 use crate::damage::{cut_while_read, skipped, with_loss};
 use crate::progress::packet_bytes;
-use crate::selection::StreamOf;
+use crate::selection::SelectedStream;
 use crate::session::Session;
 
 /// Facts about one stream.
@@ -292,7 +292,7 @@ pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i128>, Option<i128
 }
 
 /// Times of the first and the last event of some streams: see [`ends`].
-pub fn ends_of(session: &Session, streams: &[StreamOf], want: (bool, bool)) -> (Option<i128>, Option<i128>) {
+pub fn ends_of(session: &Session, streams: &[SelectedStream], want: (bool, bool)) -> (Option<i128>, Option<i128>) {
     ends_in(session, streams.iter().map(|of| (of.trace, of.index)), want)
 }
 

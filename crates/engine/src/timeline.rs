@@ -13,8 +13,8 @@ use crate::cursor::Cursor;
 use crate::filter::Filter;
 use crate::item::StreamPlace;
 use crate::merge::{Merger, Rank, Sources};
-use crate::redact::{Choice, Redactions, StreamReader};
-use crate::selection::{ClassSet, SpineFilter, StreamOf, stream_of_fault, streams};
+use crate::redact::{EventFilter, Redactions, StreamReader};
+use crate::selection::{ClassSet, SelectedStream, SpineFilter, stream_of_fault, streams};
 use crate::session::Session;
 
 /// The events of streams that are read: by time, by class, and without fields that are hidden.
@@ -56,14 +56,19 @@ const DEFAULT_MEMORY: usize = 24 << 20;
 const EVENT_BYTES: usize = 96;
 
 /// A merger of the wanted streams.
-pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger {
+pub fn merger(session: &Session, streams: &[SelectedStream], selection: &Selection) -> Merger {
     let ranks = ranks(session, streams);
     let clocks = streams.iter().map(|of| of.clock);
     Merger::new(sources(session, streams, selection), clocks.zip(ranks))
 }
 
 /// A merger of the same streams that goes on from [`Merger::places`] of one with the same selection; one thread reads.
-pub fn merger_from(session: &Session, streams: &[StreamOf], selection: &Selection, places: &[StreamPlace]) -> Merger {
+pub fn merger_from(
+    session: &Session,
+    streams: &[SelectedStream],
+    selection: &Selection,
+    places: &[StreamPlace],
+) -> Merger {
     let mut readers = cursors(session, streams, selection);
     for (reader, place) in readers.iter_mut().zip(places) {
         reader.plain().into_iter().for_each(|cursor| cursor.resume(*place));
@@ -72,20 +77,20 @@ pub fn merger_from(session: &Session, streams: &[StreamOf], selection: &Selectio
 }
 
 /// A merger of readers of the streams, in the thread that asks for its batches.
-pub(crate) fn merger_of(session: &Session, streams: &[StreamOf], readers: Vec<StreamReader>) -> Merger {
+pub(crate) fn merger_of(session: &Session, streams: &[SelectedStream], readers: Vec<StreamReader>) -> Merger {
     let ranks = ranks(session, streams);
     let clocks = streams.iter().map(|of| of.clock);
     Merger::new(Sources::Own(readers), clocks.zip(ranks))
 }
 
 /// The items of the wanted streams, read ahead when there are several jobs.
-pub(crate) fn sources(session: &Session, streams: &[StreamOf], selection: &Selection) -> Sources {
+pub(crate) fn sources(session: &Session, streams: &[SelectedStream], selection: &Selection) -> Sources {
     let max_events = max_events(streams, selection);
     Sources::new(cursors(session, streams, selection), selection.jobs, max_events)
 }
 
 /// Events of a chunk.
-pub(crate) fn max_events(streams: &[StreamOf], selection: &Selection) -> usize {
+pub(crate) fn max_events(streams: &[SelectedStream], selection: &Selection) -> usize {
     let memory = selection.memory();
     // Two more chunks of each part of a stream wait when it is read ahead.
     let memory = if selection.jobs > 1 { memory / (1 + 2 * parts_of(streams.len(), selection.jobs)) } else { memory };
@@ -93,15 +98,15 @@ pub(crate) fn max_events(streams: &[StreamOf], selection: &Selection) -> usize {
 }
 
 /// A reader of each of the wanted streams, in their order.
-pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<StreamReader> {
+pub fn cursors(session: &Session, streams: &[SelectedStream], selection: &Selection) -> Vec<StreamReader> {
     let max_events = max_events(streams, selection);
-    let choice = selection.filter.as_ref().map(|filter| Arc::new(Choice::new(filter)));
+    let choice = selection.filter.as_ref().map(|filter| Arc::new(EventFilter::new(filter)));
     // Of each trace its errors, with the streams that they are in.
     let faults_of = |trace: &OpenTrace| -> Vec<(Option<usize>, Error)> {
         trace.faults.iter().map(|fault| (stream_of_fault(&trace.streams, fault), fault.clone())).collect()
     };
     let faults: Option<Vec<_>> = selection.faults_in_place.then(|| session.traces.iter().map(faults_of).collect());
-    let cursor = |of: &StreamOf| {
+    let cursor = |of: &SelectedStream| {
         let (mut stream, mut cycles) = (of.stream.clone(), None);
         let of_trace = selection.of_traces_ns.get(of.trace).copied().flatten();
         let begin = selection.begin_ns.max(of_trace.map(|(begin, _)| begin));
@@ -168,8 +173,8 @@ struct GroupKey<'a> {
     stream: u64,
 }
 
-fn ranks(session: &Session, streams: &[StreamOf]) -> Vec<Rank> {
-    let key = |of: &StreamOf| {
+fn ranks(session: &Session, streams: &[SelectedStream]) -> Vec<Rank> {
+    let key = |of: &SelectedStream| {
         let trace: &OpenTrace = &session.traces[of.trace];
         // Streams without a clock are not ordered by what they are: they come one after the other.
         GroupKey {

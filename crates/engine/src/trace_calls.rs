@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::events::{Events, Step};
 use crate::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
 use crate::merge::Note;
-use crate::selection::{ClassSet, StreamOf};
+use crate::selection::{ClassSet, SelectedStream};
 use crate::session::Session;
 use crate::timeline::Selection;
 
@@ -28,7 +28,7 @@ pub struct TraceCalls<'a> {
     source: RecordSource<'a>,
     clock: Option<ClockMap>,
     /// The streams of the trace that are wanted.
-    streams: Vec<StreamOf>,
+    streams: Vec<SelectedStream>,
     selection: Selection,
     filter: Option<Filter>,
     /// First and last wanted time in ns.
@@ -46,7 +46,7 @@ impl<'a> TraceCalls<'a> {
     pub fn open(
         session: &'a Arc<Session>,
         trace: usize,
-        streams: &[StreamOf],
+        streams: &[SelectedStream],
         selection: &Selection,
         filter: Option<&Filter>,
     ) -> Option<TraceCalls<'a>> {
@@ -57,7 +57,7 @@ impl<'a> TraceCalls<'a> {
     pub fn with_pairs(
         session: &'a Arc<Session>,
         trace: usize,
-        streams: &[StreamOf],
+        streams: &[SelectedStream],
         selection: &Selection,
         filter: Option<&Filter>,
     ) -> Option<TraceCalls<'a>> {
@@ -67,7 +67,7 @@ impl<'a> TraceCalls<'a> {
     fn of(
         session: &'a Arc<Session>,
         trace: usize,
-        (streams, selection, filter): (&[StreamOf], &Selection, Option<&Filter>),
+        (streams, selection, filter): (&[SelectedStream], &Selection, Option<&Filter>),
         calls: impl FnOnce(&Arc<Session>, usize) -> Option<EventCalls>,
     ) -> Option<TraceCalls<'a>> {
         let of = &session.traces[trace];
@@ -209,7 +209,7 @@ struct Halves<'a> {
     keys: KeyReader,
     key: Vec<u8>,
     values: Option<EventTextFn<'a>>,
-    classes: Vec<Option<Half>>,
+    classes: Vec<Option<EdgeMeaning>>,
     /// Numbers of the tasks in the system.
     tids: Vec<i64>,
     /// Exits have times that no event has.
@@ -228,7 +228,7 @@ struct Halves<'a> {
 
 /// The meaning of an event class.
 #[derive(Clone, Copy)]
-struct Half {
+struct EdgeMeaning {
     is_exit: bool,
     is_of_kernel: bool,
 }
@@ -256,7 +256,7 @@ impl<'a> Halves<'a> {
                 of_class.extend(semantics.who(class).id.map(|path| (TASK as u8, path)));
                 of_class.extend(call.depth.clone().map(|path| (DEPTH as u8, path)));
             }
-            halves.push(call.map(|call| Half { is_exit: call.is_exit, is_of_kernel: call.is_of_kernel }));
+            halves.push(call.map(|call| EdgeMeaning { is_exit: call.is_exit, is_of_kernel: call.is_of_kernel }));
             fields.push(of_class);
         }
         let selected = calls.selection.classes.get(calls.trace).and_then(Option::as_ref);

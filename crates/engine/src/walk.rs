@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::filter::{Filter, Matcher};
 use crate::item::{ReadyChunk, StreamPlace};
 use crate::merge::{Batch, Merger, Note, Run, StreamIndex};
-use crate::selection::StreamOf;
+use crate::selection::SelectedStream;
 use crate::session::Session;
 use crate::timeline::{self, Selection};
 
@@ -50,7 +50,7 @@ pub struct Position {
     pub at: u32,
 }
 
-impl<S: AsRef<[StreamOf]>> Walker<S> {
+impl<S: AsRef<[SelectedStream]>> Walker<S> {
     /// Walks over the events of these streams that are selected and match the filter.
     pub fn new(session: &Session, streams: S, selection: &Selection, filter: Option<&Filter>) -> Self {
         Self::from_checkpoint(session, streams, selection, filter, None)
@@ -196,7 +196,7 @@ impl<S: AsRef<[StreamOf]>> Walker<S> {
 
 #[inline]
 fn event<'e>(
-    streams: &[StreamOf],
+    streams: &[SelectedStream],
     chunks: &'e [(StreamIndex, Arc<ReadyChunk>)],
     position: Position,
 ) -> (usize, Event<'e>) {

@@ -19,8 +19,8 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 use tracemill_semantics::{
-    Concepts, Counter, EventPlace, FieldPath, Origin, Recording, Running, Said, Semantics, SpanStep, Tie, Who, cpu,
-    node_of,
+    Concepts, Counter, EventPlace, FieldPath, Origin, Recording, Running, Semantics, SpanStep, StatedPlace, Tie, Who,
+    cpu, node_of,
 };
 
 use lanes::{LaneGroup, Lanes, SliceKey};
@@ -86,7 +86,7 @@ pub(super) struct SpanSlice {
 }
 
 /// A stream of all traces that are shown.
-pub(super) struct StreamOf {
+pub(super) struct TrackStream {
     /// Its trace.
     pub(super) trace: usize,
     /// Its clock.
@@ -115,7 +115,7 @@ pub(super) struct ExportTracks {
     /// The traces.
     pub(super) traces: Vec<TraceOf>,
     /// Their streams.
-    pub(super) streams: Vec<StreamOf>,
+    pub(super) streams: Vec<TrackStream>,
     running: Running,
     tasks: Tasks,
     /// The kind of the last event, when its text is a mark.
@@ -148,7 +148,7 @@ impl ExportTracks {
             });
             for stream in &source.streams {
                 let clock = source.stream_clock(stream.class);
-                streams.push(StreamOf { trace, clock, name: stream.name.clone(), cpu: None, packet: None });
+                streams.push(TrackStream { trace, clock, name: stream.name.clone(), cpu: None, packet: None });
             }
         }
         let tasks = Tasks::new(sources, machines.len() as u32);
@@ -231,7 +231,7 @@ impl ExportTracks {
         if let Some(tie) = &rules.tie {
             self.tasks.take(machine, ns, cpu, tie, seen);
         }
-        let said = Said { id: seen.track.or(seen.thread), next: seen.next_thread, cpu };
+        let said = StatedPlace { id: seen.track.or(seen.thread), next: seen.next_thread, cpu };
         match self.running.place(machine, &rules.who, said) {
             // Each CPU has an idle thread of its own.
             EventPlace::Thread(0) if cpu.is_some() && self.tasks.has_states() => {

@@ -343,9 +343,10 @@ impl SessionCalls {
         range: (i64, i64),
         tasks: Option<&[usize]>,
         is_over: &dyn Fn() -> bool,
-    ) -> Option<Vec<OfFunction>> {
-        let mut rows: Vec<OfFunction> =
-            (0..self.names.len()).map(|name| OfFunction { name: name as u32, ..OfFunction::default() }).collect();
+    ) -> Option<Vec<FunctionTotals>> {
+        let mut rows: Vec<FunctionTotals> = (0..self.names.len())
+            .map(|name| FunctionTotals { name: name as u32, ..FunctionTotals::default() })
+            .collect();
         // Of each open call, the ns of the calls that it made inside of the range.
         let mut inner: Vec<i64> = Vec::new();
         self.each(range, tasks, is_over, |task, step| match step {
@@ -372,7 +373,7 @@ impl SessionCalls {
             }
         })?;
         rows.retain(|row| row.calls > 0);
-        let name = |of: &OfFunction| &self.names[of.name as usize];
+        let name = |of: &FunctionTotals| &self.names[of.name as usize];
         rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| name(a).cmp(name(b))));
         Some(rows)
     }
@@ -404,8 +405,8 @@ impl SessionCalls {
         range: (i64, i64),
         tasks: Option<&[usize]>,
         is_over: &dyn Fn() -> bool,
-    ) -> Option<Vec<OfStack>> {
-        let mut stacks = vec![OfStack::default()];
+    ) -> Option<Vec<StackTotals>> {
+        let mut stacks = vec![StackTotals::default()];
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
         // Of each open call: its name, its stack when that is known, and the ns of the calls that it made.
         let mut open: Vec<(u32, Option<usize>, i64)> = Vec::new();
@@ -419,7 +420,7 @@ impl SessionCalls {
                         let below = place.checked_sub(1).and_then(|below| open[below].1).unwrap_or(0);
                         let name = open[place].0;
                         let stack = *known.entry((below, name)).or_insert_with(|| {
-                            stacks.push(OfStack { parent: below, name: Some(name), ..OfStack::default() });
+                            stacks.push(StackTotals { parent: below, name: Some(name), ..StackTotals::default() });
                             stacks.len() - 1
                         });
                         open[place].1 = Some(stack);
@@ -511,7 +512,7 @@ const PERCENTILES: [u64; 3] = [50, 90, 99];
 
 /// Calls of one function.
 #[derive(Clone, Default, Debug)]
-pub struct OfFunction {
+pub struct FunctionTotals {
     /// An index of [`SessionCalls::names`].
     pub name: u32,
     /// Its calls that overlap the range.
@@ -524,7 +525,7 @@ pub struct OfFunction {
     durations: Ranks,
 }
 
-impl OfFunction {
+impl FunctionTotals {
     /// Calls that begin and end inside of the range.
     pub fn whole(&self) -> u64 {
         self.durations.count()
@@ -544,7 +545,7 @@ impl OfFunction {
 
 /// Calls on one stack.
 #[derive(Clone, Default, Debug)]
-pub struct OfStack {
+pub struct StackTotals {
     /// The stack below, by index.
     pub parent: usize,
     /// Name of the function; `None` for the root.

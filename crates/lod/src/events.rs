@@ -1,18 +1,18 @@
 //! Times and kinds of all events, in their order.
 //!
 //! They stand in blocks, some three bytes an event, and what does not fit into little memory waits in a file: see
-//! [`Room`]. Of each block its times and kinds are known without looking at it. An index that is kept has no more than
-//! that: blocks are [read again](Again) when they are looked at, some together.
+//! [`SegmentStore`]. Of each block its times and kinds are known without looking at it. An index that is kept has no more than
+//! that: blocks are [read again](EventRereader) when they are looked at, some together.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::again::Again;
 use crate::block::{BLOCK, Decoded, KindMask, UNTIMED, encode, ends};
-use crate::places::BETWEEN;
+use crate::checkpoints::BETWEEN;
 use crate::progress::Progress;
-use crate::segments::{Room, Segment};
+use crate::reread::EventRereader;
+use crate::segments::{Segment, SegmentStore};
 use crate::store::bytes::{Reader, Writer};
 
 /// Blocks that stand together, and are read again together.
@@ -26,9 +26,9 @@ pub(crate) struct EventColumns {
     heads: Vec<BlockSummary>,
     /// Blocks that stand together; nothing where they are not known yet.
     groups: Vec<OnceLock<Option<BlockGroup>>>,
-    room: Mutex<Room>,
+    room: Mutex<SegmentStore>,
     /// Reads those that are not known.
-    again: Option<Again>,
+    again: Option<EventRereader>,
     /// The group that is being filled, and the block.
     filled: (Vec<u8>, Vec<u32>),
     open: (Vec<i64>, Vec<u32>),
@@ -427,7 +427,7 @@ impl EventColumns {
     }
 
     /// Says who reads the events whose times and kinds were not kept; all kinds are below `kinds`.
-    pub(crate) fn read_by(&mut self, again: Again, kinds: usize) {
+    pub(crate) fn read_by(&mut self, again: EventRereader, kinds: usize) {
         (self.again, self.kinds) = (Some(again), kinds as u32);
     }
 }

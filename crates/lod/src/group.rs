@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use tracemill_engine::filter::{Filter, KeyValue};
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_model::error::Result;
 
 use crate::index::matching;
@@ -19,7 +19,7 @@ pub use crate::values::{MOST_VALUES, PROCESS, THREAD};
 
 /// A track of a group.
 #[derive(Clone, Debug)]
-pub struct OfValue {
+pub struct ValueStats {
     /// Its place among those that [`ValueGroups::density`] takes.
     pub track: usize,
     /// The value; `None` for all those that have no track of their own.
@@ -36,7 +36,7 @@ pub struct OfValue {
 pub struct ValueGroups {
     trace: usize,
     grouping: Arc<Grouping>,
-    streams: Vec<StreamOf>,
+    streams: Vec<SelectedStream>,
     timeline: Timeline,
     /// How far counting is.
     pub progress: Progress,
@@ -54,7 +54,7 @@ impl ValueGroups {
         filter: Option<Filter>,
     ) -> Result<ValueGroups> {
         let grouping = Arc::new(Grouping::new(source.session, path, filter)?);
-        let streams: Vec<StreamOf> = source.streams.iter().filter(|of| of.trace == trace).cloned().collect();
+        let streams: Vec<SelectedStream> = source.streams.iter().filter(|of| of.trace == trace).cloned().collect();
         let own = Source { streams: &streams, ..*source };
         let timeline = Timeline::grouped(&own, known, &grouping);
         Ok(ValueGroups { trace, grouping, streams, timeline, progress: Progress::default() })
@@ -76,7 +76,7 @@ impl ValueGroups {
     }
 
     /// The tracks, when they are counted: numbers first, then texts, then events without a value, then all other values.
-    pub fn tracks(&self) -> Vec<OfValue> {
+    pub fn tracks(&self) -> Vec<ValueStats> {
         let values = self.grouping.values.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |(track, of): (usize, crate::timeline::TrackOf<'_>)| {
             let (counted, number) = (of.counted()?, usize::try_from(of.number()?).ok()?);
@@ -84,10 +84,10 @@ impl ValueGroups {
                 Some((value, name)) => (Some(value.clone()), name.clone()),
                 None => (None, counted.name.clone()),
             };
-            Some(OfValue { track, value, name, events: counted.events, untimed: counted.untimed })
+            Some(ValueStats { track, value, name, events: counted.events, untimed: counted.untimed })
         };
-        let mut tracks: Vec<OfValue> = self.timeline.tracks().into_iter().enumerate().filter_map(of).collect();
-        let is_last = |of: &OfValue| (of.value.is_none(), of.value == Some(KeyValue::Absent));
+        let mut tracks: Vec<ValueStats> = self.timeline.tracks().into_iter().enumerate().filter_map(of).collect();
+        let is_last = |of: &ValueStats| (of.value.is_none(), of.value == Some(KeyValue::Absent));
         tracks.sort_by(|a, b| is_last(a).cmp(&is_last(b)).then_with(|| a.value.cmp(&b.value)));
         tracks
     }

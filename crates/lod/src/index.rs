@@ -1,21 +1,22 @@
 //! Reading a session once, and what is kept of it.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_engine::collector::Collector;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Step;
-use tracemill_engine::item::{Flow, StreamPlace};
+use tracemill_engine::item::StreamPlace;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind, Packet};
 
 use crate::block::KindMask;
+use crate::checkpoints::{BATCH, BETWEEN, Checkpoints};
 use crate::events::EventColumns;
 use crate::kinds::{KindReader, StreamTracks, TrackKind};
-use crate::places::{BATCH, BETWEEN, Checkpoints};
 use crate::progress::Progress;
 use crate::set::EventSet;
 use crate::source::{Source, in_reach};
@@ -137,7 +138,7 @@ pub fn matching(
             }
             number += 1;
         },
-        |_| Flow::Continue,
+        |_| ControlFlow::Continue(()),
     );
     (!stop.load(Ordering::Relaxed)).then_some(set)
 }
@@ -196,7 +197,7 @@ impl<'t> IndexReading<'t> {
         index.columns.push(time, kind);
     }
 
-    fn note(&mut self, streams: &[StreamOf], note: Note) {
+    fn note(&mut self, streams: &[SelectedStream], note: Note) {
         match note {
             Note::Gap(stream, gap) => {
                 let at = stream.0 as usize;
@@ -237,10 +238,10 @@ impl<'t> IndexReading<'t> {
 
 /// The stream that an error of reading is about, and the times of its packet. CPUs may share a file and count its packets each
 /// for itself: an offset tells their streams apart, and the number of a packet does not.
-fn damaged(streams: &[StreamOf], error: &Error) -> Option<(usize, Option<(i128, i128)>)> {
+fn damaged(streams: &[SelectedStream], error: &Error) -> Option<(usize, Option<(i128, i128)>)> {
     let place = error.place();
     let path = place.file.as_ref()?;
-    let of_file = |of: &StreamOf| of.stream.files.iter().position(|file| file.path == *path);
+    let of_file = |of: &SelectedStream| of.stream.files.iter().position(|file| file.path == *path);
     let own: Vec<(usize, usize)> = streams.iter().enumerate().filter_map(|(at, of)| Some((at, of_file(of)?))).collect();
     let find = |is_it: &dyn Fn(&Packet) -> bool| {
         own.iter().find_map(|(at, file)| {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_engine::event::Event;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 
 use crate::names::NameTable;
@@ -69,11 +69,11 @@ impl KindReader {
     /// A reader that knows some kinds.
     pub(crate) fn new(
         session: &Session,
-        streams: &[StreamOf],
+        streams: &[SelectedStream],
         tracks: StreamTracks,
         kinds: Vec<TrackKind>,
     ) -> KindReader {
-        let classes = |of: &StreamOf| vec![UNKNOWN; session.traces[of.trace].schema.events().len()];
+        let classes = |of: &SelectedStream| vec![UNKNOWN; session.traces[of.trace].schema.events().len()];
         KindReader {
             of_class: streams.iter().map(classes).collect(),
             of_pair: kinds.iter().zip(0..).map(|(kind, at)| ((kind.track, kind.name), at)).collect(),

@@ -9,10 +9,10 @@
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
-mod again;
 mod block;
 mod buckets;
 pub mod calls;
+mod checkpoints;
 pub mod counters;
 mod estimate;
 mod events;
@@ -21,9 +21,9 @@ pub mod index;
 mod kinds;
 mod lane;
 mod names;
-mod places;
 mod progress;
 mod ranks;
+mod reread;
 pub mod search;
 mod segments;
 mod set;

@@ -114,7 +114,7 @@ impl Segment {
 
 /// Where segments are put: in memory as long as they are few, then in a file.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct SegmentStore {
     /// Bytes in memory.
     kept: usize,
     /// The file of those that do not stay there, and its bytes.
@@ -123,7 +123,7 @@ pub(crate) struct Room {
     is_refused: bool,
 }
 
-impl Room {
+impl SegmentStore {
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Segment {
         let segment = if self.kept + bytes.len() > KEPT { self.spooled(bytes) } else { None };
         segment.unwrap_or_else(|| {
@@ -157,7 +157,7 @@ impl Room {
 #[derive(Default)]
 pub(crate) struct Segments {
     list: Vec<Segment>,
-    room: Room,
+    room: SegmentStore,
     is_broken: AtomicBool,
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use tracemill_engine::events::Events;
 use tracemill_engine::filter::Filter;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 
@@ -15,7 +15,7 @@ pub struct Source<'a> {
     /// The session.
     pub session: &'a Session,
     /// The streams.
-    pub streams: &'a [StreamOf],
+    pub streams: &'a [SelectedStream],
     /// The times and classes of them.
     pub selection: &'a Selection,
     /// A filter beside that.

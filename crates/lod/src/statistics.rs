@@ -20,7 +20,7 @@ pub struct StatisticsRange<'a> {
 
 /// Events of one name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OfName {
+pub struct NameStats {
     /// A number of [`Index::names`].
     pub name: u32,
     /// How many.
@@ -35,7 +35,7 @@ pub struct Sums {
     /// Its events.
     pub events: u64,
     /// By name, the commonest first, then by name.
-    pub names: Vec<OfName>,
+    pub names: Vec<NameStats>,
     /// Lost events and packets, and the stretches of time in which they were lost.
     pub losses: (u64, u64, u64),
 }
@@ -82,10 +82,10 @@ pub fn sums(index: &Index, part: StatisticsRange<'_>, is_over: &dyn Fn() -> bool
     sums.names = found
         .map(|((events, gaps), name)| {
             let gaps = gaps.ends().and_then(|(min, max)| Some((min, gaps.percentile(50)?, max)));
-            OfName { name, events, gaps }
+            NameStats { name, events, gaps }
         })
         .collect();
-    let name = |of: &OfName| &index.names[of.name as usize];
+    let name = |of: &NameStats| &index.names[of.name as usize];
     sums.names.sort_by(|a, b| b.events.cmp(&a.events).then_with(|| name(a).cmp(name(b))));
     let is_inside = |begin: Option<i128>, end: Option<i128>| match (part.range, begin.or(end), end.or(begin)) {
         (Some((first, last)), Some(begin), Some(end)) => begin <= last && end >= first,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use tracemill_engine::session::Session;
 
-use crate::again::Again;
 use crate::calls::SessionCalls;
+use crate::checkpoints::Checkpoints;
 use crate::events::EventColumns;
 use crate::index::{Index, LossKind, LossRange};
 use crate::kinds::TrackKind;
-use crate::places::Checkpoints;
+use crate::reread::EventRereader;
 use crate::segments::Spool;
 use crate::source::Source;
 use crate::states::States;
@@ -166,7 +166,7 @@ fn read_from(
     let events = tracks.iter().try_fold(0u64, |sum, track| sum.checked_add(track.events));
     let is_right = begin <= end && untimed <= columns.len() as u64;
     let is_whole = is_right && from.finish() && events == Some(columns.len() as u64);
-    columns.read_by(Again::new(session, source, &timeline, (&places, &kinds)), kinds.len());
+    columns.read_by(EventRereader::new(session, source, &timeline, (&places, &kinds)), kinds.len());
     let index = Index {
         tracks,
         names,

@@ -73,7 +73,7 @@ pub fn density(
         }
         found.push((buckets, wide));
     }
-    let asked = Asked { tracks, level, window, must_be_exact };
+    let asked = BucketQuery { tracks, level, window, must_be_exact };
     match index {
         Some(index) => look_up_wide(timeline, index, &asked, &mut found),
         None => read_wide(timeline, source, &asked, &mut found),
@@ -101,7 +101,7 @@ fn span(level: u32, entry: BucketEntry) -> (i128, i128) {
 }
 
 /// A question about buckets.
-struct Asked<'a> {
+struct BucketQuery<'a> {
     tracks: &'a [usize],
     level: u32,
     /// First and last ns since the origin.
@@ -109,7 +109,7 @@ struct Asked<'a> {
     must_be_exact: bool,
 }
 
-impl Asked<'_> {
+impl BucketQuery<'_> {
     fn bucket(&self, time: i64) -> u64 {
         ((time - self.window.0) as u64) >> self.level
     }
@@ -142,7 +142,7 @@ fn is_whole(track: &TrackOf<'_>) -> bool {
 }
 
 /// Counts the events of wide buckets in the index.
-fn look_up_wide(timeline: &Timeline, index: &Index, asked: &Asked<'_>, found: &mut [(Buckets, Wide)]) {
+fn look_up_wide(timeline: &Timeline, index: &Index, asked: &BucketQuery<'_>, found: &mut [(Buckets, Wide)]) {
     let all = timeline.tracks();
     // By track: its place among those that are asked for, and its stretches.
     let mut of: Vec<Option<(usize, Stretches)>> = vec![None; index.tracks.len()];
@@ -175,7 +175,7 @@ fn look_up_wide(timeline: &Timeline, index: &Index, asked: &Asked<'_>, found: &m
 }
 
 /// Reads the events of wide buckets: stretch by stretch where these are few, or all that is in sight.
-fn read_wide(timeline: &Timeline, source: &Source<'_>, asked: &Asked<'_>, found: &mut [(Buckets, Wide)]) {
+fn read_wide(timeline: &Timeline, source: &Source<'_>, asked: &BucketQuery<'_>, found: &mut [(Buckets, Wide)]) {
     let all = timeline.tracks();
     let unknown: Vec<usize> = (0..found.len()).filter(|at| !found[*at].1.is_empty()).collect();
     let mut is_apart = true;

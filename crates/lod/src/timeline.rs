@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracemill_engine::event::Event;
-use tracemill_engine::item::Flow;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 
 use crate::estimate::Estimate;
@@ -180,7 +180,7 @@ impl Timeline {
 
     /// Counts a part; gives the time of its first event.
     fn count_part(&self, part: &TimelinePart, source: &Source<'_>, progress: &Progress) -> Option<i128> {
-        let streams: Vec<StreamOf> = part.streams.iter().map(|at| source.streams[*at].clone()).collect();
+        let streams: Vec<SelectedStream> = part.streams.iter().map(|at| source.streams[*at].clone()).collect();
         let own = Source { streams: &streams, ..*source };
         let mut tracks: Vec<(Track, TreeBuilder)> = Vec::new();
         let mut numbers: HashMap<i128, usize> = HashMap::new();
@@ -248,7 +248,7 @@ impl Timeline {
             // Times before the origin void the whole result.
             builder.push((time - self.origin).max(0) as u64, name);
         };
-        own.events_until(jobs, Some(&progress.stop)).for_each(take, |_| Flow::Continue);
+        own.events_until(jobs, Some(&progress.stop)).for_each(take, |_| ControlFlow::Continue(()));
         if progress.stop.load(Ordering::Relaxed) {
             return None;
         }

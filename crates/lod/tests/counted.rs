@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use made::Packet;
-use tracemill_engine::choice;
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::filter::Filter;
 use tracemill_engine::item::StreamPlace;
 use tracemill_engine::merge::Merger;
-use tracemill_engine::selection::{StreamOf, streams};
+use tracemill_engine::parsed_query;
+use tracemill_engine::selection::{SelectedStream, streams};
 use tracemill_engine::session::Session;
 use tracemill_engine::survey;
 use tracemill_engine::timeline::{self, Selection};
@@ -32,12 +32,12 @@ const TRACES: [&str; 7] = [
     "calls/tasting",
 ];
 
-fn open(names: &[&str]) -> (Arc<Session>, Vec<StreamOf>) {
+fn open(names: &[&str]) -> (Arc<Session>, Vec<SelectedStream>) {
     made::open(&names.iter().map(|name| made::demo(name)).collect::<Vec<_>>())
 }
 
 /// A timeline whose events are counted by some threads, as far as `ends` say where it begins.
-fn counted(session: &Session, streams: &[StreamOf], jobs: usize) -> Timeline {
+fn counted(session: &Session, streams: &[SelectedStream], jobs: usize) -> Timeline {
     let selection = Selection { jobs, ..Selection::default() };
     let source = Source { session, streams, selection: &selection, filter: None };
     let mut ends = survey::ends(session, (true, true));
@@ -55,7 +55,7 @@ fn counted(session: &Session, streams: &[StreamOf], jobs: usize) -> Timeline {
     }
 }
 
-fn indexed(session: &Session, streams: &[StreamOf]) -> (Timeline, Index) {
+fn indexed(session: &Session, streams: &[SelectedStream]) -> (Timeline, Index) {
     let timeline = counted(session, streams, 1);
     let selection = Selection::default();
     let source = Source { session, streams, selection: &selection, filter: None };
@@ -64,7 +64,7 @@ fn indexed(session: &Session, streams: &[StreamOf]) -> (Timeline, Index) {
 }
 
 /// Name and time of all events.
-fn listed(session: &Session, streams: &[StreamOf]) -> Vec<(String, Option<i128>)> {
+fn listed(session: &Session, streams: &[SelectedStream]) -> Vec<(String, Option<i128>)> {
     let mut events = Events::new(session, streams, &Selection::default(), None);
     let (mut list, mut storage) = (Vec::new(), Vec::new());
     while let Some(step) = events.next() {
@@ -294,16 +294,16 @@ fn streams_and_filters_narrow_calls() {
     let calls_of = |calls: &calls::SessionCalls, trace: usize| -> u64 {
         calls.tasks.iter().filter(|task| task.trace == trace).map(|task| task.calls).sum()
     };
-    let follow = |streams: &[StreamOf], filter: Option<&str>| {
-        let times = choice::times(&session, false, Default::default());
+    let follow = |streams: &[SelectedStream], filter: Option<&str>| {
+        let times = parsed_query::times(&session, false, Default::default());
         let filter = filter.map(|text| Filter::compile(text, &session, &times).expect("it is right"));
         let selection = Selection::default();
         let source = Source { session: &session, streams, selection: &selection, filter: filter.as_ref() };
         calls::follow(&session, &source, 0, &Progress::default()).expect("there are calls")
     };
     for task in whole.tasks.iter().filter(|task| task.trace == 0) {
-        let is_own = |of: &&StreamOf| of.trace == 0 && calls::is_of_task(&of.stream.name, task.tid);
-        let streams: Vec<StreamOf> = all.iter().filter(is_own).cloned().collect();
+        let is_own = |of: &&SelectedStream| of.trace == 0 && calls::is_of_task(&of.stream.name, task.tid);
+        let streams: Vec<SelectedStream> = all.iter().filter(is_own).cloned().collect();
         assert!(!streams.is_empty() && streams.len() < all.len());
         let own = follow(&streams, None);
         assert_eq!((calls_of(&own, 0), calls_of(&own, 1)), (task.calls, 0));

@@ -16,7 +16,7 @@ use tracemill_codec::text::strings;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Filter, Matcher, PathColumns};
 use tracemill_engine::merge::Batch;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_semantics::CpuOf;
 
@@ -36,7 +36,7 @@ pub struct LinePlan {
     /// Form.
     pub format: LineFormat,
     /// Streams, as the merger numbers them.
-    pub streams: Vec<StreamOf>,
+    pub streams: Vec<SelectedStream>,
     /// Filter on fields.
     pub filter: Option<Filter>,
     /// Is more than one trace read?
@@ -170,7 +170,7 @@ impl LineRenderer {
 
 /// The boundary pass has read every field, so this is a disagreement of ours (or a file that changed under us).
 #[cold]
-fn fault_error(of: &StreamOf, event: EventRef<'_>, fault: Fault) -> Error {
+fn fault_error(of: &SelectedStream, event: EventRef<'_>, fault: Fault) -> Error {
     let packet = &event.chunk.packet.packet;
     Error::malformed(format!("an event changed while it was read: {}", fault.kind))
         .in_file(&of.stream.files[packet.file as usize].path)

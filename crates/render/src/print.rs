@@ -4,12 +4,12 @@
 //! others have enough to do; lines are written in the order of the batches.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tracemill_model::error::Error;
 
 use crate::lines::{LinePlan, LineRenderer, Rendered};
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::{Batch, Merger, Note};
 use tracemill_engine::session::Session;
 
@@ -33,7 +33,7 @@ pub fn print(
     merger: &mut Merger,
     plan: &Arc<LinePlan>,
     jobs: usize,
-    mut take: impl FnMut(PrintOutput<'_>) -> Flow,
+    mut take: impl FnMut(PrintOutput<'_>) -> ControlFlow<()>,
 ) {
     let mut batches = Batches { merger, size: FIRST_BATCH, limit: FIRST_BATCH };
     let mut renderer = LineRenderer::new(plan.clone(), session);
@@ -43,7 +43,7 @@ pub fn print(
             let notes = std::mem::take(&mut batch.notes);
             old = renderer.render(&batch, old);
             batches.learn(&old);
-            if deliver(&mut old, notes, &mut take) == Flow::Stop {
+            if deliver(&mut old, notes, &mut take).is_break() {
                 break;
             }
         }
@@ -73,7 +73,7 @@ fn run(
     renderer: &mut LineRenderer,
     shared: &PrintShared,
     jobs: usize,
-    take: &mut impl FnMut(PrintOutput<'_>) -> Flow,
+    take: &mut impl FnMut(PrintOutput<'_>) -> ControlFlow<()>,
 ) {
     let mut notes: VecDeque<Vec<Note>> = VecDeque::new();
     let (mut first, mut is_end) = (0u64, false);
@@ -99,7 +99,7 @@ fn run(
                     shared.finish(number, THIS, rendered);
                 }
                 // A worker that panicked: leaving the scope hands its panic on.
-                None if shared.wait_for_done(first) == Flow::Stop => return,
+                None if shared.wait_for_done(first).is_break() => return,
                 None => {}
             }
         };
@@ -107,18 +107,22 @@ fn run(
         batches.learn(&rendered);
         let flow = deliver(&mut rendered, of_first, take);
         shared.lock().old.push((worker, rendered));
-        if flow == Flow::Stop {
+        if flow.is_break() {
             return;
         }
     }
 }
 
-fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(PrintOutput<'_>) -> Flow) -> Flow {
+fn deliver(
+    rendered: &mut Rendered,
+    notes: Vec<Note>,
+    take: &mut impl FnMut(PrintOutput<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     let faults = std::mem::take(&mut rendered.faults).into_iter().map(PrintOutput::Fault);
     let rest = faults.chain(notes.into_iter().map(PrintOutput::Note));
     // Also without lines, so that the taker can stop a search that finds nothing.
     let mut outputs = std::iter::once(PrintOutput::Lines(rendered)).chain(rest);
-    if outputs.any(|output| take(output) == Flow::Stop) { Flow::Stop } else { Flow::Continue }
+    if outputs.any(|output| take(output).is_break()) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Bytes of lines that a batch should have at most. Events whose texts are made (a name of 60 KB in each) would else fill
@@ -217,17 +221,17 @@ impl PrintShared {
         own.map(|at| old.swap_remove(at).1).unwrap_or_default()
     }
 
-    fn wait_for_done(&self, number: u64) -> Flow {
+    fn wait_for_done(&self, number: u64) -> ControlFlow<()> {
         let mut work = self.lock();
         while !work.done.contains_key(&number) && work.tasks.is_empty() {
             if work.is_over {
-                return Flow::Stop;
+                return ControlFlow::Break(());
             }
             work.is_awaited = true;
             work = self.has_done.wait(work).unwrap_or_else(PoisonError::into_inner);
             work.is_awaited = false;
         }
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
     fn end(&self) {

@@ -19,7 +19,7 @@ pub enum EventPlace {
 
 /// Place of an event by its own fields: their values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Said {
+pub struct StatedPlace {
     /// Number of the thread or track ([`Who::id`]).
     pub id: Option<i64>,
     /// The thread that its CPU turns to ([`Switch::next`](crate::Switch::next)).
@@ -48,7 +48,7 @@ impl Running {
     /// assert_eq!(running.place(0, &system_call, Said { next: None, ..said }), EventPlace::Thread(42));
     /// ```
     #[inline]
-    pub fn place(&mut self, machine: u32, who: &Who, said: Said) -> EventPlace {
+    pub fn place(&mut self, machine: u32, who: &Who, said: StatedPlace) -> EventPlace {
         if let (Some(next), Some(cpu)) = (said.next, said.cpu) {
             self.0.insert((machine, cpu), next);
         }

@@ -431,7 +431,7 @@ impl Observer for Heard {
         self.said.span("runs", format!("{} {how} {at}", life_name(machines, thread)));
     }
 
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+    fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         self.born.insert(life_of(machines, thread), at);
     }
 }

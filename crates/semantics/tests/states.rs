@@ -129,7 +129,7 @@ impl Observer for Seen {
         self.runs.push(format!("{at} {} {how:?}", machines.thread(thread).tid));
     }
 
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+    fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         let thread = machines.thread(thread);
         self.births.push(format!("{at} {}.{}", thread.tid, thread.life()));
     }

@@ -20,7 +20,7 @@ const STEP: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// The state of a stream: all that its page was told.
-struct Told<P> {
+struct SentState<P> {
     /// Goes when the last listener has gone.
     _page: P,
     current: Arc<Current>,
@@ -35,7 +35,7 @@ struct Told<P> {
 /// How far the index and a filter are, what grew, and the end. `page` is kept as long as somebody listens.
 pub(crate) fn progress<P: Send + 'static>(page: P, current: Arc<Current>) -> Response {
     let changed = current.subscribe();
-    let told = Told { _page: page, current, changed, last: None, filter: None, gone: None };
+    let told = SentState { _page: page, current, changed, last: None, filter: None, gone: None };
     let stream = futures_util::stream::unfold(told, async |mut told| {
         let text = told.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), told))
@@ -44,7 +44,7 @@ pub(crate) fn progress<P: Send + 'static>(page: P, current: Arc<Current>) -> Res
     built(response, Body::from_stream(stream))
 }
 
-impl<P> Told<P> {
+impl<P> SentState<P> {
     /// The next event, or a comment; `None` behind the end.
     async fn next(&mut self) -> Option<String> {
         loop {

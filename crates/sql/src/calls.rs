@@ -24,7 +24,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use tokio::sync::mpsc::Sender;
 use tracemill_calls::CallOptions;
-use tracemill_calls::ended::{self, CallFilter, Ended, Takes};
+use tracemill_calls::completed_calls::{self, CallFilter, CallSink, CompletedCall};
 use tracemill_calls::follow::Follower;
 use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
 use tracemill_codec::text::out::Out;
@@ -256,7 +256,7 @@ impl CallRows {
             let of_trace = database.streams.iter().find(|of| of.trace == trace);
             let has_dates = of_trace.is_some_and(|of| database.has_dates(of));
             let mut of_trace = OfTrace { rows: self, trace, calls: &calls, has_dates, first, ended: Vec::new() };
-            let count = ended::follow(&mut follower, &mut wanted, |time| calls.ns(time), &mut of_trace);
+            let count = completed_calls::follow(&mut follower, &mut wanted, |time| calls.ns(time), &mut of_trace);
             let Some(count) = count else { return false };
             first += signed(count);
             let findings = follower.take_findings();
@@ -291,12 +291,12 @@ struct OfTrace<'a> {
     /// The number of its first call.
     first: i64,
     /// Calls that have no rows yet.
-    ended: Vec<Ended>,
+    ended: Vec<CompletedCall>,
 }
 
-impl Takes for OfTrace<'_> {
+impl CallSink for OfTrace<'_> {
     #[inline]
-    fn take(&mut self, call: Ended) {
+    fn take(&mut self, call: CompletedCall) {
         self.ended.push(call);
     }
 
@@ -316,8 +316,8 @@ impl OfTrace<'_> {
     fn fill(&self, CallColumnBuilder { column, cells }: &mut CallColumnBuilder, follower: &mut Follower<'_>) {
         let source = self.calls.source();
         let number = |of: u64| self.first.saturating_add(signed(of));
-        let task = |call: &Ended| &source.tasks()[call.task as usize];
-        let ns = |call: &Ended| i64::try_from(self.calls.ns(call.begin)).ok();
+        let task = |call: &CompletedCall| &source.tasks()[call.task as usize];
+        let ns = |call: &CompletedCall| i64::try_from(self.calls.ns(call.begin)).ok();
         let calls = self.ended.iter();
         match cells {
             Cells::Signed(cells) => match *column {

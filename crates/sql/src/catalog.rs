@@ -12,8 +12,8 @@ use datafusion_session::SessionStore;
 
 use crate::calls::CallTable;
 use crate::database::Database;
+use crate::metadata_tables::{KINDS, MetadataTable};
 use crate::scan::EventProvider;
-use crate::surround::{KINDS, Surround};
 
 /// The name of the catalog.
 pub(crate) const CATALOG: &str = "tracemill";
@@ -104,7 +104,7 @@ impl SchemaProvider for Main {
             Some("calls") => return Ok(Some(Arc::new(CallTable::new(database)))),
             Some(own) => {
                 let kind = KINDS.iter().find(|kind| kind.name == own);
-                return Ok(kind.map(|kind| Arc::new(Surround::new(database, kind)) as Arc<dyn TableProvider>));
+                return Ok(kind.map(|kind| Arc::new(MetadataTable::new(database, kind)) as Arc<dyn TableProvider>));
             }
             None => {}
         }

@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take;
 use tracemill_codec::chunk::{Chunk, PacketData};
 use tracemill_codec::plan::{DecoderState, Fault, NodeId};
-use tracemill_columns::{ChosenColumns, Dropped, Wish};
+use tracemill_columns::{ChosenColumns, ColumnRequest, Dropped};
 use tracemill_model::schema::{EventClassId, Scope, StreamClassId};
 
 use crate::database::Database;
@@ -63,7 +63,7 @@ impl ClassRows {
         let (mut event, mut header, mut packet) = (Vec::new(), Vec::new(), Vec::new());
         let columns = fields.map(|field| {
             let place = field.places.get(&class)?;
-            let (group, wishes): (ScopeGroup, &mut Vec<(NodeId, Wish)>) = match place.scope {
+            let (group, wishes): (ScopeGroup, &mut Vec<(NodeId, ColumnRequest)>) = match place.scope {
                 Scope::EventHeader => (ScopeGroup::Header, &mut header),
                 Scope::PacketContext | Scope::PacketHeader => (ScopeGroup::Packet, &mut packet),
                 _ => (ScopeGroup::Event, &mut event),
@@ -77,7 +77,7 @@ impl ClassRows {
         });
         let columns = columns.collect();
         let plan = |scope| plan_of(&database.session, class.0, class.1, scope).0;
-        let visited = |scope, wishes: &[(NodeId, Wish)]| {
+        let visited = |scope, wishes: &[(NodeId, ColumnRequest)]| {
             (!wishes.is_empty()).then(|| ChosenColumns::of_visit(schema, plan(scope), wishes))
         };
         ClassRows {

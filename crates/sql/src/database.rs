@@ -9,7 +9,7 @@ use tracemill_columns::Dropped;
 use tracemill_engine::check::{Severity, check};
 use tracemill_engine::collector::Collector;
 use tracemill_engine::filter::Filter;
-use tracemill_engine::selection::{self, StreamOf};
+use tracemill_engine::selection::{self, SelectedStream};
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::{TraceSurvey, survey};
 use tracemill_engine::timeline::Selection;
@@ -26,7 +26,7 @@ pub(crate) const NO_NAME: &str = "(no name)";
 pub struct Database {
     pub(crate) session: Arc<Session>,
     /// The streams that are read.
-    pub(crate) streams: Vec<StreamOf>,
+    pub(crate) streams: Vec<SelectedStream>,
     pub(crate) selection: Selection,
     /// Conditions that the selection does not hold.
     pub(crate) filter: Option<Filter>,
@@ -116,7 +116,7 @@ impl Database {
     /// The same of streams that were looked up.
     pub fn of_streams(
         session: Arc<Session>,
-        streams: Vec<StreamOf>,
+        streams: Vec<SelectedStream>,
         selection: Selection,
         filter: Option<Filter>,
         jobs: usize,
@@ -221,7 +221,7 @@ impl Database {
     }
 
     /// Do the times of a stream count from 1970?
-    pub(crate) fn has_dates(&self, of: &StreamOf) -> bool {
+    pub(crate) fn has_dates(&self, of: &SelectedStream) -> bool {
         let schema = &self.session.traces[of.trace].schema;
         let clock = schema.stream(of.stream.class).default_clock;
         clock.is_some_and(|clock| schema.clock(clock).origin == ClockOrigin::Unix)

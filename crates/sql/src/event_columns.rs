@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, DictionaryArray, Int32Array, PrimitiveArray};
 use arrow_buffer::{NullBufferBuilder, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use tracemill_codec::chunk::Chunk;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_semantics::CpuOf;
 
 use crate::database::Database;
@@ -120,7 +120,7 @@ pub(crate) struct SelectedEvents<'a> {
 
 impl SelectedEvents<'_> {
     /// Their stream.
-    pub(crate) fn of<'d>(&self, database: &'d Database) -> &'d StreamOf {
+    pub(crate) fn of<'d>(&self, database: &'d Database) -> &'d SelectedStream {
         &database.streams[self.stream]
     }
 }

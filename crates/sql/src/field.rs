@@ -11,7 +11,7 @@ use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{Column as ColumnExpr, Literal};
 use tracemill_codec::plan::{NodeId, Plan};
 use tracemill_codec::text::meant;
-use tracemill_columns::{ChosenColumns, Wish};
+use tracemill_columns::{ChosenColumns, ColumnRequest};
 use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, Schema, Scope};
 
 use crate::database::Database;
@@ -151,7 +151,7 @@ pub(crate) fn member_column(
     classes.sort_by_key(|(class, _)| **class);
     let mut merged: Option<Merged> = None;
     for (&(trace, event), place) in classes {
-        if place.wish != Wish::Value || !place.steps.is_empty() {
+        if place.wish != ColumnRequest::Value || !place.steps.is_empty() {
             return None;
         }
         let schema = &database.session.traces[trace].schema;
@@ -173,7 +173,7 @@ pub(crate) fn member_column(
         if !is_there {
             continue;
         }
-        let fields = ChosenColumns::new(schema, plan, &[(node, Wish::Value)]).fields();
+        let fields = ChosenColumns::new(schema, plan, &[(node, ColumnRequest::Value)]).fields();
         let kind = SqlKind { data_type: fields.first()?.data_type().clone(), bits: bits_of(schema, class) };
         let found = ColumnPlace { node, kind: kind.clone(), class, ..place.clone() };
         merged.get_or_insert_with(|| Merged::new(names.join("."), path.clone(), kind)).add((trace, event), found);
@@ -255,7 +255,7 @@ fn place(
             _ => return None,
         };
     }
-    let fields = ChosenColumns::new(schema, plan, &[(node, Wish::Value)]).fields();
+    let fields = ChosenColumns::new(schema, plan, &[(node, ColumnRequest::Value)]).fields();
     let mut data_type = fields.first()?.data_type().clone();
     for step in &steps {
         data_type = match (step, data_type) {
@@ -273,7 +273,7 @@ fn place(
         }
     }
     let kind = SqlKind { data_type, bits: bits_of(schema, class) };
-    Some(ColumnPlace { scope, node, wish: Wish::Value, steps, kind, class })
+    Some(ColumnPlace { scope, node, wish: ColumnRequest::Value, steps, kind, class })
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
-use tracemill_engine::choice::times;
 use tracemill_engine::filter::{Time, parse_duration};
+use tracemill_engine::parsed_query::times;
 
 use crate::database::Database;
 use crate::field::{FieldFunction, text_of};

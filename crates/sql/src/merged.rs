@@ -12,7 +12,7 @@ use arrow_select::take::take_record_batch;
 use datafusion::common::{DataFusionError, Result};
 use tracemill_codec::chunk::Chunk;
 use tracemill_engine::merge::{Batch, Merger, Note};
-use tracemill_engine::selection::{self, ClassSet, StreamOf};
+use tracemill_engine::selection::{self, ClassSet, SelectedStream};
 use tracemill_engine::timeline::{Selection, merger};
 
 use crate::read::{Opener, Waiting};
@@ -22,7 +22,7 @@ pub(crate) struct Merged {
     merger: Merger,
     /// For each stream of the merger its index in the database, `None` for one that is only counted.
     streams: Vec<Option<usize>>,
-    all: Vec<StreamOf>,
+    all: Vec<SelectedStream>,
     next: i64,
     pub(crate) has_faults: bool,
     /// Events of a batch that were not given yet. Those of a chunk come together, and their rows are put in order behind the
@@ -38,10 +38,10 @@ impl Merged {
         let database = &opener.database;
         let scans = &opener.streams.streams;
         let mut selection = Selection { memory_bytes: database.selection.memory_bytes, ..Selection::default() };
-        let (all, streams): (Vec<StreamOf>, Vec<Option<usize>>) = if opener.is_numbered {
+        let (all, streams): (Vec<SelectedStream>, Vec<Option<usize>>) = if opener.is_numbered {
             let all = selection::streams(&database.session, &[])
                 .map_err(|error| DataFusionError::External(Box::new(error)))?;
-            let own = |of: &StreamOf| {
+            let own = |of: &SelectedStream| {
                 database.streams.iter().position(|known| (known.trace, known.index) == (of.trace, of.index))
             };
             let streams = all.iter().map(own).collect();

@@ -30,11 +30,11 @@ use crate::by_name::GroupByName;
 use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::context::QueryContext;
 use crate::database::Database;
-use crate::elsewhere::Elsewhere;
 use crate::errors::{Wrong, explained};
 use crate::functions;
 use crate::overlap::{KnownOverlaps, is_overlap};
 use crate::read::{OUT_OF_ORDER, OutOfOrder};
+use crate::remote::RemotePlanner;
 use crate::rewrite::rewritten;
 
 extensions_options! {
@@ -102,7 +102,7 @@ pub struct Queries {
     /// When it becomes true, the query that runs ends.
     pub stop: &'static AtomicBool,
     /// Where plans are run, when that is not here.
-    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
+    pub(crate) elsewhere: Option<Arc<dyn RemotePlanner>>,
 }
 
 /// How much memory groups, joins and sorts have together.
@@ -246,7 +246,7 @@ impl Queries {
     }
 
     /// Has the rows of queries made elsewhere from now on.
-    pub fn run_elsewhere(&mut self, elsewhere: Arc<dyn Elsewhere>) {
+    pub fn run_elsewhere(&mut self, elsewhere: Arc<dyn RemotePlanner>) {
         let shared = self.context.state_ref();
         let mut state = shared.write();
         // Other processes do not know our way to group.

@@ -16,7 +16,7 @@ use tracemill_codec::plan::Fault;
 use tracemill_engine::cursor::Cursor;
 use tracemill_engine::filter::{Filter, Matcher};
 use tracemill_engine::item::{Item, ReadyChunk};
-use tracemill_engine::selection::{SpineFilter, StreamOf};
+use tracemill_engine::selection::{SelectedStream, SpineFilter};
 use tracemill_engine::timeline::cycle_range;
 use tracemill_model::error::{Error, ErrorKind};
 
@@ -290,7 +290,7 @@ impl PartReader {
     fn push(&mut self, waiting: &Waiting) {
         self.places.extend_from_slice(&waiting.places);
         let pushed = self.gatherer.push(&waiting.selected());
-        self.told(waiting, pushed);
+        self.reported(waiting, pushed);
     }
 
     /// The next events.
@@ -420,7 +420,7 @@ impl PartReader {
         let is_true: BooleanArray = matches(condition, &gatherer.take()?)?;
         let mut row = 0;
         for (mut waiting, fault) in all.into_iter().zip(faults) {
-            self.told(&waiting, fault);
+            self.reported(&waiting, fault);
             waiting.keep(|_| {
                 row += 1;
                 is_true.value(row - 1)
@@ -434,7 +434,7 @@ impl PartReader {
     }
 
     /// Tells of an event that cannot be read again.
-    fn told(&self, waiting: &Waiting, result: std::result::Result<(), Fault>) {
+    fn reported(&self, waiting: &Waiting, result: std::result::Result<(), Fault>) {
         let Err(fault) = result else { return };
         let packet = &waiting.ready.chunk.packet.packet;
         let of = &self.opener.database.streams[waiting.stream];
@@ -494,7 +494,7 @@ impl Turned {
 ///
 /// # Errors
 /// [`OutOfOrder`] when they go back from one packet to another.
-fn verify(of: &StreamOf, mut cursor: Cursor) -> Result<HashSet<PacketPlace>> {
+fn verify(of: &SelectedStream, mut cursor: Cursor) -> Result<HashSet<PacketPlace>> {
     let (mut turned, mut turned_events) = (HashSet::new(), 0);
     // Of all packets that were left, and of the one that is looked at.
     let (mut before, mut last) = (0, 0);
@@ -530,12 +530,12 @@ fn verify(of: &StreamOf, mut cursor: Cursor) -> Result<HashSet<PacketPlace>> {
 }
 
 /// Would a time be NULL?
-fn is_before_all(of: &StreamOf, cycles: u64) -> bool {
+fn is_before_all(of: &SelectedStream, cycles: u64) -> bool {
     of.clock.is_some_and(|clock| clock.ns(cycles) < i64::MIN.into())
 }
 
 /// Does a chunk follow an event in time?
-fn follows(of: &StreamOf, ready: &ReadyChunk, before: u64) -> Result<()> {
+fn follows(of: &SelectedStream, ready: &ReadyChunk, before: u64) -> Result<()> {
     let first = ready.chunk.cycles.first();
     if ready.floors.is_some() || first.is_some_and(|&first| first < before || is_before_all(of, first)) {
         return Err(DataFusionError::External(Box::new(OutOfOrder)));

@@ -21,11 +21,11 @@ use tokio::task::JoinHandle;
 use tracemill_model::error::Error;
 
 use crate::context::QueryContext;
-use crate::elsewhere::Elsewhere;
 pub use crate::errors::Explained;
 use crate::errors::{Wrong, in_parts};
 use crate::output::unique;
 use crate::query::{BROKE_OFF, Queries, Threads, is_command, is_out_of_order, writes};
+use crate::remote::RemotePlanner;
 use crate::rewrite::rewritten;
 
 /// The value of a parameter, `$name` in a query.
@@ -308,7 +308,7 @@ struct QueryRun {
     asked: QueryContext,
     physical: Option<Arc<dyn ExecutionPlan>>,
     schema: SchemaRef,
-    elsewhere: Option<Arc<dyn Elsewhere>>,
+    elsewhere: Option<Arc<dyn RemotePlanner>>,
 }
 
 impl QueryRun {

@@ -28,16 +28,16 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use tracemill_engine::cursor::packets_stand_alone;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 
 use crate::context::QueryContext;
 use crate::database::Database;
-use crate::elsewhere::Sent;
 use crate::event_columns::EventColumn;
 use crate::field::{FieldFunction, member_column, path_column, text_of};
 use crate::filters::{Condition, Decided, decide, in_words, is_taken};
 use crate::part::ScanPart;
 use crate::read::Opener;
+use crate::remote::RemoteScan;
 use crate::table::{EventTable, FieldColumn, TableColumn};
 
 /// A table of events for DataFusion.
@@ -132,7 +132,7 @@ impl TableProvider for EventProvider {
 impl EventProvider {
     /// Ranges of packets of all streams, about as many as are wanted.
     fn parts(&self, wanted: usize) -> Vec<ScanPart> {
-        let bits = |of: &StreamOf| of.stream.packets.total_bits(0..of.stream.packets.len()).sum::<u64>();
+        let bits = |of: &SelectedStream| of.stream.packets.total_bits(0..of.stream.packets.len()).sum::<u64>();
         let all: u64 = self.database.streams.iter().map(bits).sum();
         let step = (all / wanted.max(1) as u64).max(1);
         let mut parts = Vec::new();
@@ -232,8 +232,8 @@ impl TraceSource {
     }
 
     /// The text of the scan, but for its parts and its order.
-    pub(crate) fn sent(&self) -> Sent {
-        Sent {
+    pub(crate) fn sent(&self) -> RemoteScan {
+        RemoteScan {
             table: self.table.classes.is_some().then(|| self.table.name.clone()),
             schema: self.table.schema.clone(),
             projection: self.projection.clone(),
@@ -250,7 +250,7 @@ impl TraceSource {
     pub(crate) fn of_sent(
         database: &Arc<Database>,
         table: &Arc<EventTable>,
-        sent: &Sent,
+        sent: &RemoteScan,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<Self> {
         Ok(TraceSource {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tracemill_codec::plan::{NodeId, Plan};
-use tracemill_columns::{ChosenColumns, Wish, integer_of};
+use tracemill_columns::{ChosenColumns, ColumnRequest, integer_of};
 use tracemill_engine::session::Session;
 use tracemill_model::schema::{DisplayBase, EventClassId, FieldClassId, FieldKind, Schema as TraceSchema, Scope};
 
@@ -50,7 +50,7 @@ pub(crate) struct ColumnPlace {
     pub(crate) scope: Scope,
     /// The field in the plan of the scope, which is inside of structures that are always there and of nothing else.
     pub(crate) node: NodeId,
-    pub(crate) wish: Wish,
+    pub(crate) wish: ColumnRequest,
     /// The way from there to a value inside of it.
     pub(crate) steps: Vec<ValueStep>,
     pub(crate) kind: SqlKind,
@@ -213,7 +213,7 @@ fn columns_of(
         let (plan, section) = plan_of(session, trace, class, scope);
         let Some(root) = plan.roots.get(section).copied().flatten() else { continue };
         let nodes: Vec<NodeId> = children(plan, root).collect();
-        let mut wishes: Vec<(String, String, NodeId, Wish)> = Vec::new();
+        let mut wishes: Vec<(String, String, NodeId, ColumnRequest)> = Vec::new();
         for (member, &node) in members.iter().zip(&nodes) {
             let has_meaning = !schema.says_more(member.class);
             if scope < Scope::CommonContext && has_meaning {
@@ -225,23 +225,23 @@ fn columns_of(
             }
             let name = free(name, taken);
             let path = format!("{}.{}", scope.key(), member.name);
-            wishes.push((name.clone(), path.clone(), node, Wish::Value));
+            wishes.push((name.clone(), path.clone(), node, ColumnRequest::Value));
             let mut beside = |suffix: &str, wish| {
                 let name = free(format!("{name}_{suffix}"), taken);
                 wishes.push((name, path.clone(), node, wish));
             };
             match integer_of(schema, member.class) {
                 Some((mappings, false)) => {
-                    beside("label", Wish::Label);
+                    beside("label", ColumnRequest::Label);
                     if ChosenColumns::has_overlaps(mappings) {
-                        beside("labels", Wish::Labels);
+                        beside("labels", ColumnRequest::Labels);
                     }
                 }
-                Some((_, true)) => beside("flags", Wish::Flags),
+                Some((_, true)) => beside("flags", ColumnRequest::Flags),
                 None => {}
             }
         }
-        let plain: Vec<(NodeId, Wish)> = wishes.iter().map(|&(_, _, node, wish)| (node, wish)).collect();
+        let plain: Vec<(NodeId, ColumnRequest)> = wishes.iter().map(|&(_, _, node, wish)| (node, wish)).collect();
         let types = ChosenColumns::new(schema, plan, &plain).fields();
         for ((name, path, node, wish), field) in wishes.into_iter().zip(types) {
             let class = plan.nodes[node as usize].class;

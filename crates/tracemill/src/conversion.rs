@@ -1,9 +1,9 @@
 //! Conversion of events to other formats.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use tracemill_engine::convert::{ConvertOptions, convert, is_trace};
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::output::{Pending, refuse_output};
 use tracemill_engine::request::SelectedEvents;
@@ -171,7 +171,7 @@ impl Conversion<'_> {
                 }
                 Note::Gap(..) | Note::Warning(_) => {}
             }
-            Flow::Continue
+            ControlFlow::Continue(())
         })?;
         pending.commit()?;
         (found.events, found.not_kept) = (converted.events, converted.losses);

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tracemill_codec::value::Value as Tree;
 use tracemill_engine::event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader, PathHead, THREAD, damage};
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::walk::Position;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClass, FieldClassId, FieldKind, Schema, Scope};
@@ -21,7 +21,7 @@ use crate::value::Value;
 /// State that all events of an iteration share.
 pub(crate) struct EventReading<'t> {
     pub(crate) traces: &'t Traces,
-    pub(crate) streams: Rc<[StreamOf]>,
+    pub(crate) streams: Rc<[SelectedStream]>,
     fields: RefCell<FieldReader>,
     cpus: RefCell<CpuOf>,
     /// Storage of events that are gone.
@@ -30,7 +30,7 @@ pub(crate) struct EventReading<'t> {
 }
 
 impl<'t> EventReading<'t> {
-    pub(crate) fn new(traces: &'t Traces, streams: Rc<[StreamOf]>) -> Self {
+    pub(crate) fn new(traces: &'t Traces, streams: Rc<[SelectedStream]>) -> Self {
         let fields = RefCell::new(FieldReader::new(&traces.session));
         EventReading { traces, streams, fields, cpus: RefCell::default(), pool: RefCell::default() }
     }
@@ -106,7 +106,7 @@ impl<'t> Event<'t> {
         event::Event { trace: of.trace, stream: of.index, raw: ready.chunk.event(self.at as usize), ns: self.ns }
     }
 
-    fn of(&self) -> &StreamOf {
+    fn of(&self) -> &SelectedStream {
         &self.batch.reading.streams[self.batch.chunks[self.chunk as usize].0.0 as usize]
     }
 

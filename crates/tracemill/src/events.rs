@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_engine::item::ReadyChunk;
 use tracemill_engine::merge::{Note, StreamIndex};
 use tracemill_engine::request::{EventQuery, SelectedEvents};
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::walk::{Turn, Walker};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
@@ -117,7 +117,7 @@ impl<'t> Events<'t> {
     /// When a choice does not fit the traces.
     pub fn steps(self) -> Result<Steps<'t>> {
         let SelectedEvents { streams, selection, filter } = self.select()?;
-        let streams: Rc<[StreamOf]> = streams.into();
+        let streams: Rc<[SelectedStream]> = streams.into();
         let walker = Walker::new(&self.traces.session, streams.clone(), &selection, filter.as_ref());
         let reading = Rc::new(EventReading::new(self.traces, streams));
         Ok(Steps {
@@ -192,7 +192,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    fn new(of: &StreamOf, gap: &Gap) -> Self {
+    fn new(of: &SelectedStream, gap: &Gap) -> Self {
         let ns = |cycles: Option<u64>| of.clock.zip(cycles).map(|(clock, cycles)| clock.ns(cycles));
         let (begin_ns, end_ns) = (ns(gap.begin_cycles), ns(gap.end_cycles));
         Loss { kind: gap.kind, count: gap.count, stream: of.stream.name.clone(), begin_ns, end_ns }
@@ -201,7 +201,7 @@ impl Loss {
 
 /// Iterates over events and what comes up between them; see [`Events::steps`].
 pub struct Steps<'t> {
-    walker: Walker<Rc<[StreamOf]>>,
+    walker: Walker<Rc<[SelectedStream]>>,
     batch: Rc<Batch<'t>>,
 }
 

@@ -1,12 +1,13 @@
 //! Durations between events.
 
+use std::ops::ControlFlow;
+
 use tracemill_analyses::pairs::{Question, report};
 use tracemill_analyses::run::Input;
 use tracemill_analyses::target::Target;
-use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::{ColumnList, KeyBy};
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::parsed_query::misuse_of;
 use tracemill_engine::request::SelectedEvents;
 use tracemill_model::error::{Error, Result};
 use tracemill_semantics::names;
@@ -81,9 +82,9 @@ impl<'t> Latency<'t> {
         let mut report = report(&input, &question, &mut |note| match note {
             Note::Fault(error) => {
                 damage = Some(error);
-                Flow::Stop
+                ControlFlow::Break(())
             }
-            Note::Gap(..) | Note::Warning(_) => Flow::Continue,
+            Note::Gap(..) | Note::Warning(_) => ControlFlow::Continue(()),
         })?;
         match damage {
             Some(error) => Err(error),

@@ -1,9 +1,9 @@
 //! Events as lines of text.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::request::SelectedEvents;
 use tracemill_engine::timeline::merger;
@@ -64,7 +64,7 @@ impl Events<'_> {
                 PrintOutput::Fault(error) | PrintOutput::Note(Note::Fault(error)) => damage.push(error),
                 PrintOutput::Note(Note::Gap(..) | Note::Warning(_)) => {}
             }
-            if failed.is_none() { Flow::Continue } else { Flow::Stop }
+            if failed.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         match failed {
             Some(error) => Err(Error::new(ErrorKind::Io, format!("cannot write the lines: {error}"))),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use tracemill_engine::check;
 use tracemill_engine::filter::check_path;
+use tracemill_engine::option_values::default_jobs;
 use tracemill_engine::redact::{FieldPaths, RedactionQuery, Redactions};
 use tracemill_engine::request::{OpenStep, OpenedTraces, Request};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::survey::{TraceSurvey, survey};
-use tracemill_engine::typed::default_jobs;
 use tracemill_format::{Format, OpenTrace, Storage};
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, Result};

@@ -4,6 +4,7 @@
 mod folder;
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,7 +13,6 @@ use folder::{Folder, HEADER_BYTES, PACKET_BYTES, first_event_of, trace};
 use tracemill_codec::chunk::Bytes;
 use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::filter::{Expression, Filter, TimeContext};
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -114,7 +114,7 @@ fn printed(session: &Session, jobs: usize, expression: Option<&str>) -> (Vec<u64
             PrintOutput::Fault(_) | PrintOutput::Note(Note::Fault(_)) => faults += 1,
             PrintOutput::Note(_) => {}
         }
-        Flow::Continue
+        ControlFlow::Continue(())
     });
     let number = |line: &str| {
         let value = |key: &str| {
@@ -170,7 +170,7 @@ fn conversions_hold_events_that_were_there_or_fail() {
             let mut faults = 0;
             let ended = conversion.run(writer, &mut |note| {
                 faults += usize::from(matches!(note, Note::Fault(_)));
-                Flow::Continue
+                ControlFlow::Continue(())
             });
             if let Err(error) = ended {
                 assert!(error.to_string().contains("was cut to"), "{error}");

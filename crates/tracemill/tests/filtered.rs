@@ -1,11 +1,11 @@
 //! Events that are left out while they are read are those that would be left out of everything afterwards.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_engine::events::Events;
 use tracemill_engine::filter::{Expression, Filter, TimeContext};
-use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
@@ -26,7 +26,7 @@ fn lines(session: &Session, read: Option<Filter>, shown: Option<Filter>, jobs: u
             PrintOutput::Lines(rendered) => text.extend_from_slice(rendered.out.written()),
             PrintOutput::Fault(_) | PrintOutput::Note(_) => notes += 1,
         }
-        Flow::Continue
+        ControlFlow::Continue(())
     });
     (String::from_utf8(text).expect("lines are text"), notes)
 }
@@ -74,7 +74,7 @@ fn a_reader_that_stops_early_has_seen_the_same_with_any_number_of_jobs() {
             |event| times.push(event.ns),
             |_| {
                 left = left.saturating_sub(1);
-                if left == 0 { Flow::Stop } else { Flow::Continue }
+                if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             },
         );
         times

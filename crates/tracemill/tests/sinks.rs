@@ -4,13 +4,13 @@ mod folder;
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use folder::Folder;
 use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::copy::copy;
-use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
@@ -151,7 +151,7 @@ fn convert(session: &Session, target: &Target, to: &OutPath) -> bool {
         options: &ConvertOptions::default(),
         in_order: target.wants_order,
     };
-    conversion.run(writer, &mut |_| Flow::Continue).expect("it can be written");
+    conversion.run(writer, &mut |_| ControlFlow::Continue(())).expect("it can be written");
     true
 }
 

@@ -3,12 +3,12 @@
 
 mod folder;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use folder::Folder;
 use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::{Expression, TimeContext};
-use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
@@ -63,7 +63,7 @@ fn lines(format: LineFormat, filter: Option<&str>) -> String {
             PrintOutput::Fault(error) => panic!("{error}"),
             PrintOutput::Note(_) => {}
         }
-        Flow::Continue
+        ControlFlow::Continue(())
     });
     String::from_utf8(text).expect("lines are text")
 }

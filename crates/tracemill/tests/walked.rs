@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tracemill_engine::filter::{Expression, Filter, TimeContext};
 use tracemill_engine::item::StreamPlace;
-use tracemill_engine::selection::{StreamOf, streams};
+use tracemill_engine::selection::{SelectedStream, streams};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
@@ -13,7 +13,7 @@ use tracemill_engine::walk::{Turn, Walker};
 /// The identity of an event: its stream, its time and its first bit.
 type Identity = (usize, Option<i128>, u64);
 
-fn next(walker: &mut Walker<&[StreamOf]>) -> Option<Identity> {
+fn next(walker: &mut Walker<&[SelectedStream]>) -> Option<Identity> {
     let position = walker.next_event()?;
     let (stream, event) = walker.event(position);
     let bit = walker.chunks()[position.chunk as usize].1.chunk.body_bits(position.at as usize);

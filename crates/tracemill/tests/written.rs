@@ -9,12 +9,12 @@ mod memory;
 #[allow(dead_code)]
 mod schemas;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use tracemill::target;
 use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
-use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
@@ -48,7 +48,7 @@ fn lines(session: &Session) -> (Vec<String>, usize) {
             PrintOutput::Note(tracemill_engine::merge::Note::Fault(_)) => faults += 1,
             PrintOutput::Note(_) => {}
         }
-        Flow::Continue
+        ControlFlow::Continue(())
     });
     let text = String::from_utf8(text).expect("lines are UTF-8");
     let part = |line: &str| {
@@ -71,7 +71,7 @@ fn write(session: &Session, path: &Path, options: &WriteOptions) -> Result<Losse
         options: &ConvertOptions::default(),
         in_order: false,
     };
-    Ok(conversion.run(writer, &mut |_| Flow::Continue)?.losses)
+    Ok(conversion.run(writer, &mut |_| ControlFlow::Continue(()))?.losses)
 }
 
 /// Kinds of losses that show in payloads.

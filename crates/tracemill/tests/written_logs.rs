@@ -8,6 +8,7 @@ mod memory;
 #[allow(dead_code)]
 mod schemas;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +16,6 @@ use tracemill::target;
 use tracemill_codec::value::Value;
 use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::events::{Events, Step};
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -65,7 +65,7 @@ fn write(session: &Session, to: &str, path: &Path, options: &WriteOptions) -> Lo
         options: &ConvertOptions::default(),
         in_order: target.wants_order,
     };
-    let losses = conversion.run(writer, &mut |_| Flow::Continue).expect("it is written").losses;
+    let losses = conversion.run(writer, &mut |_| ControlFlow::Continue(())).expect("it is written").losses;
     for kind in known.kinds() {
         assert!(losses.count(kind) >= known.count(kind), "{kind} was known before");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracemill_answers::TraceState;
-use tracemill_engine::choice::Choice;
+use tracemill_engine::parsed_query::ParsedQuery;
 use tracemill_lod::{LossKind, tiles};
 
 use crate::cursor::CursorMove;
@@ -308,7 +308,7 @@ impl App {
 
     /// A time as `--begin` takes it.
     fn instant(&self, text: &str) -> Result<i128, String> {
-        let mut choice = Choice::default();
+        let mut choice = ParsedQuery::default();
         let session = &self.state.input.traces.session;
         let found = choice.set_begin("time", text).and_then(|()| choice.bind(session, self.settings.gmt));
         let found = found.map_err(|error| error.message().to_string())?;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tracemill_answers::TraceState;
-use tracemill_lod::calls::OfStack;
+use tracemill_lod::calls::StackTotals;
 
 use crate::cursor::{Cursor, CursorMove, next_of};
 use crate::range::{Range, ns_range};
@@ -44,9 +44,9 @@ pub(crate) struct Graph {
 }
 
 impl CallGraph {
-    fn new(stacks: &[OfStack], names: &[String]) -> CallGraph {
-        let node = |of: &OfStack| {
-            let OfStack { parent, name, calls, total, own } = *of;
+    fn new(stacks: &[StackTotals], names: &[String]) -> CallGraph {
+        let node = |of: &StackTotals| {
+            let StackTotals { parent, name, calls, total, own } = *of;
             GraphNode { parent, name, calls, total, own, children: Vec::new() }
         };
         let mut nodes: Vec<GraphNode> = stacks.iter().map(node).collect();
@@ -311,7 +311,7 @@ mod tests {
 
     fn tree() -> (CallGraph, Vec<String>) {
         let names: Vec<String> = ["main", "a", "b"].map(String::from).to_vec();
-        let stack = |parent, name, total: i128, own: i128| OfStack { parent, name, calls: 1, total, own };
+        let stack = |parent, name, total: i128, own: i128| StackTotals { parent, name, calls: 1, total, own };
         // main calls a (which calls b) and b (which calls a, which calls a).
         let stacks = [
             stack(0, None, 100, 0),

@@ -171,7 +171,7 @@ impl Report {
 
 fn table(state: &TraceState, range: Option<Range>) -> ReportTable {
     if let Some(calls) = state.calls() {
-        let line = |of: &tracemill_lod::calls::OfFunction| {
+        let line = |of: &tracemill_lod::calls::FunctionTotals| {
             let (min, mean, max) = match of.durations() {
                 Some((min, mean, max)) => (Some(min), Some(mean), Some(max)),
                 None => (None, None, None),
@@ -197,7 +197,7 @@ fn table(state: &TraceState, range: Option<Range>) -> ReportTable {
     }
     let Some(index) = state.index() else { return ReportTable { lines: Vec::new(), keys: EVENTS } };
     let sums = sums(index, StatisticsRange { range, ..StatisticsRange::default() }, &|| false).unwrap_or_default();
-    let line = |of: &tracemill_lod::statistics::OfName| {
+    let line = |of: &tracemill_lod::statistics::NameStats| {
         let gap = |pick: fn((i64, i64, i64)) -> i64| of.gaps.map(|gaps| i128::from(pick(gaps)));
         let numbers = vec![Some(of.events.into()), gap(|gaps| gaps.0), gap(|gaps| gaps.1), gap(|gaps| gaps.2)];
         ReportLine { name: index.names[of.name as usize].clone(), numbers }

@@ -28,8 +28,8 @@ pub use stack::{StackFrame, TaskState};
 pub use step::ShownRecord;
 
 use crate::merge::Merged;
-use crate::parts::{Moment, TaskPart};
 use crate::select::CallOptions;
+use crate::task_partitions::{Moment, TaskPart};
 use begin::first_time;
 
 /// Merges records and follows the calls of all tasks.

@@ -5,8 +5,8 @@ use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, Find
 use super::GraphOptions;
 use super::tree::CallTreeBuilder;
 use crate::follow::{FastStep, Follower, PREEMPTED, SCHEDULE, ShownRecord, StackFrame};
-use crate::parts;
 use crate::select::CallOptions;
+use crate::task_partitions;
 
 /// The trees of all programs of a source, and what was wrong with it.
 pub(super) fn trees(
@@ -16,7 +16,7 @@ pub(super) fn trees(
 ) -> (CallTreeBuilder, Findings) {
     let built = |follower: Follower<'_>| Graph::built(follower, options);
     // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
-    let parts = if is_forked(source) { None } else { parts::follow(source, &calls, built) };
+    let parts = if is_forked(source) { None } else { task_partitions::follow(source, &calls, built) };
     let (mut builder, findings) = match parts {
         Some(parts) => (CallTreeBuilder::joined(&parts, source.programs().len()), Findings::default()),
         None => built(Follower::new(source, calls)),

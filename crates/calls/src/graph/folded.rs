@@ -7,8 +7,8 @@ use tracemill_format::calls::{CallKind, CallSource, Findings, event_id};
 use super::build::is_forked;
 use super::tree::CallTreeBuilder;
 use crate::follow::{Follower, SCHEDULE, ShownRecord};
-use crate::parts;
 use crate::select::CallOptions;
+use crate::task_partitions;
 
 /// Writes stacks with the samples that they take, one a line, as flame graphs are made of; `sample` is the time of a
 /// sample in ns, 0 to count calls. Gives what was wrong with the source.
@@ -104,7 +104,7 @@ pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn 
 fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (CallTreeBuilder, Findings) {
     let folded = |follower: Follower<'_>| folded(follower, sample);
     // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
-    let parts = if is_forked(source) { None } else { parts::follow(source, &calls, folded) };
+    let parts = if is_forked(source) { None } else { task_partitions::follow(source, &calls, folded) };
     match parts {
         Some(parts) => (CallTreeBuilder::joined(&parts, 1), Findings::default()),
         None => folded(Follower::new(source, calls)),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::follow::{Follower, StackFrame};
 use crate::names::MetNames;
-use crate::parts::{self, Moment};
+use crate::task_partitions::{self, Moment};
 
 /// A function where it was called from.
 #[derive(Clone, Debug, Default)]
@@ -29,12 +29,12 @@ pub(super) struct CallTree {
     /// Calls that forked: node and process.
     pub(super) forks: Vec<(usize, i64)>,
     /// Ways to the function that is looked at, the newest last.
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<CallPath>,
 }
 
 /// A way to the function that is looked at.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct CallPath {
     pub(super) frames: Vec<(u64, u32)>,
     pub(super) hits: u64,
     pub(super) time: u64,
@@ -86,7 +86,7 @@ impl CallTree {
         let moments =
             |(tree, _): &(&'_ CallTree, &MetNames)| tree.nodes[1..].iter().map(|node| node.met).collect::<Vec<_>>();
         let mut found: HashMap<(usize, usize), usize> = HashMap::new();
-        for (part, place) in parts::in_order(parts.iter().map(moments)) {
+        for (part, place) in task_partitions::in_order(parts.iter().map(moments)) {
             let (tree, of_names) = parts[part];
             let node = &tree.nodes[place + 1];
             let caller = same[part][node.parent.unwrap_or(0)];
@@ -102,7 +102,7 @@ impl CallTree {
             self.nodes[here].append(node);
         }
         let moments = |(tree, _): &(&CallTree, &MetNames)| tree.ways.iter().map(|way| way.met).collect::<Vec<_>>();
-        for (part, place) in parts::in_order(parts.iter().map(moments)) {
+        for (part, place) in task_partitions::in_order(parts.iter().map(moments)) {
             let way = &parts[part].0.ways[place];
             let known = self.way(way.frames.clone(), way.met);
             self.ways[known].hits += way.hits;
@@ -112,9 +112,9 @@ impl CallTree {
 
     /// The number of a way.
     pub(super) fn way(&mut self, frames: Vec<(u64, u32)>, met: Moment) -> usize {
-        let same = |way: &Way| way.frames.iter().map(|frame| frame.0).eq(frames.iter().map(|frame| frame.0));
+        let same = |way: &CallPath| way.frames.iter().map(|frame| frame.0).eq(frames.iter().map(|frame| frame.0));
         self.ways.iter().position(same).unwrap_or_else(|| {
-            self.ways.push(Way { frames, hits: 0, time: 0, met });
+            self.ways.push(CallPath { frames, hits: 0, time: 0, met });
             self.ways.len() - 1
         })
     }

@@ -12,8 +12,8 @@ pub use difference::{DiffPolicy, write_difference};
 
 use crate::distribution::Distribution;
 use crate::follow::{FastStep, Follower, PREEMPTED, SCHEDULE, ShownRecord};
-use crate::parts::{self, Moment};
 use crate::select::CallOptions;
+use crate::task_partitions::{self, Moment};
 use crate::text::{by_name, entry, put_blanks, put_padded, put_painted_time, put_source_line, put_time};
 
 /// Sum, smallest and largest of times in ns.
@@ -264,7 +264,7 @@ pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool
         let findings = table.follow(follower);
         (table, findings)
     };
-    let (mut all, findings) = match parts::follow(source, &options, of_part) {
+    let (mut all, findings) = match task_partitions::follow(source, &options, of_part) {
         Some(tables) => (joined(tables), Findings::default()),
         None => {
             let mut table = FunctionTable::new(source.tasks().len(), has_spread);

@@ -22,8 +22,8 @@ mod view;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use tracemill_engine::option_values::size as parse_size;
 use tracemill_engine::split::SplitBy;
-use tracemill_engine::typed::size as parse_size;
 
 pub(crate) use self::analyze::{AnalyzeFormat, AnalyzeOptions, Buckets};
 pub(crate) use self::arrange::arranged;

@@ -12,10 +12,9 @@ use tracemill_analyses::kernel::{
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
-use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::Expression;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::parsed_query::misuse_of;
 use tracemill_engine::request::OpenedTraces;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::ends;
@@ -80,7 +79,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let reporter = &mut reporter;
     let mut note = |note: Note| {
         let flow = report_note(note, reporter, &mut wall, session, streams);
-        stopped |= flow == Flow::Stop;
+        stopped |= flow.is_break();
         flow
     };
     let tables = match &per {

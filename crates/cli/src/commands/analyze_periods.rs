@@ -1,6 +1,7 @@
 //! Periods of `analyze`: their definitions, and the analyses once for each of them.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
@@ -8,7 +9,6 @@ use tracemill_analyses::kernel::{
     View, Written,
 };
 use tracemill_codec::text::suggest;
-use tracemill_engine::item::Flow;
 use tracemill_model::error::Error;
 
 use crate::args::{AnalyzeOptions, PeriodOption, PeriodOptions};
@@ -122,7 +122,7 @@ pub(super) fn find(name: &str, input: Input<'_>, asked: &AnalysisQuery) -> Resul
     let analyses: Vec<_> = Descriptor::find("periods").map(|known| (known.make)(&own)).into_iter().collect();
     *columns.borrow_mut() = analyses.first().map(|analysis| analysis.columns()).unwrap_or_default();
     // The reading for the analyses tells what is wrong with the traces.
-    Reading::new(input).run(analyses, &mut |_| Flow::Continue)?;
+    Reading::new(input).run(analyses, &mut |_| ControlFlow::Continue(()))?;
     let mut found = std::mem::take(&mut *found.borrow_mut());
     if found.len() > MAX_PERIODS {
         let error = Error::misuse(format!("--per: there are more than {MAX_PERIODS} periods `{name}`"));

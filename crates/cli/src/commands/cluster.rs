@@ -31,17 +31,17 @@ mod parts {
     use std::sync::{Arc, Mutex, PoisonError};
 
     use clap::Parser;
-    use tracemill_cluster::{Allow, Cluster, Executor, Named, executor, names_file, scheduler, setting_words};
+    use tracemill_cluster::{Allow, Cluster, Executor, NamedTraces, executor, names_file, scheduler, setting_words};
+    use tracemill_engine::option_values::{default_jobs, default_query_memory};
     use tracemill_engine::request::{EventQuery, OpenStep, Request, SelectedEvents};
     use tracemill_engine::session::Session;
     use tracemill_engine::source::FileSystem;
-    use tracemill_engine::typed::{default_jobs, default_query_memory};
     use tracemill_format::Settings;
     use tracemill_formats::FORMATS;
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
-    use tracemill_sql::elsewhere::Opens;
     use tracemill_sql::query::Queries;
+    use tracemill_sql::remote::SessionResolver;
 
     use super::super::request::{RequestOptions, jobs};
     use crate::args::{Cli, ClusterOptions, ClusterPart, Command, SqlOptions};
@@ -117,7 +117,7 @@ mod parts {
             return Err(error.with_help("leave --cluster out"));
         }
         words.extend(setting_words(FORMATS, &input.formats.0));
-        Ok(Named::new(session, &input.traces, words)?.text())
+        Ok(NamedTraces::new(session, &input.traces, words)?.text())
     }
 
     /// Opens traces that a text names, and keeps the last ones open.
@@ -145,7 +145,7 @@ mod parts {
     /// Sessions that stay open.
     const KEPT: usize = 8;
 
-    impl Opens for TraceCache {
+    impl SessionResolver for TraceCache {
         fn open(&self, text: &str) -> Result<Database, Error> {
             let opened = self.opened(text).map_err(|error| {
                 let place = &self.place;
@@ -160,7 +160,7 @@ mod parts {
 
     impl TraceCache {
         fn opened(&self, text: &str) -> Result<Arc<CachedTraces>, Error> {
-            let known = Named::parse(text)?;
+            let known = NamedTraces::parse(text)?;
             let mut kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(at) = kept.iter().position(|(own, _)| own == text) {
                 if let Some((_, opened)) = kept.get(at)
@@ -208,7 +208,7 @@ mod parts {
 
         /// Gives traces the names that they have where the query was asked, and checks that they are the same ones, from
         /// files that may be read.
-        fn compare(&self, known: &Named, session: &mut Session) -> Result<(), Error> {
+        fn compare(&self, known: &NamedTraces, session: &mut Session) -> Result<(), Error> {
             let names = &known.names;
             if names.len() != session.traces.len() {
                 let error = format!("{} traces are here, and {} were meant", session.traces.len(), names.len());

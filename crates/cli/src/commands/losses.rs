@@ -1,10 +1,11 @@
 //! Notes between events: damage, warnings, losses.
 
+use std::ops::ControlFlow;
+
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::uuid_text;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_render::time::WallClock;
@@ -17,19 +18,19 @@ pub(super) fn report_note(
     reporter: &mut Reporter,
     wall: &mut WallClock,
     session: &Session,
-    streams: &[StreamOf],
-) -> Flow {
+    streams: &[SelectedStream],
+) -> ControlFlow<()> {
     match note {
-        Note::Fault(error) if reporter.fault(&error) => return Flow::Stop,
+        Note::Fault(error) if reporter.fault(&error) => return ControlFlow::Break(()),
         Note::Fault(_) => {}
         Note::Warning(error) => reporter.warning(&error),
         Note::Gap(stream, gap) => reporter.missing(loss_of(wall, session, &streams[stream.0 as usize], &gap)),
     }
-    Flow::Continue
+    ControlFlow::Continue(())
 }
 
 /// A loss in words: what, how many, when, where.
-fn loss_of(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> ReportedLoss {
+fn loss_of(wall: &mut WallClock, session: &Session, of: &SelectedStream, gap: &Gap) -> ReportedLoss {
     let trace = &session.traces[of.trace];
     let (thing, verb) = match gap.kind {
         GapKind::DiscardedEvents => ("event", "discarded by the tracer"),

@@ -1,9 +1,9 @@
 //! Why a selection of events is empty, for all commands that select events.
 
 use tracemill_codec::text::out::Out;
-use tracemill_engine::choice::TimeWords;
 use tracemill_engine::filter::{NameKind, UnknownName};
 use tracemill_engine::no_events::NoEventsReason;
+use tracemill_engine::parsed_query::TimeWords;
 use tracemill_engine::request::OpenedTraces;
 use tracemill_render::time::{TimeStyle, WallClock};
 

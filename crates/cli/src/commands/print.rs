@@ -1,14 +1,14 @@
 //! `tracemill print`.
 
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tracemill_codec::text::out::Out;
-use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::ColumnList;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::parsed_query::misuse_of;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::timeline;
 use tracemill_model::error::Error;
 use tracemill_render::csv;
@@ -209,23 +209,23 @@ struct LinePrinter<'a> {
     failed: Option<Error>,
     stopped: bool,
     wall: WallClock,
-    streams: &'a [StreamOf],
+    streams: &'a [SelectedStream],
     traces: &'a tracemill_engine::session::Session,
 }
 
 impl LinePrinter<'_> {
-    fn take(&mut self, output: PrintOutput<'_>) -> Flow {
+    fn take(&mut self, output: PrintOutput<'_>) -> ControlFlow<()> {
         let note = match output {
             PrintOutput::Lines(rendered) => return self.lines(rendered),
             PrintOutput::Fault(error) => Note::Fault(error),
             PrintOutput::Note(note) => note,
         };
         let flow = report_note(note, self.reporter, &mut self.wall, self.traces, self.streams);
-        self.stopped |= flow == Flow::Stop;
+        self.stopped |= flow.is_break();
         flow
     }
 
-    fn lines(&mut self, rendered: &Rendered) -> Flow {
+    fn lines(&mut self, rendered: &Rendered) -> ControlFlow<()> {
         let mut middle = Out::default();
         let parts = rendered.parts(self.before, self.text, &mut middle);
         if let Some(last) = rendered.last {
@@ -256,9 +256,9 @@ impl LinePrinter<'_> {
         });
         if let Err(error) = self.sink.write_parts(pieces) {
             self.failed = Some(error);
-            return Flow::Stop;
+            return ControlFlow::Break(());
         }
-        if self.left == 0 || self.sink.is_closed { Flow::Stop } else { Flow::Continue }
+        if self.left == 0 || self.sink.is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

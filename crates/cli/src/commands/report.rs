@@ -4,10 +4,9 @@ use tracemill_analyses::report::{Report, Sort};
 use tracemill_analyses::run::Input;
 use tracemill_analyses::target::Target;
 use tracemill_analyses::{nested, pairs, state};
-use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::{ColumnList, KeyBy};
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::parsed_query::misuse_of;
 use tracemill_engine::request::OpenedTraces;
 use tracemill_engine::session::Session;
 use tracemill_format::names_of;
@@ -46,7 +45,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let mut note = |note: Note| {
         let flow = report_note(note, &mut reporter, &mut wall, session, streams);
-        stopped |= flow == Flow::Stop;
+        stopped |= flow.is_break();
         flow
     };
     let sink = OutputSink::open(options.output.as_deref(), &options.input.traces)?;

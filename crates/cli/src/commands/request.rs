@@ -4,12 +4,12 @@
 use std::ops::ControlFlow;
 
 use tracemill_engine::align::Alignment;
-use tracemill_engine::choice::{Choice, misuse_of};
+use tracemill_engine::option_values::{Unit, clock_offset, default_jobs};
+use tracemill_engine::parsed_query::{ParsedQuery, misuse_of};
 use tracemill_engine::redact::{FieldPaths, RedactionQuery};
 use tracemill_engine::request::{Correlation, EventQuery, OpenStep, OpenedTraces, Request};
 use tracemill_engine::session::{ClockMove, OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_engine::typed::{Unit, clock_offset, default_jobs};
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
@@ -124,8 +124,8 @@ impl<'a> RequestOptions<'a> {
 }
 
 /// Conditions and times of the options.
-fn choice(options: &EventOptions) -> Result<Choice, Error> {
-    let mut choice = Choice::default();
+fn choice(options: &EventOptions) -> Result<ParsedQuery, Error> {
+    let mut choice = ParsedQuery::default();
     options.filter.as_deref().map_or(Ok(()), |text| choice.set_filter("--filter", text))?;
     options.begin.as_deref().map_or(Ok(()), |text| choice.set_begin("--begin", text))?;
     options.end.as_deref().map_or(Ok(()), |text| choice.set_end("--end", text))?;

@@ -22,8 +22,8 @@ mod asked {
     use std::io::{BufWriter, IsTerminal, Read, Write};
     use std::path::Path;
 
+    use tracemill_engine::option_values::default_query_memory;
     use tracemill_engine::request::OpenedTraces;
-    use tracemill_engine::typed::default_query_memory;
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
     use tracemill_sql::output::{Form, Writer};

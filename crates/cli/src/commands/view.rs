@@ -22,19 +22,19 @@ pub(crate) fn run(_: &ViewOptions) -> Result<Outcome, Error> {
 #[cfg(feature = "viewer")]
 mod shown {
     use std::io::Write as _;
+    use std::ops::ControlFlow;
     use std::process::{Command, Stdio};
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
     use tracemill_answers::index_cache::{self, IndexCache};
     use tracemill_answers::{AnswerInput, Cutter, Querier, Reopener, ShownTraces};
-    use tracemill_engine::choice;
     use tracemill_engine::convert::{ConvertOptions, convert};
     use tracemill_engine::filter::Expression;
-    use tracemill_engine::item::Flow;
     use tracemill_engine::output::Pending;
+    use tracemill_engine::parsed_query;
     use tracemill_engine::request::OpenedTraces;
-    use tracemill_engine::selection::StreamOf;
+    use tracemill_engine::selection::SelectedStream;
     use tracemill_engine::session::{ClockMove, Session};
     use tracemill_engine::timeline::Selection;
     use tracemill_format::Settings as FormatOptions;
@@ -177,7 +177,7 @@ mod shown {
     /// Writes parts of what is shown.
     fn cutter(
         target: &'static Target,
-        (session, streams, shown): (Arc<Session>, Vec<StreamOf>, Selection),
+        (session, streams, shown): (Arc<Session>, Vec<SelectedStream>, Selection),
         filter: Option<String>,
         gmt: bool,
     ) -> Cutter {
@@ -189,7 +189,7 @@ mod shown {
             };
             let bound = filter.map(|text| {
                 let expression = Expression::parse(&text)?;
-                expression.bind(&session, &choice::times(&session, gmt, expression.needs()))
+                expression.bind(&session, &parsed_query::times(&session, gmt, expression.needs()))
             });
             let selection = Selection {
                 begin_ns: shown.begin_ns.max(cut.begin),
@@ -204,7 +204,8 @@ mod shown {
             let options = ConvertOptions { selection, filter, stop, ..ConvertOptions::default() };
             let mut pending = Pending::new(path)?;
             // Damage is reported by `problems`.
-            let written = convert(&session, &wanted, target, &mut pending, &options, &mut |_| Flow::Continue)?;
+            let written =
+                convert(&session, &wanted, target, &mut pending, &options, &mut |_| ControlFlow::Continue(()))?;
             if written.is_stopped {
                 return Err(Error::new(ErrorKind::Io, "nobody waits for the trace any more"));
             }

@@ -103,7 +103,7 @@ impl Matcher {
         self.name.clear();
         let own_id = scene.class.open_ids.as_ref().and_then(|_| event.raw.own_id(&mut self.name));
         let clock = trace.schema.stream(scene.class.stream).default_clock;
-        scene.spine = Some(Spine {
+        scene.spine = Some(SpineValues {
             ns: event.ns,
             cycles: event.raw.cycles(),
             stream_name,
@@ -181,14 +181,14 @@ pub(super) struct Scene<'a> {
     trace: &'a str,
     places: &'a [PathPlace],
     details: &'a [Detail],
-    spine: Option<Spine<'a>>,
+    spine: Option<SpineValues<'a>>,
     packet: Option<&'a CapturedValues>,
     fields: Option<&'a CapturedValues>,
     /// Values that are no part of the event.
     beside: Option<&'a dyn Lookup>,
 }
 
-struct Spine<'a> {
+struct SpineValues<'a> {
     ns: Option<i128>,
     cycles: u64,
     stream_name: &'a str,
@@ -212,8 +212,10 @@ impl<'a> Scene<'a> {
         if self.class.open_ids.is_some() && matches!(head, PathHead::Name | PathHead::Id) {
             return match (&self.spine, head) {
                 (None, _) => PathValue::Unknown,
-                (Some(Spine { own: Some((_, name)), .. }), PathHead::Name) => PathValue::Value(FilterValue::Text(name)),
-                (Some(Spine { own: Some((id, _)), .. }), _) => integer(i128::from(*id)),
+                (Some(SpineValues { own: Some((_, name)), .. }), PathHead::Name) => {
+                    PathValue::Value(FilterValue::Text(name))
+                }
+                (Some(SpineValues { own: Some((id, _)), .. }), _) => integer(i128::from(*id)),
                 _ => PathValue::Absent,
             };
         }

@@ -41,7 +41,7 @@ pub(super) enum ValuePart {
 
 /// Warnings of a section that were reported already.
 #[derive(Debug, Default)]
-pub(super) struct Told(AtomicU8);
+pub(super) struct ReportedWarnings(AtomicU8);
 
 impl ByOffset {
     /// `None` when no text is one.
@@ -85,7 +85,7 @@ impl TableLimits {
     /// The error about an offset of the section `title`, unless it was reported already, and whether it is a fault.
     pub(super) fn tell(
         &self,
-        told: &Told,
+        told: &ReportedWarnings,
         title: &str,
         part: ValuePart,
         offset: u32,

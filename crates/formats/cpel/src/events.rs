@@ -11,7 +11,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 
-use super::checks::{TableLimits, Told, ValuePart};
+use super::checks::{ReportedWarnings, TableLimits, ValuePart};
 use super::container::RECORD_BYTES;
 use super::definitions::{EVENT_BYTES, LogDefinitions, NONE, words};
 use super::log_parts::LogParts;
@@ -52,7 +52,7 @@ pub(super) struct EventSection {
     /// Event sections of the file.
     pub(super) sections: usize,
     pub(super) times: OnceLock<SectionTimes>,
-    pub(super) told: Told,
+    pub(super) told: ReportedWarnings,
 }
 
 /// The findings of one look at all times of a section.

@@ -10,7 +10,7 @@ use tracemill_model::schema::{
     Length, Member, OpenIds, RenderedClass, Schema, StreamClass, StreamClassId, StructClass, Summary,
 };
 
-use super::checks::{ByOffset, TableLimits, Told};
+use super::checks::{ByOffset, ReportedWarnings, TableLimits};
 use super::container::{RECORD_BYTES, RecordHeader};
 use super::definitions::{EventText, LogDefinitions, NONE, TextRole};
 use super::diagnostics::Diagnostics;
@@ -130,7 +130,7 @@ impl Log {
             wraps: wishes.wraps,
             sections: 1,
             times: OnceLock::new(),
-            told: Told::default(),
+            told: ReportedWarnings::default(),
         }
     }
 

@@ -17,13 +17,13 @@ pub fn tells_of_cpus(calls: &dyn CallSource) -> bool {
 }
 
 /// A stream of news about tasks, of which only what says which task runs is looked at.
-struct News<'a> {
+struct SwitchRecords<'a> {
     stream: Box<dyn CallStream + 'a>,
     records: std::vec::IntoIter<CallRecord>,
     goes_on: bool,
 }
 
-impl News<'_> {
+impl SwitchRecords<'_> {
     fn next(&mut self, stop: &AtomicBool) -> Option<CallRecord> {
         let tells = |record: &CallRecord| record.is_event(event_id::SCHED_IN) || record.is_sched_out();
         loop {
@@ -62,8 +62,8 @@ impl StatesBuilder {
         let source = calls.source();
         let is_news = |at: &usize| matches!(source.holds(*at), StreamHolds::System { .. }) && !calls.is_left_out(*at);
         let streams = (0..source.stream_count()).filter(is_news).map(|at| source.open(at));
-        let mut streams: Vec<News<'_>> =
-            streams.map(|stream| News { stream, records: Vec::new().into_iter(), goes_on: true }).collect();
+        let mut streams: Vec<SwitchRecords<'_>> =
+            streams.map(|stream| SwitchRecords { stream, records: Vec::new().into_iter(), goes_on: true }).collect();
         let names = if streams.is_empty() { Vec::new() } else { self.names_of(calls, source) };
         // By CPU: its track, and what it runs since when.
         let mut cpus: HashMap<u16, (usize, Option<(i128, u32)>)> = HashMap::new();

@@ -3,7 +3,7 @@
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::sync::Arc;
 
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::search::{self, Direction};
@@ -35,7 +35,7 @@ fn many(folder: &made::Folder) -> std::path::PathBuf {
 
 struct Known {
     session: Arc<Session>,
-    streams: Vec<StreamOf>,
+    streams: Vec<SelectedStream>,
     selection: Selection,
     timeline: Timeline,
     index: Index,

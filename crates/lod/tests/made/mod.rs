@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tracemill_engine::selection::{StreamOf, streams};
+use tracemill_engine::selection::{SelectedStream, streams};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_formats::FORMATS;
@@ -119,7 +119,7 @@ impl Drop for Folder {
 }
 
 /// Opens traces as one session.
-pub(crate) fn open(paths: &[PathBuf]) -> (Arc<Session>, Vec<StreamOf>) {
+pub(crate) fn open(paths: &[PathBuf]) -> (Arc<Session>, Vec<SelectedStream>) {
     let session = Session::open(&FileSystem, paths, &OpenOptions::new(FORMATS)).expect("the options are right");
     assert!(session.failures.is_empty(), "{:?}", session.failures);
     let streams = streams(&session, &[]).expect("all streams");

@@ -12,12 +12,12 @@
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
-mod beside;
 mod pages;
 mod parts;
 mod recording;
 mod tracefs;
+mod uftrace_kernel;
 
-pub use beside::{StartProgram, is_left, record_beside, recover_beside};
 pub use parts::has_parts;
 pub use recording::{Options, Recorded, record, recover};
+pub use uftrace_kernel::{StartProgram, is_left, record_beside, recover_beside};

@@ -107,7 +107,7 @@ impl Tracefs {
         let known: Vec<(&str, &str)> = text.lines().filter_map(|line| line.trim().split_once(':')).collect();
         let mut wanted: Vec<Option<Option<String>>> = vec![None; known.len()];
         for pattern in patterns {
-            let wish = Wish::of(pattern);
+            let wish = EventPattern::of(pattern);
             let mut is_any = false;
             for ((system, name), wanted) in known.iter().zip(&mut wanted) {
                 if wish.matches(system, name) {
@@ -183,15 +183,15 @@ pub(crate) struct Chosen {
 }
 
 /// A pattern as it was typed: `SYSTEM:NAME`, `SYSTEM`, `NAME`, with globs, and ` if CONDITION` behind it.
-struct Wish {
+struct EventPattern {
     text: String,
     system: Option<Pattern>,
     name: Pattern,
     filter: Option<String>,
 }
 
-impl Wish {
-    fn of(pattern: &str) -> Wish {
+impl EventPattern {
+    fn of(pattern: &str) -> EventPattern {
         let (events, filter) = match pattern.split_once(" if ") {
             Some((events, filter)) => (events, Some(filter.trim().to_string())),
             None => (pattern, None),
@@ -204,7 +204,7 @@ impl Wish {
             None if text == "all" => (None, Pattern::glob("*")),
             None => (None, Pattern::glob(text)),
         };
-        Wish { text: text.to_string(), system, name, filter }
+        EventPattern { text: text.to_string(), system, name, filter }
     }
 
     fn matches(&self, system: &str, name: &str) -> bool {

@@ -171,7 +171,7 @@ impl Environment {
 
 /// Memory for an environment, which stands behind this.
 #[repr(C)]
-struct Room {
+struct EnvironmentBlock {
     /// The next one of those that were left, or 0.
     next: usize,
     len: usize,
@@ -180,7 +180,7 @@ struct Room {
 }
 
 /// Leaves memory for [`forget_left`].
-unsafe fn leave(room: *mut Room) {
+unsafe fn leave(room: *mut EnvironmentBlock) {
     let left = &local().environments;
     let mut next = left.load(Ordering::Relaxed);
     loop {
@@ -195,13 +195,13 @@ unsafe fn leave(room: *mut Room) {
 
 /// Gives back the memory that children of `vfork` left, which became other programs: only this process can do that.
 pub(crate) unsafe fn forget_left() {
-    let mut at = local().environments.swap(0, Ordering::Relaxed) as *mut Room;
+    let mut at = local().environments.swap(0, Ordering::Relaxed) as *mut EnvironmentBlock;
     // SAFETY: what was left is mapped, and was taken out here alone.
     unsafe {
         let alive = [system::getpid(), system::getppid()];
         while !at.is_null() {
-            let (room, Room { next, len, user }) = (at, at.read());
-            at = next as *mut Room;
+            let (room, EnvironmentBlock { next, len, user }) = (at, at.read());
+            at = next as *mut EnvironmentBlock;
             // A handler may have interrupted who uses it, and have called `vfork` itself.
             if alive.contains(&user) {
                 leave(room);
@@ -214,7 +214,7 @@ pub(crate) unsafe fn forget_left() {
 
 /// The environment with what programs need to be recorded, in memory of its own. `None` when it is fine as it is, when nothing
 /// is recorded any more, or when there is no memory.
-unsafe fn make(given: TextList) -> Option<*mut Room> {
+unsafe fn make(given: TextList) -> Option<*mut EnvironmentBlock> {
     // SAFETY: what stands there was leaked, and is never written again; the caller's list is whole. The room is as long as
     // was computed, and what is written is compared with that.
     unsafe {
@@ -230,14 +230,14 @@ unsafe fn make(given: TextList) -> Option<*mut Room> {
             EnvironmentText::Made(parts) => parts.iter().map(|part| part.len()).sum::<usize>() + 1,
         };
         let bytes = entries.clone().map(made).sum::<usize>();
-        let len = size_of::<Room>() + pointers * size_of::<TextList>() + bytes;
+        let len = size_of::<EnvironmentBlock>() + pointers * size_of::<TextList>() + bytes;
         let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS);
-        let room = system::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0).cast::<Room>();
+        let room = system::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0).cast::<EnvironmentBlock>();
         if room as isize == -1 {
             return None;
         }
         let user = if fork::is_itself() { 0 } else { system::getpid() };
-        room.write(Room { next: 0, len, user });
+        room.write(EnvironmentBlock { next: 0, len, user });
         if user != 0 {
             leave(room);
         }

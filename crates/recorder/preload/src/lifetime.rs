@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use crate::local::{DatalessState, local};
 use crate::same_thread::SameThread;
 use crate::settings::SETTINGS;
-use crate::thread::{Extra, NotInChildren, OpenFrame, RecordPath, Selected, SelectionCell, ThreadData, ThreadRing};
+use crate::thread::{
+    FrameState, NotInChildren, OpenFrame, RecordPath, Selected, SelectionCell, ThreadData, ThreadRing,
+};
 use crate::{exec, exit, fork, rules, selective, session, system, wakeup};
 
 /// The key whose destructor is [`end`].
@@ -67,7 +69,7 @@ fn begin_ring() -> bool {
             writing: AtomicUsize::new(0),
             selected: Selected {
                 cache: rules::cache(),
-                extras: pages.add(1).cast::<OpenFrame>().add(frames).cast::<Extra>(),
+                extras: pages.add(1).cast::<OpenFrame>().add(frames).cast::<FrameState>(),
                 is_late: is_selective && selective::is_late(),
                 skips: AtomicBool::new(selective::skips(&selection)),
                 now: SelectionCell::new(selection),

@@ -7,7 +7,7 @@ use crate::same_thread::SameThread;
 use crate::saved::Saved;
 use crate::settings::SETTINGS;
 use crate::table::{self, Action, CallValue};
-use crate::thread::{Extra, Hook, RecordPath, Selection, StartedCall, ThreadData};
+use crate::thread::{FrameState, Hook, RecordPath, Selection, StartedCall, ThreadData};
 use crate::{rules, system, values};
 
 /// Is recording on? Triggers of all threads switch it.
@@ -84,7 +84,7 @@ fn buffer(thread: &ThreadData, at: usize) -> *mut u8 {
 
 /// Bytes that a call needs beside its frame.
 pub(crate) fn len() -> usize {
-    size_of::<Extra>() + if rules::has_values() { values::ROOM } else { 0 }
+    size_of::<FrameState>() + if rules::has_values() { values::ROOM } else { 0 }
 }
 
 /// Does an entry wait for the end of its call?

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 
 use crate::rules::CACHED;
 use crate::selective;
-use crate::thread::{Extra, RecordPath, SelectionCell, ThreadData};
+use crate::thread::{FrameState, RecordPath, SelectionCell, ThreadData};
 
 /// Text that saves the integer registers that a call may change, in the order of [`Saved`](crate::saved::Saved) from its end.
 macro_rules! push_registers {
@@ -365,9 +365,9 @@ macro_rules! entry {
                 is_late = const offset_of!(ThreadData, selected.is_late),
                 recorded = const offset_of!(ThreadData, selected.now) + offset_of!(SelectionCell, recorded),
                 extras = const offset_of!(ThreadData, selected.extras),
-                extra = const size_of::<Extra>(),
-                clock = const offset_of!(Extra, clock),
-                flags = const offset_of!(Extra, flags),
+                extra = const size_of::<FrameState>(),
+                clock = const offset_of!(FrameState, clock),
+                flags = const offset_of!(FrameState, flags),
                 written = const selective::RECORDED | selective::WRITTEN | selective::SIMPLE,
                 waiting = const selective::RECORDED | selective::SIMPLE,
                 writing = const offset_of!(ThreadData, writing),
@@ -510,9 +510,9 @@ global_asm!(
     recorded = const offset_of!(ThreadData, selected.now) + offset_of!(SelectionCell, recorded),
     time = const offset_of!(ThreadData, selected.now) + offset_of!(SelectionCell, time),
     extras = const offset_of!(ThreadData, selected.extras),
-    extra = const size_of::<Extra>(),
-    clock = const offset_of!(Extra, clock),
-    flags = const offset_of!(Extra, flags),
+    extra = const size_of::<FrameState>(),
+    clock = const offset_of!(FrameState, clock),
+    flags = const offset_of!(FrameState, flags),
     simple = const selective::SIMPLE,
     written = const selective::WRITTEN,
     writing = const offset_of!(ThreadData, writing),

@@ -17,7 +17,7 @@
 //!       clock was read: the order of records is that of their times.
 //!     * `ring` and the end of the slot change only while `writing` is 0, and while `busy` sends handlers away.
 //! * Frames below `depth` are filled. A frame is filled before `depth` counts it, so that a handler sees no remains of an older
-//!   call, and once more after that: a handler that came before had its own calls there. An [`Extra`] is written
+//!   call, and once more after that: a handler that came before had its own calls there. An [`FrameState`] is written
 //!   after its frame; one without a call has no flags, so a handler that finds its call dead forgets only the frame.
 //! * The order of steps is kept by compiler fences: handlers of the same thread see them in program order on every
 //!   processor. The recorder reads only what was stored with release, and records whose second word is there.
@@ -112,7 +112,7 @@ pub(crate) struct Selected {
     /// The cache of actions; null when no function has one.
     pub(crate) cache: *const AtomicU64,
     /// The state of calls beside their frames.
-    pub(crate) extras: *const Extra,
+    pub(crate) extras: *const FrameState,
     /// Do entries wait for the end of their calls?
     pub(crate) is_late: bool,
     /// Are functions without an action left out now?
@@ -165,7 +165,7 @@ pub(crate) struct OpenFrame {
 
 /// The state of an open call beside its frame. A place without a call has no flags.
 #[repr(C)]
-pub(crate) struct Extra {
+pub(crate) struct FrameState {
     pub(crate) clock: AtomicU64,
     /// The stubs write these two as one number.
     pub(crate) flags: AtomicU32,
@@ -312,7 +312,7 @@ impl ThreadData {
 
     /// The state of a call beside its frame, open or beginning. Only when calls are selected.
     #[inline(always)]
-    pub(crate) fn extra(&self, at: usize) -> &Extra {
+    pub(crate) fn extra(&self, at: usize) -> &FrameState {
         debug_assert!(at < self.frames);
         // SAFETY: behind the frames the mapping has room for as many of these, and bytes of 0 are some.
         unsafe { &*self.selected.extras.add(at) }

@@ -13,7 +13,7 @@ use crate::handle::{self, Recorder};
 use crate::local::process;
 use crate::options::Options;
 use crate::recorder::{self, Summary};
-use crate::ring::Room;
+use crate::ring::Reserve;
 use crate::{clock, local};
 
 pub use self::event::{Event, StatePlace};
@@ -59,10 +59,10 @@ pub fn thread() -> *const u8 {
 /// Makes room for an event of the calling thread, which is inside of it: 1. 0 when it is not to be written, 2 when the state
 /// of its place may be of an earlier recording.
 pub fn make_room(len: u64, clock: u64) -> u32 {
-    match local::writer().map_or(Room::None, |writer| writer.make_room(len, clock)) {
-        Room::None => 0,
-        Room::Made => 1,
-        Room::Retry => 2,
+    match local::writer().map_or(Reserve::None, |writer| writer.make_room(len, clock)) {
+        Reserve::None => 0,
+        Reserve::Made => 1,
+        Reserve::Retry => 2,
     }
 }
 

@@ -36,7 +36,6 @@
 #[cfg(target_endian = "big")]
 compile_error!("rings are little endian, and are written as they are in memory");
 
-mod bell;
 #[cfg(feature = "c")]
 #[doc(hidden)]
 pub mod c;
@@ -56,9 +55,8 @@ mod ring;
 mod site;
 #[cfg(feature = "tracing")]
 pub mod tracing;
+mod wakeup;
 
-#[doc(hidden)]
-pub use bell::Bell;
 pub use error::StartError;
 pub use field::{Field, FieldClass, Fields, SliceElement};
 pub use folder::{Recovered, recover, snapshot};
@@ -68,6 +66,8 @@ pub use options::{Mode, Options};
 pub use recorder::Summary;
 pub use site::Site;
 pub use site::record::Span;
+#[doc(hidden)]
+pub use wakeup::Bell;
 
 /// Name of the folder, within that of a trace, whose rings are not finished.
 #[doc(hidden)]

@@ -17,7 +17,7 @@ use crate::field::{FieldClass, LONGEST_TEXT};
 use crate::local::{process, system};
 use crate::metadata::{self, CallHalf, Environment, EventLevel, RecordedClass, RecordedClock};
 use crate::options::{Mode, Options, folder_of_child, lets_through};
-use crate::ring::{Mapping, RingWriter, Room};
+use crate::ring::{Mapping, Reserve, RingWriter};
 use crate::site::Site;
 use crate::{clock, folder, local};
 
@@ -558,18 +558,18 @@ pub(crate) fn give_writer() -> Option<&'static RingWriter> {
 }
 
 /// Gives a writer without a ring one of the recording, if there is one.
-pub(crate) fn give_ring(writer: &RingWriter) -> Room {
+pub(crate) fn give_ring(writer: &RingWriter) -> Reserve {
     writer.park(true);
     let given = process::locked(|state| match open(state, writer) {
-        false => Room::None,
-        true if writer.enter_generation(state.generation) == state.generation => Room::Made,
-        true => Room::Retry,
+        false => Reserve::None,
+        true if writer.enter_generation(state.generation) == state.generation => Reserve::Made,
+        true => Reserve::Retry,
     });
     writer.park(false);
     if given.is_none() {
         count_unplaced();
     }
-    given.unwrap_or(Room::None)
+    given.unwrap_or(Reserve::None)
 }
 
 fn open(state: &mut ProcessState, writer: &RingWriter) -> bool {

@@ -169,7 +169,7 @@ pub(crate) struct RingWriter {
 
 /// Where an event has its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Room {
+pub(crate) enum Reserve {
     /// Nowhere: it is discarded, which is counted, or there is no recorder.
     None,
     /// In the open slot.

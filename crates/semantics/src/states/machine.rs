@@ -456,7 +456,7 @@ impl Machines {
         let live = Live { piece: (self.now, Some(ThreadState::Unknown)), sure_at: self.now, ..Live::default() };
         self.threads.push(Thread::new(machine, tid, life, live));
         self.newest.push(&self.threads);
-        observer.born(self, thread, self.now);
+        observer.created(self, thread, self.now);
         thread
     }
 

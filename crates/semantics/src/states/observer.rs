@@ -152,7 +152,7 @@ pub trait Observer {
     /// A thread is known to have run on a CPU.
     fn credit(&mut self, machines: &Machines, credit: &Credit) {}
     /// A thread was made or met first.
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {}
+    fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {}
     /// A thread was made by another one.
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {}
     /// The first wake of a thread since it last ran.
@@ -172,5 +172,6 @@ pub trait Observer {
     /// A system call ended.
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {}
     /// An event of a concept was taken; `cpu` is that of the event.
-    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {}
+    fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    }
 }

@@ -98,7 +98,7 @@ impl Machines {
             }
             _ => {}
         }
-        observer.taken(self, machine, cpu, &happening.shown(), self.now);
+        observer.applied(self, machine, cpu, &happening.shown(), self.now);
     }
 
     /// A context names the thread that runs: that is used where nothing else tells (decision K9).

@@ -1,12 +1,12 @@
 //! Traces are opened, converted and shown as lines, as the program does it.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill::target;
 use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -84,7 +84,7 @@ pub(crate) fn shown(session: &Session) -> Shown {
                 *gaps.entry(kind).or_default() += gap.count.unwrap_or(1);
             }
         }
-        Flow::Continue
+        ControlFlow::Continue(())
     });
     let text = String::from_utf8(text).expect("lines are UTF-8");
     Shown { lines: text.lines().map(str::to_string).collect(), faults, gaps }
@@ -131,7 +131,7 @@ pub(crate) fn convert_in(
         options: &ConvertOptions::default(),
         in_order: target.wants_order || split.is_some_and(SplitBy::wants_order),
     };
-    let losses = conversion.run(writer, &mut |_| Flow::Continue).map_err(told)?.losses;
+    let losses = conversion.run(writer, &mut |_| ControlFlow::Continue(())).map_err(told)?.losses;
     for kind in known.kinds() {
         assert!(losses.count(kind) >= known.count(kind), "{kind} was known before");
     }

@@ -186,7 +186,7 @@ impl Files {
 }
 
 impl Observer for Files {
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, _: Ns) {
+    fn created(&mut self, machines: &Machines, thread: ThreadIndex, _: Ns) {
         let of = machines.thread(thread);
         if of.life() > 0 {
             self.forget((of.machine, of.tid));
@@ -276,7 +276,7 @@ impl Observer for Files {
         }
     }
 
-    fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, _: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, _: Ns) {
         match happening.concept {
             Concept::DumpFile => {
                 // Newer tracers name the table of a process instead of the process.
@@ -329,9 +329,9 @@ impl OpenFiles {
 }
 
 impl Observer for OpenFiles {
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+    fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         if !self.is_over(at) {
-            self.files.born(machines, thread, at);
+            self.files.created(machines, thread, at);
         }
     }
 
@@ -359,9 +359,9 @@ impl Observer for OpenFiles {
         }
     }
 
-    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         if !self.is_over(at) {
-            self.files.taken(machines, machine, cpu, happening, at);
+            self.files.applied(machines, machine, cpu, happening, at);
         }
     }
 }

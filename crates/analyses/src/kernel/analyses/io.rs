@@ -221,8 +221,8 @@ impl Observer for Calls {
         }
     }
 
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
-        self.files.iter().for_each(|known| known.borrow_mut().files.born(machines, thread, at));
+    fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        self.files.iter().for_each(|known| known.borrow_mut().files.created(machines, thread, at));
     }
 
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
@@ -233,8 +233,8 @@ impl Observer for Calls {
         self.files.iter().for_each(|known| known.borrow_mut().files.run_ended(machines, thread, how, at));
     }
 
-    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, of: &Happening<'_>, at: Ns) {
-        self.files.iter().for_each(|known| known.borrow_mut().files.taken(machines, machine, cpu, of, at));
+    fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, of: &Happening<'_>, at: Ns) {
+        self.files.iter().for_each(|known| known.borrow_mut().files.applied(machines, machine, cpu, of, at));
     }
 }
 
@@ -525,7 +525,7 @@ fn op(is_write: bool) -> &'static str {
 }
 
 impl Observer for Disks {
-    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         match happening.concept {
             Concept::DumpDisk => {
                 if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name))
@@ -621,7 +621,7 @@ impl Sum for Packets {
 }
 
 impl Observer for Net {
-    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         let is_in = match happening.concept {
             Concept::NetIn => true,
             Concept::NetOut => false,

@@ -268,7 +268,7 @@ impl Observer for Locks {
         });
     }
 
-    fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, _: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, _: Ns) {
         // A thread that ends in a wait keeps nothing.
         if happening.concept == Concept::Exit
             && let Some(thread) = happening.number(Field::Tid).and_then(|tid| machines.find_thread(machine, tid))

@@ -233,7 +233,7 @@ impl Memory {
 }
 
 impl Observer for Memory {
-    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         let Some((sums, site)) = self.sums(machine, happening) else { return };
         let query = &self.query;
         let current = cpu.map_or(Current::Unknown, |cpu| machines.cpu(cpu).current());

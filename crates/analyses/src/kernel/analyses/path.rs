@@ -286,7 +286,7 @@ impl Observer for CriticalPath {
         }
     }
 
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+    fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         if self.part.looks() {
             self.known.borrow_mut().born(machines, thread, at);
         }
@@ -298,7 +298,7 @@ impl Observer for CriticalPath {
         }
     }
 
-    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         if self.part.looks() {
             self.known.borrow_mut().taken(machines, machine, cpu, happening, at);
         }

@@ -159,7 +159,7 @@ impl Source for LifeRows {
 }
 
 impl Observer for Processes {
-    fn born(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
+    fn created(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
         self.note(thread, |life| life.met = Some(at));
     }
 
@@ -200,7 +200,7 @@ impl Observer for Processes {
         }
     }
 
-    fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         if !matches!(happening.concept, Concept::Exit | Concept::Free) {
             return;
         }

@@ -460,7 +460,7 @@ impl Observer for States {
         self.put(&mut StateRow { from, to, machine: cpu.machine, number, of: what }, NO_PLACE);
     }
 
-    fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    fn applied(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         if !self.of_disks {
             return;
         }

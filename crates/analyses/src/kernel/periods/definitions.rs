@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::text::{Span, suggest};
-use tracemill_engine::choice::{misuse_of, times};
 use tracemill_engine::filter::{Beside, ColumnList, Expression, Filter, Needs, PathColumns};
+use tracemill_engine::parsed_query::{misuse_of, times};
 use tracemill_engine::session::Session;
 use tracemill_model::error::{Error, Result};
 

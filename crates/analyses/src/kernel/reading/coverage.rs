@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
@@ -27,7 +27,7 @@ pub(crate) fn machines_of_one_cpu(
     reader: &Reader,
     machines: usize,
     session: &Session,
-    streams: &[StreamOf],
+    streams: &[SelectedStream],
 ) -> Vec<bool> {
     const OF_CPUS: [Concept; 4] = [Concept::Switch, Concept::IrqEntry, Concept::SoftEntry, Concept::SysEntry];
     let (mut is_told, mut has_number) = (vec![false; machines], vec![false; machines]);
@@ -68,7 +68,7 @@ struct OfMachine {
 }
 
 /// Tells the machines which CPUs are seen, and when. Only streams that may have switches count.
-pub(crate) fn cover(machines: &mut Machines, reader: &Reader, session: &Session, streams: &[StreamOf]) {
+pub(crate) fn cover(machines: &mut Machines, reader: &Reader, session: &Session, streams: &[SelectedStream]) {
     let wanted: HashSet<(usize, usize)> = streams.iter().map(|of| (of.trace, of.index)).collect();
     let mut found: BTreeMap<u32, OfMachine> = BTreeMap::new();
     for (at, trace) in session.traces.iter().enumerate().filter(|(at, _)| reader.has(*at, Concept::Switch)) {

@@ -6,13 +6,13 @@ mod reader;
 
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use tracemill_codec::chunk::Chunk;
 use tracemill_engine::events::Events;
-use tracemill_engine::item::Flow;
 use tracemill_engine::merge::{Batch, Note};
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_model::error::{Error, Result};
@@ -33,7 +33,7 @@ pub struct Input<'a> {
     /// The traces.
     pub session: &'a Session,
     /// The streams that are wanted.
-    pub streams: &'a [StreamOf],
+    pub streams: &'a [SelectedStream],
     /// The events that are wanted; its times are those of the analyses.
     pub selection: Selection,
     /// The table that ties events to concepts.
@@ -96,7 +96,11 @@ impl<'a> Reading<'a> {
     ///
     /// # Errors
     /// When no event has a time.
-    pub fn run(self, analyses: Vec<Box<dyn Analysis>>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Vec<Table>> {
+    pub fn run(
+        self,
+        analyses: Vec<Box<dyn Analysis>>,
+        note: &mut dyn FnMut(Note) -> ControlFlow<()>,
+    ) -> Result<Vec<Table>> {
         self.run_all(All::new(analyses), note)
     }
 
@@ -109,12 +113,12 @@ impl<'a> Reading<'a> {
         self,
         periods: &[Rc<PeriodOf>],
         of_each: &[(&Descriptor, AnalysisQuery)],
-        note: &mut dyn FnMut(Note) -> Flow,
+        note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     ) -> Result<Vec<Table>> {
         self.run_all(All::per(periods, of_each), note)
     }
 
-    fn run_all(self, all: All, note: &mut dyn FnMut(Note) -> Flow) -> Result<Vec<Table>> {
+    fn run_all(self, all: All, note: &mut dyn FnMut(Note) -> ControlFlow<()>) -> Result<Vec<Table>> {
         let Reading { input, reader, machine_names, watched } = self;
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
@@ -179,7 +183,7 @@ impl<'a> Reading<'a> {
 
 /// State that changes while events are read.
 struct State<'a> {
-    streams: &'a [StreamOf],
+    streams: &'a [SelectedStream],
     reader: Reader,
     machines: Machines,
     all: All,
@@ -210,7 +214,7 @@ impl State<'_> {
     }
 
     /// Turns to a chunk, of whose packet events may have been taken.
-    fn enter<'b>(&mut self, of: &'b StreamOf, chunk: &'b Chunk, stream: usize) -> Shared<'b> {
+    fn enter<'b>(&mut self, of: &'b SelectedStream, chunk: &'b Chunk, stream: usize) -> Shared<'b> {
         let State { reader, machines, left, early, cpus, of_one_cpu, .. } = self;
         let (machine, mut cpu) = (reader.machine(of.trace), reader.cpu_of(of, &chunk.packet));
         if of_one_cpu[machine as usize] {
@@ -287,7 +291,7 @@ impl State<'_> {
     }
 
     /// Events of a stream are missing.
-    fn lose(&mut self, at: usize, of: &StreamOf, gap: &Gap) {
+    fn lose(&mut self, at: usize, of: &SelectedStream, gap: &Gap) {
         let ns = gap.begin_cycles.zip(of.clock.as_ref()).map(|(cycles, clock)| clock.ns(cycles));
         let ns = ns.unwrap_or(self.machines.now());
         match gap.kind {

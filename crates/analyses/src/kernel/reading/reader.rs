@@ -11,7 +11,7 @@ use tracemill_codec::plan::{FixedInteger, FixedText, PlanInput};
 use tracemill_codec::value::Value;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, LabelList, Schema, StreamClassId};
 use tracemill_semantics::states::{ConceptValues, CpuIndex, returns};
@@ -71,7 +71,7 @@ type Labels = Option<Box<LabelList>>;
 
 /// Things that all events of a chunk share.
 pub(crate) struct Shared<'b> {
-    pub(crate) of: &'b StreamOf,
+    pub(crate) of: &'b SelectedStream,
     pub(crate) chunk: &'b Chunk,
     /// Index of the stream.
     pub(crate) stream: usize,
@@ -133,7 +133,7 @@ impl Reader {
     }
 
     /// The CPU of a packet of a stream.
-    pub(crate) fn cpu_of(&mut self, of: &StreamOf, packet: &Arc<PacketData>) -> Option<u64> {
+    pub(crate) fn cpu_of(&mut self, of: &SelectedStream, packet: &Arc<PacketData>) -> Option<u64> {
         self.cpus.of(self.first_streams[of.trace] + of.index, packet)
     }
 

@@ -332,7 +332,7 @@ struct Births {
 }
 
 impl Observer for Births {
-    fn born(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
+    fn created(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
         self.born.insert(thread, at);
     }
 

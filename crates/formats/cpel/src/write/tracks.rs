@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Scope};
-use tracemill_semantics::{CpuOf, EventPlace, Running, Said, Semantics, Who};
+use tracemill_semantics::{CpuOf, EventPlace, Running, Semantics, StatedPlace, Who};
 
 use super::fields::{FieldRoute as Field, FieldValues};
 use tracemill_format::lost::{Losses, Lost};
@@ -72,7 +72,7 @@ impl LogTracks {
             Ok(fields.get(field)?.and_then(Value::integer).and_then(|number| i64::try_from(number).ok()))
         };
         let (id, next) = (number(&rule.id)?, number(&rule.next)?);
-        let said = Said { id, next, cpu: self.cpus.of(at, &fields.event.chunk.packet) };
+        let said = StatedPlace { id, next, cpu: self.cpus.of(at, &fields.event.chunk.packet) };
         let place = self.running.place(source as u32, &rule.who, said);
         let key = (source, place, if place == EventPlace::Stream { stream } else { 0 });
         if let Some(&track) = self.known.get(&key) {

@@ -14,7 +14,7 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, EventClassId, FieldPath, Schema, Scope};
-use tracemill_semantics::{Call, CpuOf, EventPlace, Running, Said, Semantics, Who, member, value_of};
+use tracemill_semantics::{Call, CpuOf, EventPlace, Running, Semantics, StatedPlace, Who, member, value_of};
 
 use super::BUFFER;
 use super::WRITING;
@@ -134,7 +134,7 @@ impl FolderConverter {
             value_of(&values, path).and_then(Value::integer).and_then(|number| i64::try_from(number).ok())
         };
         let cpu = self.cpus.of(stream, &event.chunk.packet);
-        let said = Said { id: number(&class.who.id), next: number(&class.next), cpu };
+        let said = StatedPlace { id: number(&class.who.id), next: number(&class.next), cpu };
         let (EventPlace::Thread(number) | EventPlace::Track(number)) = self.running.place(0, &class.who, said) else {
             return stream as i64 + 1;
         };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use tracemill_ring::{header, packet};
 
 use super::event_buf::EventBuf;
-use super::{NO_SLOT, RingWriter, Room};
+use super::{NO_SLOT, Reserve, RingWriter};
 use crate::field::Fields;
 use crate::local::system;
 use crate::{clock, recorder};
@@ -14,26 +14,26 @@ impl RingWriter {
     /// Makes room for an event of `len` bytes.
     #[cold]
     #[inline(never)]
-    pub(crate) fn make_room(&self, len: u64, clock: u64) -> Room {
+    pub(crate) fn make_room(&self, len: u64, clock: u64) -> Reserve {
         if self.depth() != 1 {
             // A handler that interrupts the slow path, or that met a full slot: switching is the thread's own.
             match self.is_open() {
                 true => self.discard(),
                 false => recorder::count_unplaced(),
             }
-            return Room::None;
+            return Reserve::None;
         }
         loop {
             if !self.is_open() {
                 match recorder::give_ring(self) {
-                    Room::Made => {}
+                    Reserve::Made => {}
                     other => return other,
                 }
             }
             let size = self.slot_size.load(Ordering::Relaxed);
             if len > size - packet::LEN as u64 {
                 self.discard();
-                return Room::None;
+                return Reserve::None;
             }
             let pos = self.pos.load(Ordering::Relaxed);
             let is_flush = self.wants_flush.swap(0, Ordering::SeqCst) == 1 && pos > packet::LEN as u64;
@@ -48,13 +48,13 @@ impl RingWriter {
                     if self.is_open() {
                         self.discard();
                     }
-                    return Room::None;
+                    return Reserve::None;
                 }
             }
             self.kept.limit.store(size, Ordering::SeqCst);
             // Closed or asked for in between: then that may have been written over.
             if self.is_open() && self.wants_flush.load(Ordering::SeqCst) == 0 {
-                return Room::Made;
+                return Reserve::Made;
             }
             self.kept.limit.store(0, Ordering::SeqCst);
         }
@@ -114,10 +114,10 @@ pub(crate) fn write<V: Fields>(writer: &RingWriter, id: u32, values: &V) -> bool
         // No slot is 2^63, and no length comes near that.
         if pos.wrapping_add(len) > writer.kept.limit.load(Ordering::Relaxed) || is_far {
             let room = writer.make_room(len, clock);
-            if room != Room::Made {
+            if room != Reserve::Made {
                 compiler_fence(Ordering::SeqCst);
                 writer.depth.store(depth - 1, Ordering::Release);
-                return room == Room::None;
+                return room == Reserve::None;
             }
         } else if replace(&writer.pos, pos, pos + len) {
             break (pos, clock);

@@ -13,7 +13,7 @@ use crate::timeline::Selection;
 /// A condition and two times, read from text and not bound to a session yet: mistakes in them are reported before any
 /// trace is opened.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct ParsedQuery {
     expression: Option<(&'static str, Expression)>,
     begin: Option<Instant>,
     end: Option<Instant>,
@@ -42,7 +42,7 @@ impl Instant {
     }
 }
 
-impl Choice {
+impl ParsedQuery {
     /// Adds a condition, in the language of filters. `name` stands for it in errors: `--filter`.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ pub struct TimeWords {
 }
 
 /// The choice in the words of the user, for [`crate::no_events`].
-impl Choice {
+impl ParsedQuery {
     /// The name of the filter's option.
     pub(crate) fn filter_name(&self) -> Option<&'static str> {
         self.expression.as_ref().map(|(name, _)| *name)

@@ -8,7 +8,7 @@ use crate::follow::{CallChange, FastStep, Follower};
 
 /// A call that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct CompletedCall {
     /// Its number, in the order in which calls begin.
     pub number: u64,
     /// The number of the call that it was made from.
@@ -44,7 +44,7 @@ pub struct Texts {
     pub exit: Option<String>,
 }
 
-impl Ended {
+impl CompletedCall {
     /// The ns without those of the calls made from it; `None` when its end is not there.
     #[inline]
     pub fn own(&self) -> Option<u64> {
@@ -83,9 +83,9 @@ impl CallFilter for Everything {
 }
 
 /// Takes calls.
-pub trait Takes {
+pub trait CallSink {
     /// A call is over.
-    fn take(&mut self, call: Ended);
+    fn take(&mut self, call: CompletedCall);
 
     /// Is another one wanted? This is asked after some thousand records, and behind the last one.
     fn goes_on(&mut self, follower: &mut Follower<'_>) -> bool;
@@ -135,10 +135,10 @@ fn around(stack: &[Option<OpenCall>]) -> Around {
 
 impl OpenCall {
     #[inline]
-    fn ended(self, task: u32, taken: Option<u64>) -> Ended {
+    fn ended(self, task: u32, taken: Option<u64>) -> CompletedCall {
         let OpenCall { number, address, begin, inside, symbol, cpu, is_wait, around, texts } = self;
         let Around { parent, depth, .. } = around;
-        Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside, is_wait, texts }
+        CompletedCall { number, parent, depth, task, symbol, address, cpu, begin, taken, inside, is_wait, texts }
     }
 }
 
@@ -171,7 +171,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
 
     /// A call that makes none itself, and whose end follows it.
     #[inline]
-    fn leaf(&mut self, record: &CallRecord, end: u64) -> Ended {
+    fn leaf(&mut self, record: &CallRecord, end: u64) -> CompletedCall {
         let number = self.number();
         let &CallRecord { task, symbol, address, cpu, time: begin, .. } = record;
         let taken = self.taken(begin, end);
@@ -179,7 +179,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
         let Around { below, parent, depth } = around(stack);
         add_inside(stack, below, taken);
         let (taken, is_wait, texts) = (Some(taken), false, None);
-        Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside: 0, is_wait, texts }
+        CompletedCall { number, parent, depth, task, symbol, address, cpu, begin, taken, inside: 0, is_wait, texts }
     }
 
     /// Is a call of a task open?
@@ -189,7 +189,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
 
     /// Ends what stands at a place and above it, without a word of it.
     #[inline]
-    fn abandon(&mut self, task: u32, place: usize, see: &mut impl FnMut(Ended)) {
+    fn abandon(&mut self, task: u32, place: usize, see: &mut impl FnMut(CompletedCall)) {
         let stack = &mut self.tasks[task as usize];
         while stack.len() > place {
             stack.pop().flatten().into_iter().for_each(|open| see(open.ended(task, None)));
@@ -198,7 +198,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
 
     /// Ends the call at a place, at the end of whose stack it stands; an end without a beginning is none.
     #[inline]
-    fn end(&mut self, record: &CallRecord, place: usize, exit: Option<String>, see: &mut impl FnMut(Ended)) {
+    fn end(&mut self, record: &CallRecord, place: usize, exit: Option<String>, see: &mut impl FnMut(CompletedCall)) {
         let task = record.task;
         let stack = &mut self.tasks[task as usize];
         let ended = if stack.len() > place { stack.pop().flatten() } else { None };
@@ -233,7 +233,7 @@ pub fn follow(
     follower: &mut Follower<'_>,
     wanted: &mut impl CallFilter,
     ns: impl Fn(u64) -> i128,
-    to: &mut impl Takes,
+    to: &mut impl CallSink,
 ) -> Option<u64> {
     let tasks = follower.source.tasks().len();
     let mut stacks = Stacks { tasks: (0..tasks).map(|_| Vec::new()).collect(), next: 0, ns };
@@ -279,7 +279,7 @@ pub fn follow(
 
 /// Takes the next call, or its end, when nothing is special about it: true when it did.
 #[inline]
-fn fast<N: Fn(u64) -> i128>(follower: &mut Follower<'_>, stacks: &mut Stacks<N>, to: &mut impl Takes) -> bool {
+fn fast<N: Fn(u64) -> i128>(follower: &mut Follower<'_>, stacks: &mut Stacks<N>, to: &mut impl CallSink) -> bool {
     let Some(&record) = follower.ready() else { return false };
     let step = if follower.has_kernel { follower.take_one_fast() } else { follower.take_fast().map(|(step, _)| step) };
     let Some(step) = step else { return false };

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::walk::Walker;
 
 use crate::block::UNTIMED;
+use crate::checkpoints::{BATCH, Checkpoints};
 use crate::kinds::{KindReader, StreamTracks, TrackKind};
-use crate::places::{BATCH, Checkpoints};
 use crate::source::{Source, in_reach};
 use crate::timeline::Timeline;
 
@@ -19,9 +19,9 @@ const IDLE: usize = 4;
 const AHEAD: usize = 4 << 20;
 
 /// Reads events by their numbers.
-pub(crate) struct Again {
+pub(crate) struct EventRereader {
     session: Arc<Session>,
-    streams: Arc<[StreamOf]>,
+    streams: Arc<[SelectedStream]>,
     selection: Selection,
     origin: i128,
     places: Arc<Checkpoints>,
@@ -33,10 +33,10 @@ pub(crate) struct Again {
 /// Reads on from one event to the next.
 struct NextReader {
     kinds: KindReader,
-    walker: Walker<Arc<[StreamOf]>>,
+    walker: Walker<Arc<[SelectedStream]>>,
 }
 
-impl Again {
+impl EventRereader {
     /// The events of a source, whose session this is, as a timeline has counted them: of these kinds, and readable from these
     /// places.
     pub(crate) fn new(
@@ -44,8 +44,8 @@ impl Again {
         source: &Source<'_>,
         timeline: &Timeline,
         (places, kinds): (&Arc<Checkpoints>, &[TrackKind]),
-    ) -> Again {
-        Again {
+    ) -> EventRereader {
+        EventRereader {
             session: session.clone(),
             streams: source.streams.into(),
             selection: Selection { jobs: 1, memory_bytes: AHEAD, ..source.selection.clone() },

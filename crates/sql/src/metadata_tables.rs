@@ -45,7 +45,7 @@ enum Of {
 use Of::{Integer, Real, Text, Texts, Unsigned};
 
 /// A table: its name, its columns behind `trace`, and what makes its rows.
-pub(crate) struct MetadataTable {
+pub(crate) struct MetadataDefinition {
     pub(crate) name: &'static str,
     columns: &'static [(&'static str, Of)],
     /// Columns for which all events must be counted.
@@ -54,8 +54,8 @@ pub(crate) struct MetadataTable {
 }
 
 /// All of them.
-pub(crate) const KINDS: &[MetadataTable] = &[
-    MetadataTable {
+pub(crate) const KINDS: &[MetadataDefinition] = &[
+    MetadataDefinition {
         name: "traces",
         columns: &[
             ("path", Text),
@@ -69,8 +69,13 @@ pub(crate) const KINDS: &[MetadataTable] = &[
         counted: &["events", "begin_ns", "end_ns"],
         rows: traces,
     },
-    MetadataTable { name: "environment", columns: &[("name", Text), ("value", Text)], counted: &[], rows: environment },
-    MetadataTable {
+    MetadataDefinition {
+        name: "environment",
+        columns: &[("name", Text), ("value", Text)],
+        counted: &[],
+        rows: environment,
+    },
+    MetadataDefinition {
         name: "clocks",
         columns: &[
             ("name", Text),
@@ -83,7 +88,7 @@ pub(crate) const KINDS: &[MetadataTable] = &[
         counted: &[],
         rows: clocks,
     },
-    MetadataTable {
+    MetadataDefinition {
         name: "streams",
         columns: &[
             ("stream_name", Text),
@@ -100,7 +105,7 @@ pub(crate) const KINDS: &[MetadataTable] = &[
         counted: &["events", "begin_ns", "end_ns"],
         rows: all_streams,
     },
-    MetadataTable {
+    MetadataDefinition {
         name: "packets",
         columns: &[
             ("packet", Integer),
@@ -125,7 +130,7 @@ pub(crate) const KINDS: &[MetadataTable] = &[
         counted: &["events"],
         rows: packets,
     },
-    MetadataTable {
+    MetadataDefinition {
         name: "classes",
         columns: &[
             ("class", Integer),
@@ -141,7 +146,7 @@ pub(crate) const KINDS: &[MetadataTable] = &[
         counted: &["events"],
         rows: classes,
     },
-    MetadataTable {
+    MetadataDefinition {
         name: "fields",
         columns: &[
             ("class", Integer),
@@ -155,7 +160,7 @@ pub(crate) const KINDS: &[MetadataTable] = &[
         counted: &[],
         rows: fields,
     },
-    MetadataTable {
+    MetadataDefinition {
         name: "losses",
         columns: &[
             ("stream_name", Text),
@@ -167,7 +172,7 @@ pub(crate) const KINDS: &[MetadataTable] = &[
         counted: &[],
         rows: losses,
     },
-    MetadataTable {
+    MetadataDefinition {
         name: "faults",
         columns: &[
             ("file", Text),
@@ -181,7 +186,7 @@ pub(crate) const KINDS: &[MetadataTable] = &[
         counted: &["file", "offset", "packet", "event", "field", "reason", "help"],
         rows: faults,
     },
-    MetadataTable {
+    MetadataDefinition {
         name: "sections",
         columns: &[("title", Text), ("row", Integer), ("column", Text), ("value", Text)],
         counted: &[],
@@ -190,14 +195,14 @@ pub(crate) const KINDS: &[MetadataTable] = &[
 ];
 
 /// The table of a kind.
-pub(crate) struct Surround {
+pub(crate) struct MetadataTable {
     database: Arc<Database>,
-    kind: &'static MetadataTable,
+    kind: &'static MetadataDefinition,
     schema: SchemaRef,
 }
 
-impl Surround {
-    pub(crate) fn new(database: &Arc<Database>, kind: &'static MetadataTable) -> Self {
+impl MetadataTable {
+    pub(crate) fn new(database: &Arc<Database>, kind: &'static MetadataDefinition) -> Self {
         let data_type = |of: &Of| match of {
             Text => DataType::Utf8,
             Texts => DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
@@ -207,18 +212,18 @@ impl Surround {
         };
         let fields = kind.columns.iter().map(|(name, of)| Field::new(*name, data_type(of), true));
         let fields: Vec<Field> = std::iter::once(Field::new("trace", DataType::Utf8, true)).chain(fields).collect();
-        Surround { database: database.clone(), kind, schema: Arc::new(Schema::new(fields)) }
+        MetadataTable { database: database.clone(), kind, schema: Arc::new(Schema::new(fields)) }
     }
 }
 
-impl fmt::Debug for Surround {
+impl fmt::Debug for MetadataTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Surround({})", self.kind.name)
     }
 }
 
 #[async_trait]
-impl TableProvider for Surround {
+impl TableProvider for MetadataTable {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -249,7 +254,7 @@ impl TableProvider for Surround {
 /// The rows of a kind, which are made when they are asked for.
 struct MetadataPartition {
     database: Arc<Database>,
-    kind: &'static MetadataTable,
+    kind: &'static MetadataDefinition,
     schema: SchemaRef,
     is_counted: bool,
 }

@@ -1,7 +1,7 @@
 //! Queries whose rows are made by other processes: what a scan says of itself, and a scan that was said.
 //!
 //! A scan names its table, its parts, its conditions and its columns; the traces stand in a text of the caller's, which each
-//! process opens for itself when it reads. Between the process that plans and those that read, a scan is a [`SentSource`],
+//! process opens for itself when it reads. Between the process that plans and those that read, a scan is a [`RemoteSource`],
 //! which knows enough to be planned with and opens nothing.
 
 use std::fmt;
@@ -40,7 +40,7 @@ pub use crate::read::OUT_OF_ORDER;
 
 /// Runs plans of queries elsewhere.
 #[async_trait]
-pub trait Elsewhere: Send + Sync {
+pub trait RemotePlanner: Send + Sync {
     /// The state with which queries are planned for it.
     fn planning(&self, state: SessionState) -> SessionState;
 
@@ -57,7 +57,7 @@ pub trait Elsewhere: Send + Sync {
 }
 
 /// Opens the traces that a text names, as the process that planned the query has them open.
-pub trait Opens: fmt::Debug + Send + Sync {
+pub trait SessionResolver: fmt::Debug + Send + Sync {
     /// A database of its own, so that what reading meets is known by scan.
     ///
     /// # Errors
@@ -66,11 +66,11 @@ pub trait Opens: fmt::Debug + Send + Sync {
 }
 
 /// A part of a scan: a range of the packets of a stream of the database, or all streams merged.
-pub type SentPart = Option<(usize, Range<usize>)>;
+pub type RemotePart = Option<(usize, Range<usize>)>;
 
 /// The text of a scan, for another process.
 #[derive(Clone)]
-pub struct Sent {
+pub struct RemoteScan {
     /// The name of the table of classes; `None` for the table of all events.
     pub table: Option<String>,
     /// The columns of the table.
@@ -80,7 +80,7 @@ pub struct Sent {
     /// Conditions that the scan decides.
     pub conditions: Vec<Arc<dyn PhysicalExpr>>,
     /// The parts of each partition.
-    pub groups: Vec<Vec<SentPart>>,
+    pub groups: Vec<Vec<RemotePart>>,
     /// Rows that are enough.
     pub limit: Option<usize>,
     /// The order of the rows of each partition, in columns of the table.
@@ -91,12 +91,12 @@ pub struct Sent {
     pub is_ordered: bool,
 }
 
-impl Sent {
+impl RemoteScan {
     /// A leaf of a plan as it is sent, with the text of its traces when it was sent before; `None` when it does not
     /// scan events.
-    pub fn of(plan: &dyn ExecutionPlan) -> Option<(Sent, Option<Arc<str>>)> {
+    pub fn of(plan: &dyn ExecutionPlan) -> Option<(RemoteScan, Option<Arc<str>>)> {
         let config = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
-        let (mut sent, traces) = match config.file_source.downcast_ref::<SentSource>() {
+        let (mut sent, traces) = match config.file_source.downcast_ref::<RemoteSource>() {
             Some(source) => (source.sent.clone(), Some(source.traces.clone())),
             None => (config.file_source.downcast_ref::<TraceSource>()?.sent(), None),
         };
@@ -111,8 +111,8 @@ impl Sent {
     }
 
     /// The scan as a leaf of a plan, whose traces are opened when it is read.
-    pub fn into_plan(self, traces: Arc<str>, opens: Arc<dyn Opens>) -> Arc<dyn ExecutionPlan> {
-        let file = |part: &SentPart| {
+    pub fn into_plan(self, traces: Arc<str>, opens: Arc<dyn SessionResolver>) -> Arc<dyn ExecutionPlan> {
+        let file = |part: &RemotePart| {
             let (name, part) = match part {
                 None => ("merged".to_string(), ScanPart::Merged),
                 Some((stream, packets)) => {
@@ -124,7 +124,7 @@ impl Sent {
         };
         let groups = self.groups.iter().map(|parts| FileGroup::new(parts.iter().map(file).collect()));
         let (groups, limit, ordering) = (groups.collect(), self.limit, self.ordering.clone());
-        let source = SentSource {
+        let source = RemoteSource {
             schema: TableSchema::from(self.schema.clone()),
             sent: self,
             traces,
@@ -142,22 +142,22 @@ impl Sent {
 
 /// A scan that was sent.
 #[derive(Clone)]
-pub struct SentSource {
-    sent: Sent,
+pub struct RemoteSource {
+    sent: RemoteScan,
     traces: Arc<str>,
-    opens: Arc<dyn Opens>,
+    opens: Arc<dyn SessionResolver>,
     schema: TableSchema,
     batch_size: usize,
     metrics: ExecutionPlanMetricsSet,
 }
 
-impl fmt::Debug for SentSource {
+impl fmt::Debug for RemoteSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SentSource({})", self.sent.table.as_deref().unwrap_or("events"))
     }
 }
 
-impl FileSource for SentSource {
+impl FileSource for RemoteSource {
     fn create_file_opener(
         &self,
         store: Arc<dyn ObjectStore>,
@@ -176,7 +176,7 @@ impl FileSource for SentSource {
         })?;
         let source = TraceSource::of_sent(&database, &table, &self.sent, &self.metrics)?;
         let inner = source.with_batch_size(self.batch_size).create_file_opener(store, config, partition)?;
-        let told = Arc::new(Told { database, metrics: self.metrics.clone(), partition });
+        let told = Arc::new(ScanReport { database, metrics: self.metrics.clone(), partition });
         Ok(Arc::new(SentOpener { inner, told }))
     }
 
@@ -185,7 +185,7 @@ impl FileSource for SentSource {
     }
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Arc::new(SentSource { batch_size, ..self.clone() })
+        Arc::new(RemoteSource { batch_size, ..self.clone() })
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
@@ -228,7 +228,7 @@ impl FileSource for SentSource {
 
 struct SentOpener {
     inner: Arc<dyn FileOpener>,
-    told: Arc<Told>,
+    told: Arc<ScanReport>,
 }
 
 impl FileOpener for SentOpener {
@@ -248,7 +248,7 @@ impl FileOpener for SentOpener {
 }
 
 /// Damage and losses as metrics of the scan, which alone come back beside rows: a counter whose name is the text.
-struct Told {
+struct ScanReport {
     database: Arc<Database>,
     metrics: ExecutionPlanMetricsSet,
     partition: usize,
@@ -259,7 +259,7 @@ const FAULT: &str = "fault: ";
 const WARNING: &str = "warning: ";
 const LOST: [&str; 3] = ["lost times", "lost integers", "lost values"];
 
-impl Told {
+impl ScanReport {
     fn tell(&self) {
         let count = |name: String| MetricBuilder::new(&self.metrics).counter(name, self.partition);
         let (faults, warnings) = self.database.collector.take();
@@ -273,7 +273,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for ScanReport {
     fn drop(&mut self) {
         self.tell();
     }

@@ -8,6 +8,7 @@
 //! back or lies behind its packet), all is read again by one thread that follows; so is what has packets that do not say when
 //! they begin and end.
 
+use std::ops::ControlFlow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +19,9 @@ use tracemill_model::packet_list::PacketList;
 use crate::event::Event;
 use crate::events::{Events, each_of};
 use crate::filter::{Filter, Matcher};
-use crate::item::Flow;
 use crate::merge::Note;
 use crate::redact::StreamReader;
-use crate::selection::StreamOf;
+use crate::selection::SelectedStream;
 use crate::session::Session;
 use crate::timeline::{self, Selection};
 
@@ -63,11 +63,11 @@ pub trait Follower: Send {
 /// With one job, where it is asked for, and where the timeline cannot be divided, one follower takes all events as one stretch.
 pub fn follow<F: Follower>(
     session: &Session,
-    (streams, selection, filter): (&[StreamOf], &Selection, Option<&Filter>),
+    (streams, selection, filter): (&[SelectedStream], &Selection, Option<&Filter>),
     in_order: bool,
     make: impl Fn() -> F + Sync,
     mut join: impl FnMut(usize, F::Edge),
-    note: &mut dyn FnMut(Note) -> Flow,
+    note: &mut dyn FnMut(Note) -> ControlFlow<()>,
 ) -> Vec<F> {
     if selection.jobs > 1
         && !in_order
@@ -89,7 +89,7 @@ pub fn follow<F: Follower>(
 /// The timeline of streams in stretches.
 struct Stretches<'a> {
     session: &'a Session,
-    streams: &'a [StreamOf],
+    streams: &'a [SelectedStream],
     /// Readers of all that is wanted, which parts are made of.
     whole: Mutex<Vec<StreamReader>>,
     /// The times in ns at which stretches but the first begin.
@@ -102,7 +102,7 @@ type Edges<E> = Vec<(usize, usize, E)>;
 
 impl<'a> Stretches<'a> {
     /// Divides the timeline; `None` where that cannot be done, or gains nothing.
-    fn new(session: &'a Session, streams: &'a [StreamOf], selection: &Selection) -> Option<Self> {
+    fn new(session: &'a Session, streams: &'a [SelectedStream], selection: &Selection) -> Option<Self> {
         let threads = selection.jobs.min(FOLLOWERS);
         let memory_bytes = (selection.memory() / threads).max(1);
         let of_thread = Selection { jobs: 1, memory_bytes, ..selection.clone() };
@@ -184,7 +184,7 @@ impl<'a> Stretches<'a> {
     }
 
     /// The part of a stream that is in a stretch, and whether it has packets.
-    fn part(&self, at: usize, of: &StreamOf, whole: &mut StreamReader) -> Option<(StreamReader, bool)> {
+    fn part(&self, at: usize, of: &SelectedStream, whole: &mut StreamReader) -> Option<(StreamReader, bool)> {
         let begin = at.checked_sub(1).map(|before| self.cuts[before]);
         let end = self.cuts.get(at).map(|cut| cut - 1);
         let clock = of.clock?;
