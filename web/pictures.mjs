@@ -69,8 +69,9 @@ const PICTURES = {
   late: {
     traces: ['demo/kernel/bakery'],
     link: `t=${at(353)}..${at(403)}&tab=selection`,
-    tall: 660,
-    sizes: { bottom: 150, side: 300 },
+    wide: 1280,
+    tall: 610,
+    sizes: { bottom: 130, side: 300 },
     run: async (page) => {
       const [row, canvas] = [
         await page.locator('[data-kind=state]', { hasText: 'oven-1' }).boundingBox(),
@@ -104,7 +105,7 @@ try {
   await browser.close();
 }
 
-async function make(name, { traces, link, dark = false, tall = 900, sizes = {}, run }) {
+async function make(name, { traces, link, dark = false, wide = 1440, tall = 900, sizes = {}, run }) {
   const server = spawn(path.resolve(bin), ['view', ...traces, '--no-open', '--no-cache'], {
     cwd: path.join(here, '..'),
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -118,7 +119,7 @@ async function make(name, { traces, link, dark = false, tall = 900, sizes = {}, 
       });
     });
     const page = await browser.newPage({
-      viewport: { width: 1440, height: tall },
+      viewport: { width: wide, height: tall },
       colorScheme: dark ? 'dark' : 'light',
       reducedMotion: 'reduce',
     });
