@@ -463,3 +463,13 @@ fn sentences_are_short() {
     assert!(all.len() > 200, "{} sentences", all.len());
     assert!(mean < 18.0, "a sentence has {mean:.1} words");
 }
+
+/// A visitor decides on the first screen; the commands there are the ones that a clone is tried with.
+#[test]
+fn the_readme_is_short_and_begins_with_what_to_type() {
+    let text = fs::read_to_string(root().join("README.md")).expect("the page");
+    assert!(text.lines().count() < 200, "{} lines", text.lines().count());
+    let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("    cargo ")).collect();
+    assert!(commands[0].starts_with("run --release -- print demo "), "{commands:?}");
+    assert!(commands[1].starts_with("test --workspace "), "{commands:?}");
+}
