@@ -37,7 +37,7 @@ fn examples(page: &str) -> Vec<(String, Vec<String>)> {
             is_open = false;
             continue;
         };
-        if goes_on || line.starts_with("$ tracemill analyze ") {
+        if goes_on || line.starts_with("$ tracemill ") {
             let (part, more) = match line.strip_suffix('\\') {
                 Some(part) => (part, true),
                 None => (line, false),
@@ -59,7 +59,7 @@ fn examples(page: &str) -> Vec<(String, Vec<String>)> {
 #[test]
 fn examples_of_the_documents_are_what_the_program_prints() {
     let mut count = 0;
-    for page in ["docs/analyze.md"] {
+    for page in ["docs/analyze.md", "docs/report.md"] {
         for (example, want) in examples(page) {
             let mut run: Command = command();
             // Examples do not depend on the time zone.

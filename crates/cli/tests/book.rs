@@ -357,6 +357,39 @@ fn commands_in_tables_and_texts_run() {
     assert!(run > 60, "{run} commands");
 }
 
+/// Commands of the other pages: those on the demo run, and the names in all of them exist.
+#[test]
+fn commands_of_the_reference_run() {
+    let known = stdout("completions fish", &[]);
+    let folders = ["docs", "docs/convert", "demo"].map(|folder| root().join(folder));
+    let (mut named, mut run, mut wrong) = (0, 0, Vec::new());
+    for folder in folders {
+        let entries = fs::read_dir(folder).expect("a folder of pages").map(|entry| entry.expect("an entry").path());
+        for page in entries.filter(|path| path.extension().is_some_and(|end| end == "md")) {
+            let text = fs::read_to_string(&page).expect("a page");
+            let shell = Shell::new();
+            for (line, number) in text.lines().zip(1..) {
+                let Some(command) = line.strip_prefix("    tracemill ") else { continue };
+                let command = format!("tracemill {}", command.split(" # ").next().unwrap_or_default().trim());
+                let place = format!("{}:{number}", shown(&page));
+                check_names(&place, &command, &known);
+                named += 1;
+                let name = command.split(' ').nth(1).unwrap_or_default();
+                if !command.contains("demo/") || WITHOUT_END.contains(&name) {
+                    continue;
+                }
+                let (code, output) = shell.run(&command);
+                run += 1;
+                if code != Some(0) {
+                    wrong.push(format!("{place}: {command}\n{output}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(named > 50 && run > 10, "{named} commands, {run} run");
+}
+
 /// A command of the guide is in a block that is run, or says why not.
 #[test]
 fn no_command_hides_from_the_test() {
