@@ -44,11 +44,11 @@ pub fn assemble(text: &str, first_line: usize) -> Result<Vec<u8>, String> {
 #[derive(Debug)]
 struct CaseToken {
     line: usize,
-    kind: TokenKind,
+    kind: CaseTokenKind,
 }
 
 #[derive(Debug)]
-enum TokenKind {
+enum CaseTokenKind {
     Word(String),
     Text(Vec<u8>),
 }
@@ -61,11 +61,11 @@ fn tokens(text: &str, first_line: usize) -> Result<Vec<CaseToken>, String> {
         while !rest.is_empty() && !rest.starts_with('#') {
             if rest.starts_with('"') {
                 let (bytes, len) = quoted(rest).map_err(|why| format!("line {number}: {why}"))?;
-                tokens.push(CaseToken { line: number, kind: TokenKind::Text(bytes) });
+                tokens.push(CaseToken { line: number, kind: CaseTokenKind::Text(bytes) });
                 rest = &rest[len..];
             } else {
                 let len = rest.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(rest.len());
-                tokens.push(CaseToken { line: number, kind: TokenKind::Word(rest[..len].to_string()) });
+                tokens.push(CaseToken { line: number, kind: CaseTokenKind::Word(rest[..len].to_string()) });
                 rest = &rest[len..];
             }
             rest = rest.trim_start();
@@ -142,11 +142,11 @@ impl<'a> CaseWriter<'a> {
     /// Runs a token and tells how many of the following ones belong to it.
     fn token(&mut self, token: &CaseToken, rest: &[CaseToken]) -> Result<usize, String> {
         let word = match &token.kind {
-            TokenKind::Text(bytes) => {
+            CaseTokenKind::Text(bytes) => {
                 self.whole_bytes(bytes)?;
                 return Ok(0);
             }
-            TokenKind::Word(word) => word.as_str(),
+            CaseTokenKind::Word(word) => word.as_str(),
         };
         if let Some(label) = word.strip_suffix(':') {
             self.define(label)?;
@@ -157,7 +157,7 @@ impl<'a> CaseWriter<'a> {
             return Ok(0);
         }
         let argument = || match rest.first().map(|token| &token.kind) {
-            Some(TokenKind::Word(argument)) => Ok(argument.as_str()),
+            Some(CaseTokenKind::Word(argument)) => Ok(argument.as_str()),
             _ => Err(format!("`{word}` needs an argument")),
         };
         match word {
@@ -300,8 +300,8 @@ fn block(tokens: &[CaseToken]) -> Result<usize, String> {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
         match &token.kind {
-            TokenKind::Word(word) if word == "{" => depth += 1,
-            TokenKind::Word(word) if word == "}" => depth -= 1,
+            CaseTokenKind::Word(word) if word == "{" => depth += 1,
+            CaseTokenKind::Word(word) if word == "}" => depth -= 1,
             _ => {}
         }
         if depth == 0 {

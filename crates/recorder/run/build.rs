@@ -6,9 +6,9 @@ use std::process::Command;
 fn main() {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let out = PathBuf::from(variable("OUT_DIR")).join("libtracemill_calls.so");
-    // Links to the crates `preload` and `ring`, whose files a package has as its own.
+    // Links to the crates `preload`, `ring` and `record`, whose files a package has as its own.
     let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("preload");
-    for sources in [sources.clone(), sources.join("layout.rs")] {
+    for sources in [sources.clone(), sources.join("layout.rs"), sources.join("replace.rs")] {
         println!("cargo::rerun-if-changed={}", sources.display());
     }
     let (system, processor) = (variable("CARGO_CFG_TARGET_OS"), variable("CARGO_CFG_TARGET_ARCH"));

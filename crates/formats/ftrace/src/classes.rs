@@ -22,7 +22,7 @@ use tracemill_model::schema::{
     StringLength, StructClass,
 };
 
-use super::event_format::{Content, ContentPlace as FieldPlace, EventFormat, Field, FieldElement, Machine};
+use super::event_format::{Content, ContentPlace as FieldPlace, EventFormat, FieldElement, FormatField, Machine};
 use super::format_strings::{FormatStrings, PrintkText};
 
 /// Bytes of the place of a dynamic field.
@@ -84,7 +84,7 @@ pub struct RecordLayout {
     /// Bytes that every record must have.
     pub min_bytes: usize,
     /// Fields that do not have their place in the record fixed by the format.
-    pub dynamic: Vec<Field>,
+    pub dynamic: Vec<FormatField>,
     /// Names that the format gives to several fields.
     pub(crate) repeated: Vec<String>,
 }
@@ -107,7 +107,14 @@ impl RecordLayout {
 
     /// Appends a record in the form that the plans of its class read, behind `base` bytes of the event; calls `wrong` for
     /// each field that says that it is where the record is not.
-    pub fn copy(&self, record: &[u8], machine: Machine, base: usize, out: &mut Vec<u8>, mut wrong: impl FnMut(&Field)) {
+    pub fn copy(
+        &self,
+        record: &[u8],
+        machine: Machine,
+        base: usize,
+        out: &mut Vec<u8>,
+        mut wrong: impl FnMut(&FormatField),
+    ) {
         let begin = base + self.dynamic.len() * LOCATOR_BYTES as usize;
         for field in &self.dynamic {
             let (range, is_whole) = field.range(record, machine);
@@ -193,7 +200,7 @@ impl SharedFields {
     fn payload_of(&mut self, schema: &mut Schema, system: &str, format: &EventFormat) -> FieldClassId {
         let dynamic = || format.fields.iter().filter(|field| field.place != FieldPlace::Fixed);
         let place = |at: usize| at * LOCATOR_BYTES as usize;
-        let locator = |wanted: &Field| dynamic().position(|field| field.name == wanted.name).map(place);
+        let locator = |wanted: &FormatField| dynamic().position(|field| field.name == wanted.name).map(place);
         let strings = self.format_strings.clone().filter(|_| system == "ftrace");
         let text = strings.and_then(|strings| PrintkText::of(&strings, format, place(dynamic().count()), locator));
         self.payload_with(schema, format, 0, text)
@@ -239,7 +246,7 @@ impl SharedFields {
 
     /// The member of a field in a record that begins `begin` bytes behind where fields are counted from; a dynamic
     /// field takes one of the places.
-    fn member(&mut self, schema: &mut Schema, field: &Field, locators: &mut Vec<u32>, begin: u32) -> Member {
+    fn member(&mut self, schema: &mut Schema, field: &FormatField, locators: &mut Vec<u32>, begin: u32) -> Member {
         let is_dynamic = field.place != FieldPlace::Fixed;
         let place = match locators.pop_if(|_| is_dynamic) {
             Some(offset_bytes) => FieldOffset::Located { offset_bytes },

@@ -6,7 +6,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::bytes::{ByteReader, text};
-use super::event_format::{EventFormat, Field, Machine};
+use super::event_format::{EventFormat, FormatField, Machine};
 use super::format_strings::FormatStrings;
 use super::options::TraceOptions;
 use super::ring_buffer::{MAX_PAGE_BYTES, PageLayout};
@@ -226,7 +226,7 @@ impl Container {
 
     /// Drops formats that do not fit the others, when all have been read.
     pub(crate) fn check_formats(&mut self) {
-        let mut counts: Vec<(&[Field], usize)> = Vec::new();
+        let mut counts: Vec<(&[FormatField], usize)> = Vec::new();
         for (_, format) in &self.formats {
             match counts.iter().position(|(common, _)| *common == format.common) {
                 Some(at) => counts[at].1 += 1,
@@ -260,7 +260,7 @@ impl Container {
             return;
         }
         self.offsets.insert(id, offset);
-        let is_type = |field: &Field| field.name == "common_type" && (field.offset, field.size) == (0, 2);
+        let is_type = |field: &FormatField| field.name == "common_type" && (field.offset, field.size) == (0, 2);
         self.fields += format.fields.len() + 1;
         let error = if !format.common.iter().any(is_type) {
             Error::malformed(format!("`{}` does not begin with a `common_type` of 2 bytes", format.name))

@@ -37,9 +37,9 @@ pub struct EventFormat {
     /// The number with which its records begin.
     pub id: u16,
     /// Fields that every record has: `common_type`, `common_pid`, ...
-    pub common: Vec<Field>,
+    pub common: Vec<FormatField>,
     /// Its own fields, in the order of the file.
-    pub fields: Vec<Field>,
+    pub fields: Vec<FormatField>,
     /// The text after `print fmt:`.
     pub print_format: String,
     /// Names that the file gives to several fields; all but the first of them got names of their own.
@@ -48,7 +48,7 @@ pub struct EventFormat {
 
 /// A field of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Field {
+pub struct FormatField {
     /// Name.
     pub name: String,
     /// The text before the name: `unsigned long`, `__data_loc char[]`.
@@ -139,10 +139,10 @@ impl EventFormat {
             } else if let Some(text) = line.strip_prefix("print fmt:") {
                 print_format = text.trim().to_string();
             } else if let Some(field) = line.strip_prefix("field").and_then(after_colon) {
-                let mut field = Field::parse(field, machine)?;
+                let mut field = FormatField::parse(field, machine)?;
                 let list = if field.name.starts_with("common_") { &mut common } else { &mut fields };
                 // Kernels do this: `sys_enter_io_submit` has the number of the call and an argument as `nr`.
-                if list.iter().any(|known: &Field| known.name == field.name) {
+                if list.iter().any(|known: &FormatField| known.name == field.name) {
                     let free = free_name(list, &field.name);
                     let name = std::mem::replace(&mut field.name, free);
                     if !repeated.contains(&name) {
@@ -160,7 +160,7 @@ impl EventFormat {
         let Some(id) = id else {
             return Err(Error::malformed(format!("the format of `{name}` has no `ID:`")));
         };
-        let is_dynamic = |field: &&Field| field.place != ContentPlace::Fixed;
+        let is_dynamic = |field: &&FormatField| field.place != ContentPlace::Fixed;
         if common.iter().chain(&fields).filter(is_dynamic).count() > MAX_DYNAMIC_FIELDS {
             return Err(Error::malformed(format!(
                 "`{name}` has more than {MAX_DYNAMIC_FIELDS} fields of variable length"
@@ -175,7 +175,7 @@ impl EventFormat {
     }
 
     /// The field of a name, common or not.
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub fn field(&self, name: &str) -> Option<&FormatField> {
         self.common.iter().chain(&self.fields).find(|field| field.name == name)
     }
 
@@ -191,7 +191,7 @@ impl EventFormat {
 }
 
 /// The name with the first number from 2 on that makes it one that no field has.
-fn free_name(fields: &[Field], name: &str) -> String {
+fn free_name(fields: &[FormatField], name: &str) -> String {
     let is_free = |name: &String| fields.iter().all(|field| field.name != *name);
     // Fields are fewer than the numbers.
     (2..=MAX_FIELDS + 2).map(|number| format!("{name}_{number}")).find(is_free).unwrap_or_else(|| name.to_string())
@@ -203,9 +203,9 @@ fn after_colon(text: &str) -> Option<&str> {
     matches!(word.trim(), "" | "special").then_some(rest)
 }
 
-impl Field {
+impl FormatField {
     /// Reads `TYPE NAME; offset:N; size:N; signed:N;`.
-    fn parse(text: &str, machine: Machine) -> Result<Field> {
+    fn parse(text: &str, machine: Machine) -> Result<FormatField> {
         let mut parts = text.split(';');
         let declaration = parts.next().unwrap_or("").trim();
         let (mut offset, mut size, mut signed) = (None, None, None);
@@ -313,7 +313,7 @@ impl<'a> Declaration<'a> {
         Ok(Declaration { type_name, words, name, is_array, count, located: located.map(|(_, place)| place) })
     }
 
-    fn field(self, offset: u32, size: u32, signed: Option<bool>, machine: Machine) -> Result<Field> {
+    fn field(self, offset: u32, size: u32, signed: Option<bool>, machine: Machine) -> Result<FormatField> {
         let by_type = self.element(machine);
         let is_pointer = by_type.is_some_and(|element| element.is_pointer);
         let signed = signed.unwrap_or_else(|| by_type.is_some_and(|element| element.signed));
@@ -345,7 +345,7 @@ impl<'a> Declaration<'a> {
             None => (Content::Array(BYTE), ContentPlace::Fixed),
         };
         let name = self.name.to_string();
-        Ok(Field { name, type_name: self.type_name, offset, size, content, place })
+        Ok(FormatField { name, type_name: self.type_name, offset, size, content, place })
     }
 
     /// The words that say what it is.
@@ -416,11 +416,11 @@ mod tests {
     const M64: Machine = Machine { byte_order: ByteOrder::Little, long_bytes: 8 };
     const M32: Machine = Machine { byte_order: ByteOrder::Big, long_bytes: 4 };
 
-    fn field(text: &str, machine: Machine) -> Field {
-        Field::parse(text, machine).expect(text)
+    fn field(text: &str, machine: Machine) -> FormatField {
+        FormatField::parse(text, machine).expect(text)
     }
 
-    fn text_of<'r>(field: &Field, record: &'r [u8], machine: Machine) -> Option<&'r [u8]> {
+    fn text_of<'r>(field: &FormatField, record: &'r [u8], machine: Machine) -> Option<&'r [u8]> {
         let bytes = field.bytes(record, machine).split(|&byte| byte == 0).next();
         bytes.filter(|_| field.content == Content::Text)
     }

@@ -12,7 +12,7 @@ use tracemill_codec::bits::u32_at;
 use tracemill_codec::text::printf;
 use tracemill_model::schema::{ByteOrder, Render};
 
-use super::event_format::{Content, ContentPlace, EventFormat, Field, FieldElement, Machine};
+use super::event_format::{Content, ContentPlace, EventFormat, FieldElement, FormatField, Machine};
 use super::print_format::PrintFormat;
 
 /// Arguments of one string; C's own limit for portable code is 127.
@@ -145,7 +145,7 @@ impl Arguments {
                     (4, Content::Text, ContentPlace::Located { relative: false })
                 }
             };
-            fields.push(Field { name, type_name: String::new(), offset: at * 8, size, content, place });
+            fields.push(FormatField { name, type_name: String::new(), offset: at * 8, size, content, place });
         }
         let format =
             EventFormat { name: String::new(), id: 0, common: Vec::new(), fields, print_format, repeated: Vec::new() };
@@ -281,7 +281,7 @@ pub(crate) struct PrintkText {
     /// First byte of the record, in the event.
     base: usize,
     /// The field with the address of the string.
-    address: Field,
+    address: FormatField,
     /// Where it stands in the event where the arguments are: their offset and number; `None` for a string without arguments.
     arguments: Option<(usize, usize)>,
 }
@@ -294,11 +294,12 @@ impl PrintkText {
         strings: &std::sync::Arc<FormatStrings>,
         format: &EventFormat,
         base: usize,
-        locator: impl Fn(&Field) -> Option<usize>,
+        locator: impl Fn(&FormatField) -> Option<usize>,
     ) -> Option<PrintkText> {
         let number = |name: &str| {
-            let is_number =
-                |field: &&Field| field.place == ContentPlace::Fixed && matches!(field.content, Content::Integer(_));
+            let is_number = |field: &&FormatField| {
+                field.place == ContentPlace::Fixed && matches!(field.content, Content::Integer(_))
+            };
             format.field(name).filter(is_number).cloned()
         };
         let (address, arguments) = match format.name.as_str() {

@@ -21,7 +21,7 @@ use tracemill_model::schema::{ByteOrder, StreamClassId};
 use super::layout::MAX_ERRORS;
 use super::slices;
 use tracemill_ftrace::container::CpuData;
-use tracemill_ftrace::event_format::{Content, ContentPlace, EventFormat, Field, Machine};
+use tracemill_ftrace::event_format::{Content, ContentPlace, EventFormat, FormatField, Machine};
 use tracemill_ftrace::packets::{self, PacketPlaces, StreamInfo};
 use tracemill_ftrace::print_format::PrintFormat;
 use tracemill_ftrace::ring_buffer::{MAX_PAGE_BYTES, Missed, PageLayout, Record, Records};
@@ -51,8 +51,8 @@ pub(super) struct KernelFormat {
     /// Bytes that a record has at least.
     pub min_bytes: usize,
     /// The field with the task that a record is of, and those with tasks that it may be about.
-    task: Option<Field>,
-    others: [Option<Field>; 2],
+    task: Option<FormatField>,
+    others: [Option<FormatField>; 2],
     /// Where the numbers of a call stand, when they have the usual sizes.
     places: Option<CallPlaces>,
 }
@@ -67,9 +67,9 @@ struct CallPlaces {
 }
 
 impl CallPlaces {
-    fn of(call: &CallForm, task: Option<&Field>) -> Option<CallPlaces> {
-        let place = |field: &Field, bytes: u32| (field.size == bytes).then_some(field.offset as usize);
-        let is_number = |field: &&Field| matches!(field.content, Content::Integer(element) if element.signed);
+    fn of(call: &CallForm, task: Option<&FormatField>) -> Option<CallPlaces> {
+        let place = |field: &FormatField, bytes: u32| (field.size == bytes).then_some(field.offset as usize);
+        let is_number = |field: &&FormatField| matches!(field.content, Content::Integer(element) if element.signed);
         let task = task.filter(is_number).and_then(|task| place(task, 4))?;
         Some(CallPlaces {
             function: place(&call.function, 8)?,
@@ -92,10 +92,10 @@ impl CallPlaces {
 #[derive(Clone, Debug)]
 pub(super) struct CallForm {
     pub is_exit: bool,
-    pub function: Field,
-    pub depth: Field,
+    pub function: FormatField,
+    pub depth: FormatField,
     /// Its arguments or its return value, where the kernel stores some.
-    pub value: Option<Field>,
+    pub value: Option<FormatField>,
 }
 
 impl Kernel {
@@ -211,7 +211,7 @@ impl Kernel {
     #[inline]
     pub(super) fn tid(&self, known: Option<&KernelFormat>, record: &[u8], is_traced: impl Fn(i64) -> bool) -> i64 {
         let machine = self.machine();
-        let number = |field: &Field| i64::try_from(field.integer(record, machine)?).ok();
+        let number = |field: &FormatField| i64::try_from(field.integer(record, machine)?).ok();
         // Where every kernel has it, whatever is left of a format.
         let usual = || record.get(4..8).map(|bytes| i64::from(machine.number(bytes) as u32 as i32));
         let own = known.and_then(|known| number(known.task.as_ref()?)).or_else(usual);
@@ -273,7 +273,7 @@ impl Kernel {
 impl CallForm {
     fn of(system: &str, format: &EventFormat) -> Option<CallForm> {
         let is_fixed =
-            |field: &&Field| field.place == ContentPlace::Fixed && matches!(field.content, Content::Integer(_));
+            |field: &&FormatField| field.place == ContentPlace::Fixed && matches!(field.content, Content::Integer(_));
         let number = |name: &str| format.field(name).filter(is_fixed).cloned();
         let (is_exit, value) = match (system, format.name.as_str()) {
             ("ftrace", "funcgraph_entry") => {
@@ -288,7 +288,7 @@ impl CallForm {
     /// Address and depth of a call, and is it left?
     #[inline]
     pub(super) fn read(&self, record: &[u8], machine: Machine) -> (u64, u16, bool) {
-        let number = |field: &Field| field.integer(record, machine).unwrap_or(0) as u64;
+        let number = |field: &FormatField| field.integer(record, machine).unwrap_or(0) as u64;
         let address = number(&self.function);
         (address, u16::try_from(number(&self.depth)).unwrap_or(u16::MAX), self.is_exit)
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use record::c::{Event, StatePlace};
+use record::c::{CEvent, StatePlace};
 use record::{FieldClass, Format, Mode, Options, StartError};
 
 const EINVAL: c_int = 22;
@@ -104,7 +104,7 @@ fn class(number: u32) -> Option<FieldClass> {
 ///
 /// # Safety
 /// The site is one of the header.
-unsafe fn event(site: &Site) -> Option<Event<'static>> {
+unsafe fn event(site: &Site) -> Option<CEvent<'static>> {
     // SAFETY: names are constants of the program.
     let name = |name: *const c_char| unsafe { text(name) }?.to_str().ok();
     let fields = match site.field_count {
@@ -113,7 +113,7 @@ unsafe fn event(site: &Site) -> Option<Event<'static>> {
         count => unsafe { std::slice::from_raw_parts(site.fields, count as usize) },
     };
     let fields = fields.iter().map(|field| Some((name(field.name)?, class(field.class)?))).collect::<Option<_>>()?;
-    Some(Event { target: name(site.target)?, name: name(site.name)?, fields })
+    Some(CEvent { target: name(site.target)?, name: name(site.name)?, fields })
 }
 
 /// Makes an event known, or asks again whether it is on, and gives its state.

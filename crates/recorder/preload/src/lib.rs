@@ -38,6 +38,7 @@ mod local;
 mod patch;
 mod process;
 mod record;
+mod replace;
 mod ring;
 mod rules;
 mod same_thread;

@@ -1,7 +1,8 @@
 //! Records, and their way into the open slot.
 
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
+use crate::replace::replace;
 use crate::same_thread::SameThread;
 use crate::thread::ThreadData;
 use crate::{system, values};
@@ -64,6 +65,8 @@ impl ThreadData {
         let len = if values.len == 0 { RECORD } else { (RECORD + 8 + values.len).next_multiple_of(RECORD) };
         self.writing.change(|writing| writing + 1);
         compiler_fence(Ordering::SeqCst);
+        // SAFETY: addresses have 64 bits here, and the field lives as long as the thread's data.
+        let pos = unsafe { AtomicU64::from_ptr(self.pos.as_ptr().cast()) };
         let (old, clock) = loop {
             let old = self.pos.get();
             let clock = time.unwrap_or_else(system::now);
@@ -72,7 +75,7 @@ impl ThreadData {
                 return false;
             }
             // Clock and place agree: again, with another clock, when a signal handler came between.
-            if system::replace(&self.pos, old, old + len) {
+            if replace(pos, old as u64, (old + len) as u64) {
                 break (old, clock);
             }
         };

@@ -2,9 +2,8 @@
 
 #![allow(missing_docs)]
 
-use std::arch::asm;
 use std::ffi::{c_char, c_int, c_long, c_void};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 unsafe extern "C" {
     pub(crate) fn syscall(number: c_long, ...) -> c_long;
@@ -164,25 +163,6 @@ pub(crate) static HAS_COUNTER: AtomicU32 = AtomicU32::new(1);
 pub(crate) fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
     if HAS_COUNTER.load(Ordering::Relaxed) == 1 { unsafe { core::arch::x86_64::_rdtsc() } } else { clock_ns(1) }
-}
-
-/// Replaces `old` in a number that only signal handlers of this thread change meanwhile: no lock prefix.
-#[inline(always)]
-pub(crate) fn replace(number: &AtomicUsize, old: usize, new: usize) -> bool {
-    let is_replaced: u8;
-    // SAFETY: the number is live as long as the reference; the instruction writes it, `rax` and flags, no more.
-    unsafe {
-        asm!(
-            "cmpxchg qword ptr [{number}], {new}",
-            "sete {is_replaced}",
-            number = in(reg) number.as_ptr(),
-            new = in(reg) new,
-            is_replaced = out(reg_byte) is_replaced,
-            inout("rax") old => _,
-            options(nostack),
-        );
-    }
-    is_replaced != 0
 }
 
 /// A text without allocation, for names of files and lines.

@@ -13,7 +13,7 @@
 //! * What is read first and written then needs a reason, since a handler may come between:
 //!     * `busy` and `writing` go up and down again, so a handler leaves them as it found them. So do `depth` and the
 //!       selection, but for calls that the handler finds dead, and those are above or beside what was interrupted.
-//!     * `pos` is moved on by a handler that writes records. It is changed by a `cmpxchg` ([`system::replace`]), after the
+//!     * `pos` is moved on by a handler that writes records. It is changed by a `cmpxchg` ([`replace`](crate::replace::replace)), after the
 //!       clock was read: the order of records is that of their times.
 //!     * `ring` and the end of the slot change only while `writing` is 0, and while `busy` sends handlers away.
 //! * Frames below `depth` are filled. A frame is filled before `depth` counts it, so that a handler sees no remains of an older

@@ -16,7 +16,7 @@ use crate::recorder::{self, Summary};
 use crate::ring::Reserve;
 use crate::{clock, local};
 
-pub use self::event::{Event, StatePlace};
+pub use self::event::{CEvent, StatePlace};
 
 pub(crate) mod event;
 
@@ -41,7 +41,7 @@ pub fn process() -> Process {
 }
 
 /// Makes an event known, or asks again whether it is on. Its state is stored, and given: 0 when this time it is discarded.
-pub fn register(place: StatePlace, event: &Event<'_>) -> u32 {
+pub fn register(place: StatePlace, event: &CEvent<'_>) -> u32 {
     recorder::register_place(place, event).unwrap_or(0)
 }
 

@@ -601,7 +601,7 @@ fn open(state: &mut ProcessState, writer: &RingWriter) -> bool {
 
 /// As [`register`], of a site of C, whose state stands at `place` from now on.
 #[cfg(feature = "c")]
-pub(crate) fn register_place(place: crate::c::event::StatePlace, event: &crate::c::event::Event<'_>) -> Option<u32> {
+pub(crate) fn register_place(place: crate::c::event::StatePlace, event: &crate::c::event::CEvent<'_>) -> Option<u32> {
     let registered = process::locked(|state| {
         let is_it = |known: &RegisteredSite| known.mirror == Mirror::At(place);
         // A site of a library that was unloaded serves the next one of its kind.

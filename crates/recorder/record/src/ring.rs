@@ -27,6 +27,7 @@ use crate::clock;
 use crate::local::system;
 
 pub(crate) mod event_buf;
+mod replace;
 pub(crate) mod write;
 
 /// Advice to make pages present, of Linux 5.14.

@@ -12,7 +12,7 @@ mod value;
 
 use tracemill_codec::text::printf;
 
-use super::event_format::{EventFormat, Field, Machine};
+use super::event_format::{EventFormat, FormatField, Machine};
 use parse::{FormatParser, tokens};
 use value::Record;
 
@@ -32,7 +32,7 @@ const MAX_ELEMENTS: usize = 4096;
 pub struct PrintFormat {
     /// `None` when the line cannot be read.
     pieces: Option<Vec<FormatPiece>>,
-    fields: Vec<Field>,
+    fields: Vec<FormatField>,
     machine: Machine,
 }
 

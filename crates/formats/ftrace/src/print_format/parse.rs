@@ -3,7 +3,7 @@
 use tracemill_codec::text::{c_number, printf};
 
 use super::{Count, Expr, FormatPiece, MAX_DEPTH, MAX_OPERATORS, MAX_PARTS, MAX_WIDTH, Spec};
-use crate::event_format::{Field, Machine, type_of_words};
+use crate::event_format::{FormatField, Machine, type_of_words};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FormatToken<'a> {
@@ -81,7 +81,7 @@ fn string(text: &str) -> Option<(String, &str)> {
 pub(super) struct FormatParser<'t> {
     tokens: &'t [FormatToken<'t>],
     at: usize,
-    fields: &'t [Field],
+    fields: &'t [FormatField],
     machine: Machine,
     depth: usize,
     parts: usize,
@@ -103,7 +103,7 @@ const OPERATORS: [&[&str]; 10] = [
 ];
 
 impl<'t> FormatParser<'t> {
-    pub(super) fn new(tokens: &'t [FormatToken<'t>], fields: &'t [Field], machine: Machine) -> Self {
+    pub(super) fn new(tokens: &'t [FormatToken<'t>], fields: &'t [FormatField], machine: Machine) -> Self {
         FormatParser { tokens, at: 0, fields, machine, depth: 0, parts: 0, operators: 0 }
     }
 

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use tracemill_codec::text::{printf, uuid_text};
 
 use super::{Count, Expr, KernelNames, MAX_ELEMENTS, MAX_WIDTH, PrintFormat, Spec};
-use crate::event_format::{Content, ContentPlace, Field};
+use crate::event_format::{Content, ContentPlace, FormatField};
 
 impl Expr {
     /// The value of an expression without fields.
@@ -138,7 +138,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    fn field(&self, field: &Field) -> ExprValue<'a> {
+    fn field(&self, field: &FormatField) -> ExprValue<'a> {
         match (field.place, field.content) {
             (ContentPlace::Fixed, Content::Integer(_)) => {
                 ExprValue::Number(field.integer(self.bytes, self.format.machine).unwrap_or(0))

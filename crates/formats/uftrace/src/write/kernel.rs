@@ -9,7 +9,7 @@ use tracemill_model::schema::ByteOrder;
 
 use super::record::{NumberWriter, bits, bytes_of_hex, number};
 use crate::kernel::{Kernel, KernelFormat};
-use tracemill_ftrace::event_format::{Content, ContentPlace, Field};
+use tracemill_ftrace::event_format::{Content, ContentPlace, FormatField};
 use tracemill_ftrace::ring_buffer::{DELTA_BITS, EVENTS_MISSED, MISSED_STORED, TIME_EXTEND};
 
 /// Data up to this length says it in the head of its record.
@@ -97,7 +97,7 @@ fn of(numbers: NumberWriter, value: u64, len: usize) -> Vec<u8> {
     out
 }
 
-fn put_at(numbers: NumberWriter, out: &mut Vec<u8>, field: &Field, value: u64) {
+fn put_at(numbers: NumberWriter, out: &mut Vec<u8>, field: &FormatField, value: u64) {
     put_bytes(out, field.offset as usize, &of(numbers, value, field.size as usize));
 }
 
@@ -109,7 +109,7 @@ fn put_bytes(out: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 }
 
 /// Puts a field into a record that has all fields of fixed places already.
-fn put(numbers: NumberWriter, out: &mut Vec<u8>, field: &Field, value: &Value) {
+fn put(numbers: NumberWriter, out: &mut Vec<u8>, field: &FormatField, value: &Value) {
     let mut bytes = match (field.content, value.elements()) {
         (Content::Integer(_), _) => return put_at(numbers, out, field, bits(value)),
         (Content::Array(element), Some(elements)) => {

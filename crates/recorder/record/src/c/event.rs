@@ -20,7 +20,7 @@ impl Eq for StatePlace {}
 
 /// An event of a C program.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Event<'a> {
+pub struct CEvent<'a> {
     /// The part of its full name before the colon.
     pub target: &'a str,
     /// The part behind it.
@@ -29,7 +29,7 @@ pub struct Event<'a> {
     pub fields: Vec<(&'a str, FieldClass)>,
 }
 
-impl Event<'_> {
+impl CEvent<'_> {
     pub(crate) fn is_of(&self, site: &Site, classes: &[FieldClass]) -> bool {
         let fields = site.fields().iter().copied().zip(classes.iter().copied());
         site.names() == (self.target, self.name) && fields.eq(self.fields.iter().copied())

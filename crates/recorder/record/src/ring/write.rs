@@ -1,10 +1,11 @@
 //! The way of an event into the ring of its thread.
 
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use tracemill_ring::{header, packet};
 
 use super::event_buf::EventBuf;
+use super::replace::replace;
 use super::{NO_SLOT, Reserve, RingWriter};
 use crate::field::Fields;
 use crate::local::system;
@@ -69,31 +70,6 @@ impl RingWriter {
         system::wait_while(taken, full);
         self.park(false);
     }
-}
-
-/// Replaces `old` in a number that only signal handlers of this thread may change meanwhile.
-#[inline(always)]
-fn replace(number: &AtomicU64, old: u64, new: u64) -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let is_replaced: u8;
-        // SAFETY: one instruction on a number of this thread. Without a lock prefix it is atomic towards signal handlers,
-        // and no other thread writes the number while this one is inside of an event.
-        unsafe {
-            core::arch::asm!(
-                "cmpxchg qword ptr [{number}], {new}",
-                "sete {is_replaced}",
-                number = in(reg) number.as_ptr(),
-                new = in(reg) new,
-                is_replaced = out(reg_byte) is_replaced,
-                inout("rax") old => _,
-                options(nostack),
-            );
-        }
-        is_replaced != 0
-    }
-    #[cfg(any(miri, not(target_arch = "x86_64")))]
-    number.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 /// Writes an event of the class `id` for the calling thread. `false` when nothing was done, since that may be the id of an

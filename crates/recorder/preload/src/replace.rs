@@ -1,0 +1,1 @@
+../../record/src/ring/replace.rs
