@@ -17,7 +17,7 @@ try {
   const out = path.join(scratch, 'answers.mjs');
   await build({
     stdin: {
-      contents: "export { unpack } from './src/api/pack'; export { Answers } from './src/api/inside-answers';",
+      contents: "export { unpack } from './src/api/pack'; export { Answers } from './src/api/embedded-answers';",
       resolveDir: here,
     },
     bundle: true,

@@ -1,6 +1,6 @@
 // The viewer: takes the token out of the address, or its data out of the page, and begins.
 import { render } from 'preact';
-import { Inside } from './api/inside';
+import { EmbeddedSource } from './api/embedded';
 import { login, Server } from './api/server';
 import { listenToKeys } from './keys/keys';
 import { App } from './panels/app';
@@ -42,7 +42,7 @@ async function main(): Promise<void> {
   if (token === null) phase.value = 'token';
   else
     await Promise.race([
-      start(file ? new Inside(file.worker, file.data) : new Server(token)),
+      start(file ? new EmbeddedSource(file.worker, file.data) : new Server(token)),
       new Promise((resolve) => setTimeout(resolve, SOON_MS)),
     ]);
   render(<App />, root);

@@ -1,7 +1,7 @@
 // The worker of a page that holds its data.
 
-import type { Said } from './api/inside';
-import { Answers } from './api/inside-answers';
+import type { Said } from './api/embedded';
+import { Answers } from './api/embedded-answers';
 import { unpack } from './api/pack';
 import { ApiError, type Query } from './api/source';
 

@@ -5,7 +5,7 @@ import type { Track, TracksOfGroup } from '../src/api/types';
 import { printing, shellWord, wordsOf } from '../src/state/command';
 import { both, condition, exactly, filterPath, isNamed, isNamedAt, MOST_TIMES, quoted } from '../src/state/filters';
 import { groupKey, readGroupKey, withGroups } from '../src/state/groups';
-import { byPowerOfTwo, ofCounts } from '../src/state/powers';
+import { byPowerOfTwo, ofCounts } from '../src/state/log-histogram';
 import { Random } from './random';
 
 test('texts of filters mean themselves', () => {

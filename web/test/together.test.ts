@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Sum, together } from '../src/api/inside-answers';
+import { type Sum, together } from '../src/api/embedded-answers';
 
 // The cases are those of the server (`lod/src/slices.rs`): a page in a file answers as it does.
 

@@ -23,7 +23,7 @@ export class Server implements Source {
     });
   }
 
-  async watch(hear: (progress: Progress) => void, signal: AbortSignal): Promise<void> {
+  async watch(onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<void> {
     const answer = await this.fetch('/api/progress', {
       signal,
       headers: { Accept: 'text/event-stream' },
@@ -40,7 +40,7 @@ export class Server implements Source {
       rest = blocks.pop() ?? '';
       for (const block of blocks) {
         const progress = readEvent(block);
-        if (progress) hear(progress);
+        if (progress) onProgress(progress);
       }
     }
   }

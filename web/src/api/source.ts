@@ -9,7 +9,7 @@ export interface Source {
   /** The answer to `POST /api/PATH`. */
   post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T>;
   /** Hears what changes, until the signal says to stop; comes back when the source has ended. */
-  watch(hear: (progress: Progress) => void, signal: AbortSignal): Promise<void>;
+  watch(onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<void>;
 }
 
 /** An answer that says no. */

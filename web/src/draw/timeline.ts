@@ -402,9 +402,9 @@ function widthOf(g: CanvasRenderingContext2D, text: string): number {
 }
 
 /** A text cut to a width, or nothing when less than a part of it would be left. */
-function fitting(g: CanvasRenderingContext2D, whole: string, width: number, least: number): string {
+function fitting(g: CanvasRenderingContext2D, label: string, width: number, least: number): string {
   if (width < 16) return '';
-  const text = whole.length > 200 ? `${whole.slice(0, 200)}…` : whole;
+  const text = label.length > 200 ? `${label.slice(0, 200)}…` : label;
   const full = widthOf(g, text);
   if (full <= width) return text;
   if (width < least) return '';

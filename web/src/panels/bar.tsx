@@ -262,7 +262,7 @@ function Filter(): JSX.Element {
     if (error) setText(error.text);
   }, [error]);
   const total = shownTotal.value;
-  const whole = session.value?.events ?? null;
+  const eventCount = session.value?.events ?? null;
   const complete = (input: HTMLInputElement): void => {
     const found = completionsOf(input.value, input.selectionStart ?? input.value.length);
     setOptions(found.list.length ? { ...found, at: -1 } : null);
@@ -332,7 +332,7 @@ function Filter(): JSX.Element {
       {filter ? (
         <span class="count">
           {total === null ? '…' : grouped(total)}
-          {whole === null ? '' : ` of ${grouped(whole)}`}
+          {eventCount === null ? '' : ` of ${grouped(eventCount)}`}
         </span>
       ) : (
         <kbd aria-hidden="true">F</kbd>

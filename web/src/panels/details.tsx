@@ -9,7 +9,7 @@ import { isPlottable } from '../state/plots';
 import { callAnswer, eventAnswer, selectAnswer } from '../state/selection';
 import { NOTHING_CHOSEN } from '../state/state';
 import { stateColour } from '../state/states';
-import { change, session, state, timeContext, whole } from '../state/store';
+import { change, fullRange, session, state, timeContext } from '../state/store';
 import { trackById } from '../state/tracks';
 import { day, duration, grouped, point, secondsSince, signed } from '../time/format';
 import { type MenuItem, openMenu, openMenuAt } from './menu';
@@ -86,7 +86,7 @@ function OfEvent({ value }: { value: EventDetails }): JSX.Element {
   const place = value.place;
   const at = value.ns === null ? null : BigInt(value.ns);
   const unix = session.value?.clock === 'unix';
-  const begin = whole.value.begin;
+  const begin = fullRange.value.begin;
   // Fields are listed in the order of the JSON line; a reader wants the payload first.
   const groups = new Map<string, Field[]>();
   for (const f of value.fields) {
@@ -310,7 +310,7 @@ function OfSlice({ value }: { value: Located }): JSX.Element {
           {begin === null ? null : (
             <>
               <Line label="begin">{point(begin, timeContext.value)}</Line>
-              <Line label="since begin">{signed(begin - whole.value.begin)}</Line>
+              <Line label="since begin">{signed(begin - fullRange.value.begin)}</Line>
             </>
           )}
           <Line label="end">{end === null ? <i>not recorded</i> : point(end, timeContext.value)}</Line>
@@ -325,7 +325,7 @@ function OfCall({ value }: { value: CallDetails }): JSX.Element {
   const place = state.value.call;
   const track = place ? trackById.value.get(place.track) : undefined;
   const begin = BigInt(value.begin);
-  const zero = whole.value.begin;
+  const zero = fullRange.value.begin;
   const length = value.duration === null ? null : BigInt(value.duration);
   const share = length && value.self !== null ? `${((Number(value.self) / Number(length)) * 100).toFixed(1)} %` : '';
   const all = value.all;

@@ -11,7 +11,7 @@ import { whileBusy } from '../state/busy';
 import { goToTrack } from '../state/find';
 import { eventAnswer } from '../state/selection';
 import { ask } from '../state/session';
-import { change, format, isFile, session, state, whole } from '../state/store';
+import { change, format, fullRange, isFile, session, state } from '../state/store';
 import { tracks } from '../state/tracks';
 import { numberOf } from '../time/format';
 import { parseDuration, parseRange, parseTime } from '../time/parse';
@@ -157,7 +157,7 @@ function GoTo(): JSX.Element {
       }
       return;
     }
-    const context = { begin: whole.peek().begin, end: whole.peek().end, local: format.peek() === 'local' };
+    const context = { begin: fullRange.peek().begin, end: fullRange.peek().end, local: format.peek() === 'local' };
     const range = parseRange(text, context);
     if (range) {
       close();

@@ -85,7 +85,7 @@ effect(() => {
 });
 effect(() => {
   const to = Math.floor(first.value) + room.value + MARGIN_ROWS;
-  table.want(
+  table.request(
     Math.max(0, Math.floor(first.value) - MARGIN_ROWS),
     shownTotal.value === null ? to : Math.min(to, Math.max(1, shownTotal.value)),
   );

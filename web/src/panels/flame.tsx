@@ -186,7 +186,7 @@ function drawFlame(
   boxes: readonly Box[],
   scroll: number,
   height: number,
-  whole: Frame,
+  rootFrame: Frame,
 ): void {
   const colours = theme.value;
   const query = state.value.query.toLowerCase();
@@ -217,7 +217,7 @@ function drawFlame(
     g.fillStyle = root ? colours.ink : (colours.onFill[colour] ?? '');
     const text = shortName(
       g,
-      root ? `all calls${state.peek().selection ? ' in the selection' : ''}, ${duration(whole.total)}` : frame.name,
+      root ? `all calls${state.peek().selection ? ' in the selection' : ''}, ${duration(rootFrame.total)}` : frame.name,
       width - 10,
     );
     if (text) g.fillText(text, x + 5, y + LANE / 2);

@@ -4,7 +4,7 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { resize } from '../draw/plain';
 import { said } from '../state/actions';
-import { byPowerOfTwo, ofCounts, powerOf } from '../state/powers';
+import { byPowerOfTwo, ofCounts, powerOf } from '../state/log-histogram';
 import { timeContext } from '../state/store';
 import { duration, grouped, point, shortDuration } from '../time/format';
 import { shareOf, spanOf } from '../time/range';

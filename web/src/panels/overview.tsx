@@ -11,7 +11,7 @@ import { dialog } from '../keys/focus';
 import { goToBookmark, panBy, removeBookmark, select } from '../state/actions';
 import { problemsAnswer } from '../state/selection';
 import type { Bookmark } from '../state/state';
-import { change, format, session, show, state, timeContext, view, whole } from '../state/store';
+import { change, format, fullRange, session, show, state, timeContext, view } from '../state/store';
 import { tilesArrived } from '../state/tiles-fetch';
 import { viewport } from '../state/tracks';
 import { baseWords, duration, point } from '../time/format';
@@ -73,7 +73,7 @@ export function Overview(): JSX.Element {
   const onPointerDown = (e: PointerEvent): void => {
     if (e.button !== 0 || !(e.currentTarget instanceof HTMLElement)) return;
     const box = e.currentTarget.getBoundingClientRect();
-    const scale = scaleOf(whole.peek(), box.width);
+    const scale = scaleOf(fullRange.peek(), box.width);
     const start = view.peek();
     const { left, right } = handles(scale, start);
     const x0 = e.clientX - box.left;
@@ -84,7 +84,7 @@ export function Overview(): JSX.Element {
         ? 'begin'
         : right - left > 20 && near(right)
           ? 'end'
-          : x0 > left && x0 < right && !sameRange(start, whole.peek())
+          : x0 > left && x0 < right && !sameRange(start, fullRange.peek())
             ? 'move'
             : 'new';
     const target = e.currentTarget;
@@ -111,7 +111,7 @@ export function Overview(): JSX.Element {
       if (far) return;
       const span = spanOf(view.peek());
       const at = scale.time(x0);
-      if (mode === 'new' && !sameRange(view.peek(), whole.peek()))
+      if (mode === 'new' && !sameRange(view.peek(), fullRange.peek()))
         show({ begin: at - span / 2n, end: at - span / 2n + span }, 'jump');
     };
     target.addEventListener('pointermove', move);
@@ -122,13 +122,13 @@ export function Overview(): JSX.Element {
     const by = spanOf(view.peek()) / PAN_STEP || 1n;
     if (e.key === 'ArrowLeft') panBy(-by);
     else if (e.key === 'ArrowRight') panBy(by);
-    else if (e.key === 'Home') panBy(whole.peek().begin - view.peek().begin);
-    else if (e.key === 'End') panBy(whole.peek().end - view.peek().end);
+    else if (e.key === 'Home') panBy(fullRange.peek().begin - view.peek().begin);
+    else if (e.key === 'End') panBy(fullRange.peek().end - view.peek().end);
     else return;
     e.preventDefault();
   };
   const v = view.value;
-  const w = whole.value;
+  const w = fullRange.value;
   const percent = spanOf(w) === 0n ? 0 : Number(((v.begin - w.begin) * 100n) / spanOf(w));
   return (
     <div
@@ -152,11 +152,11 @@ export function Overview(): JSX.Element {
 
 export function OverviewLabel(): JSX.Element {
   if (session.value?.begin == null) return <div class="mapl" />;
-  const all = sameRange(view.value, whole.value);
+  const all = sameRange(view.value, fullRange.value);
   return (
     <div class="mapl">
       <b>{duration(spanOf(view.value))}</b>
-      {all ? 'all of it' : `of ${duration(spanOf(whole.value))}`}
+      {all ? 'all of it' : `of ${duration(spanOf(fullRange.value))}`}
     </div>
   );
 }
@@ -165,7 +165,7 @@ export function OverviewLabel(): JSX.Element {
 export function RulerLabel(): JSX.Element {
   if (session.value?.begin == null) return <div class="rull" />;
   const { begin, end } = view.value;
-  const { base } = rulerTicks(begin, end, Math.max(1, viewport.value.width), whole.value.begin);
+  const { base } = rulerTicks(begin, end, Math.max(1, viewport.value.width), fullRange.value.begin);
   const { date, time } = baseWords(base, format.value, session.value.clock === 'unix');
   return (
     <div

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import type { Fault, Loss } from '../api/types';
 import { scrollTo } from '../state/actions';
 import { problemsAnswer } from '../state/selection';
-import { change, timeContext, view, whole } from '../state/store';
+import { change, fullRange, timeContext, view } from '../state/store';
 import { trackById } from '../state/tracks';
 import { duration, grouped, point } from '../time/format';
 import { centred, spanOf } from '../time/range';
@@ -19,16 +19,16 @@ export const problemCount = (): number => {
 const trackName = (id: string | null): string => (id === null ? '' : (trackById.value.get(id)?.name ?? id));
 
 function showLoss({ begin, end, track }: Loss): void {
-  const from = BigInt(begin ?? end ?? whole.peek().begin);
-  const to = BigInt(end ?? begin ?? whole.peek().end);
-  const margin = (to - from) / 2n || spanOf(whole.peek()) / 20n || 1n;
+  const from = BigInt(begin ?? end ?? fullRange.peek().begin);
+  const to = BigInt(end ?? begin ?? fullRange.peek().end);
+  const margin = (to - from) / 2n || spanOf(fullRange.peek()) / 20n || 1n;
   change({ view: { begin: from - margin, end: to + margin }, cursor: from }, 'jump');
   scrollTo(track);
 }
 
 function showFault({ ns, track }: Fault): void {
   if (ns === null) return;
-  const span = spanOf(whole.peek()) / 10n;
+  const span = spanOf(fullRange.peek()) / 10n;
   change(
     {
       view: centred(span < spanOf(view.peek()) ? { begin: 0n, end: span } : view.peek(), BigInt(ns)),

@@ -1,5 +1,5 @@
 // The range that statistics are about.
-import { state, whole } from '../state/store';
+import { fullRange, state } from '../state/store';
 import type { Range } from '../time/range';
 
-export const rangeShown = (): Range => state.value.selection ?? whole.value;
+export const rangeShown = (): Range => state.value.selection ?? fullRange.value;

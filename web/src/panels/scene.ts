@@ -11,7 +11,7 @@ import { titles, wakeupsAnswer } from '../state/overlays';
 import { overviewLevel, overviewTracks } from '../state/overview';
 import { problemsAnswer } from '../state/selection';
 import { phase } from '../state/session';
-import { origin, session, state, whole } from '../state/store';
+import { fullRange, origin, session, state } from '../state/store';
 import { filteredTiles, plainTiles, tilesArrived, tilesShown } from '../state/tiles-fetch';
 import { layout, scroll } from '../state/tracks';
 import { type Range, tileBegin, tilesOf } from '../time/range';
@@ -41,8 +41,8 @@ export function timelineInput(width: number, height: number, ratio: number): Tim
     bookmarks: bookmarks.map((b) => b.ns),
     mark: markOf(),
     query: query.toLowerCase(),
-    begin: whole.value.begin,
-    end: whole.value.end,
+    begin: fullRange.value.begin,
+    end: fullRange.value.end,
     pale: phase.value === 'ended',
     words: !moving(),
     titles: titles.value,
@@ -56,17 +56,17 @@ export const rulerInput = (width: number, height: number, ratio: number): RulerI
   scale: scaleOf(shown.value, width),
   height,
   ratio,
-  begin: whole.value.begin,
+  begin: fullRange.value.begin,
   theme: theme.value,
   selection: selectionShown(),
   bookmarks: state.value.bookmarks,
 });
 
 export function overviewInput(width: number, height: number, ratio: number): OverviewInput {
-  const scale = scaleOf(whole.value, width);
+  const scale = scaleOf(fullRange.value, width);
   const losses = (problemsAnswer.value.value?.losses ?? []).map((l) => ({
-    begin: BigInt(l.begin ?? l.end ?? whole.value.begin),
-    end: BigInt(l.end ?? l.begin ?? whole.value.begin),
+    begin: BigInt(l.begin ?? l.end ?? fullRange.value.begin),
+    end: BigInt(l.end ?? l.begin ?? fullRange.value.begin),
   }));
   const { columns, estimated } = columnsOf(scale);
   return {
@@ -94,7 +94,7 @@ function columnsOf(scale: Scale): { columns: Float64Array; estimated: boolean } 
 function countColumns(scale: Scale): { columns: Float64Array; estimated: boolean } {
   const columns = new Float64Array(Math.max(1, Math.ceil(scale.width / COLUMN_PX)));
   const level = overviewLevel.value;
-  const { from, to } = tilesOf(whole.value, level, origin.value);
+  const { from, to } = tilesOf(fullRange.value, level, origin.value);
   let estimated = false;
   for (const id of overviewTracks.value)
     for (let index = from; index <= to; index++) {

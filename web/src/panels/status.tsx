@@ -5,7 +5,7 @@ import { markOf, notice, panelShown, pointer, said, sliceOf } from '../state/act
 import { filterDone } from '../state/filter';
 import { found } from '../state/search';
 import { callAnswer, eventAnswer } from '../state/selection';
-import { change, session, state, timeContext, whole } from '../state/store';
+import { change, fullRange, session, state, timeContext } from '../state/store';
 import { duration, grouped, numberOf, point, signed } from '../time/format';
 import { spanOf } from '../time/range';
 import { viewWords } from './tracks';
@@ -60,13 +60,13 @@ export function Status(): JSX.Element {
       {at !== null ? (
         <span>
           Pointer <b>{point(at, timeContext.value)}</b>
-          {unit}, <b>{signed(at - whole.value.begin)}</b>
+          {unit}, <b>{signed(at - fullRange.value.begin)}</b>
         </span>
       ) : null}
       {at === null && state.value.cursor !== null ? (
         <span>
           Cursor <b>{point(state.value.cursor, timeContext.value)}</b>
-          {unit}, <b>{signed(state.value.cursor - whole.value.begin)}</b>
+          {unit}, <b>{signed(state.value.cursor - fullRange.value.begin)}</b>
         </span>
       ) : null}
       <span class="grow" />

@@ -24,8 +24,8 @@ import {
 } from '../time/range';
 import { reportFailure } from './answers';
 import { whileBusy } from './busy';
-import { firstOfTracks } from './chase';
 import { both, condition, isNamed } from './filters';
+import { firstOfTracks } from './first-match';
 import { groupKey, readGroupKey } from './groups';
 import { valueAt } from './json';
 import { plotId } from './plots';
@@ -33,7 +33,7 @@ import { search } from './search';
 import { callAnswer, eventAnswer, locate, sliceAnswer } from './selection';
 import { ask, notice, phase, post } from './session';
 import { NOTHING_CHOSEN, TABS, type Tab } from './state';
-import { change, format, linksRead, session, show, state, view, whole } from './store';
+import { change, format, fullRange, linksRead, session, show, state, view } from './store';
 import {
   groupsAnswer,
   hasCalls,
@@ -129,9 +129,9 @@ function rowOf(event: EventDetails): string {
 }
 
 export const zoomIn = (): void => show(zoomedIn(view.peek(), centre()));
-export const zoomOut = (): void => show(zoomedOut(view.peek(), centre(), whole.peek()));
+export const zoomOut = (): void => show(zoomedOut(view.peek(), centre(), fullRange.peek()));
 export const zoomAround = (factor: number, around: bigint): void =>
-  show(zoomedBy(view.peek(), factor, around, whole.peek()));
+  show(zoomedBy(view.peek(), factor, around, fullRange.peek()));
 export const showAll = (): void => {
   change({ view: null }, 'jump');
 };
@@ -139,9 +139,9 @@ export const showAll = (): void => {
 /** Moves the view by a part of its length. */
 export function pan(numerator: bigint, denominator: bigint): void {
   const v = view.peek();
-  show(moved(v, (spanOf(v) * numerator) / denominator, whole.peek()));
+  show(moved(v, (spanOf(v) * numerator) / denominator, fullRange.peek()));
 }
-export const panBy = (ns: bigint): void => show(moved(view.peek(), ns, whole.peek()));
+export const panBy = (ns: bigint): void => show(moved(view.peek(), ns, fullRange.peek()));
 
 /** Fits the selection, else the chosen slice, else goes to the chosen event. */
 export function fit(): void {
@@ -160,21 +160,23 @@ export function fit(): void {
 
 /** Brings a time into view without changing the zoom, when it is not there. */
 export function reveal(at: bigint, how: 'move' | 'jump' = 'move'): void {
-  if (!contains(view.peek(), at)) show(centredInside(view.peek(), at, whole.peek()), how);
+  if (!contains(view.peek(), at)) show(centredInside(view.peek(), at, fullRange.peek()), how);
 }
 
 /** Goes to a time, and marks it. */
 export function goTo(at: bigint): void {
   const v = view.peek();
   const next =
-    contains(whole.peek(), at) && spanOf(v) >= spanOf(whole.peek()) ? zoomAt(at) : centredInside(v, at, whole.peek());
+    contains(fullRange.peek(), at) && spanOf(v) >= spanOf(fullRange.peek())
+      ? zoomAt(at)
+      : centredInside(v, at, fullRange.peek());
   change({ view: next, cursor: at }, 'jump');
 }
 
 /** From a view of everything a jump also goes nearer, so that something is seen of it. */
 function zoomAt(at: bigint): Range {
-  const span = max(spanOf(whole.peek()) / 10n, 1n);
-  return centredInside({ begin: at, end: at + span }, at, whole.peek());
+  const span = max(spanOf(fullRange.peek()) / 10n, 1n);
+  return centredInside({ begin: at, end: at + span }, at, fullRange.peek());
 }
 
 // The cursor.
@@ -186,13 +188,13 @@ const cursorOrMiddle = (): bigint => state.peek().cursor ?? centre();
 export function moveCursor(steps: bigint): void {
   const v = view.peek();
   const at = cursorOrMiddle() + max(spanOf(v) / CURSOR_STEPS, 1n) * steps;
-  setCursor(max(whole.peek().begin, min(whole.peek().end, at)));
+  setCursor(max(fullRange.peek().begin, min(fullRange.peek().end, at)));
 }
 
 export function setCursor(at: bigint): void {
   change({ cursor: at });
   const v = view.peek();
-  if (at < v.begin || at > v.end) show(moved(v, at < v.begin ? at - v.begin : at - v.end, whole.peek()));
+  if (at < v.begin || at > v.end) show(moved(v, at < v.begin ? at - v.begin : at - v.end, fullRange.peek()));
 }
 
 /** To the next boundary on the current track. */
@@ -230,7 +232,7 @@ export async function selectChosen(): Promise<void> {
   const mark = markOf();
   if (!mark) return;
   if (mark.depth !== null) {
-    select({ begin: mark.begin, end: mark.end ?? whole.peek().end });
+    select({ begin: mark.begin, end: mark.end ?? fullRange.peek().end });
     return;
   }
   const before = await locate(mark.track, mark.begin, 'previous');
@@ -521,7 +523,8 @@ export async function searchFor(direction: 'next' | 'previous'): Promise<void> {
   const match = await search(state.peek().query, direction);
   if (!match) return;
   const at = match.ns === null ? null : BigInt(match.ns);
-  const next = at !== null && !contains(view.peek(), at) ? { view: centredInside(view.peek(), at, whole.peek()) } : {};
+  const next =
+    at !== null && !contains(view.peek(), at) ? { view: centredInside(view.peek(), at, fullRange.peek()) } : {};
   change({ ...NOTHING_CHOSEN, event: match.event, ...next }, 'jump');
   scrollTo(match.track);
 }
@@ -555,7 +558,8 @@ export async function goToNext(condition: string): Promise<void> {
 /** Chooses the event of a row, and brings it into view. */
 export function showRow(row: Row): void {
   const at = row.ns === null ? null : BigInt(row.ns);
-  const next = at !== null && !contains(view.peek(), at) ? { view: centredInside(view.peek(), at, whole.peek()) } : {};
+  const next =
+    at !== null && !contains(view.peek(), at) ? { view: centredInside(view.peek(), at, fullRange.peek()) } : {};
   change({ ...NOTHING_CHOSEN, event: row.event, ...(at === null ? {} : { cursor: at }), ...next }, 'jump');
   scrollTo(row.track);
 }
@@ -594,7 +598,7 @@ export function nextBookmark(): void {
 
 export function goToBookmark(ns: bigint): void {
   change(
-    { cursor: ns, ...(contains(view.peek(), ns) ? {} : { view: centredInside(view.peek(), ns, whole.peek()) }) },
+    { cursor: ns, ...(contains(view.peek(), ns) ? {} : { view: centredInside(view.peek(), ns, fullRange.peek()) }) },
     'jump',
   );
 }
@@ -622,7 +626,7 @@ export function nextTab(): void {
 
 /** Orders the tracks of a trace by their first event that a condition is true of and that is not before the cursor. */
 export async function chase(trace: number | null, condition: string, what: string): Promise<void> {
-  const from = state.peek().cursor ?? whole.peek().begin;
+  const from = state.peek().cursor ?? fullRange.peek().begin;
   const ids = tracks
     .peek()
     .filter((t) => t.kind === 'events' && t.trace === trace)
@@ -649,7 +653,7 @@ export const timeInView = (share: number): bigint => timeAt(view.peek(), share);
 
 export const cursorToEdge = (edge: 'begin' | 'end'): void => change({ cursor: view.peek()[edge] });
 export function cursorToEnd(edge: 'begin' | 'end'): void {
-  setCursor(whole.peek()[edge]);
+  setCursor(fullRange.peek()[edge]);
 }
 
 /** Chases the name of the chosen event. */

@@ -55,18 +55,18 @@ export interface Chosen {
 
 /** The words of a command that prints what is chosen; options of the line that began the page stay, where what is chosen does not say more. */
 export function printing(line: string, traces: readonly string[], chosen: Chosen, command = 'print'): string {
-  const given = wordsOf(line);
-  const at = given.indexOf('view');
+  const args = wordsOf(line);
+  const at = args.indexOf('view');
   const options: string[] = [];
   const filters = chosen.filter ? [chosen.filter] : [];
   let rest: string[] = [];
   if (at < 0) rest = [...traces];
   else
-    for (let i = at + 1; i < given.length; i++) {
-      const word = given[i] ?? '';
+    for (let i = at + 1; i < args.length; i++) {
+      const word = args[i] ?? '';
       const [, name = word, , value] = /^(--[\w-]+)(=([\s\S]*))?$/.exec(word) ?? [];
       const known = NAMED.get(name) ?? name;
-      const next = (): string => value ?? given[++i] ?? '';
+      const next = (): string => value ?? args[++i] ?? '';
       const takes = OF_VIEW.get(known);
       if (takes !== undefined) {
         if (takes) next();

@@ -21,13 +21,13 @@ export const groupWords = (path: string): string => GROUPINGS.find(([own]) => ow
 
 /** Tracks with those of values instead of the streams of the same groups, where these are known already. */
 export function withGroups(tracks: readonly Track[], groups: readonly TracksOfGroup[]): readonly Track[] {
-  const whole = new Map(groups.filter((g) => g.done >= 1).map((g) => [g.of, g.tracks]));
-  if (whole.size === 0) return tracks;
+  const complete = new Map(groups.filter((g) => g.done >= 1).map((g) => [g.of, g.tracks]));
+  if (complete.size === 0) return tracks;
   const out: Track[] = [];
   for (const track of tracks) {
-    if (track.base && track.kind === 'events' && track.parent !== null && whole.has(track.parent)) continue;
+    if (track.base && track.kind === 'events' && track.parent !== null && complete.has(track.parent)) continue;
     out.push(track);
-    const own = track.kind === 'group' ? whole.get(track.id) : undefined;
+    const own = track.kind === 'group' ? complete.get(track.id) : undefined;
     if (own) out.push(...own);
   }
   return out;

@@ -3,7 +3,7 @@ import { computed, effect } from '@preact/signals';
 import { showsTiles } from '../draw/timeline';
 import { levelOf } from '../time/range';
 import { phase } from './session';
-import { session, state, whole } from './store';
+import { fullRange, session, state } from './store';
 import { plainTiles, requestTiles, tilesStale } from './tiles-fetch';
 import { rowsInSight, tracks, viewport } from './tracks';
 
@@ -17,12 +17,12 @@ export const overviewTracks = computed<readonly string[]>(() => {
   const list = roots.length > 0 && roots.every((t) => t.kind === 'group') ? roots : tracks.value.filter((t) => t.base);
   return list.slice(0, MOST_OVERVIEW_TRACKS).map((t) => t.id);
 });
-export const overviewLevel = computed(() => levelOf(whole.value, OVERVIEW_BUCKETS));
+export const overviewLevel = computed(() => levelOf(fullRange.value, OVERVIEW_BUCKETS));
 
 effect(() => {
   void tilesStale.value;
   if (!session.value || overviewTracks.value.length === 0 || phase.value === 'ended') return;
-  requestTiles(plainTiles, '', overviewTracks.value, overviewLevel.value, whole.value, true);
+  requestTiles(plainTiles, '', overviewTracks.value, overviewLevel.value, fullRange.value, true);
 });
 // Tiles that stand in for every finer one.
 effect(() => {
@@ -33,8 +33,8 @@ effect(() => {
     plainTiles,
     '',
     rowsInSight.value.filter(showsTiles).map((r) => r.track.id),
-    levelOf(whole.value, width),
-    whole.value,
+    levelOf(fullRange.value, width),
+    fullRange.value,
     true,
   );
 });

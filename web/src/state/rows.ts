@@ -60,7 +60,7 @@ export class RowStore {
   }
 
   /** Asks for the rows of a range that are not there. */
-  want(from: number, to: number): void {
+  request(from: number, to: number): void {
     this.wanted = { from: Math.max(0, from), to: Math.max(1, to) };
     this.fetchWanted();
   }

@@ -15,19 +15,19 @@ export const session = signal<Session | null>(null);
 export const isFile = computed(() => session.value?.features.includes('file') ?? false);
 
 /** From the first to the last event; a trace without times has an empty range. */
-export const whole = computed<Range>(() => {
+export const fullRange = computed<Range>(() => {
   const s = session.value;
   if (!s || s.begin === null || s.end === null) return { begin: 0n, end: 0n };
   return { begin: BigInt(s.begin), end: BigInt(s.end) };
 });
 export const origin = computed<bigint>(() => BigInt(session.value?.origin ?? 0));
-export const view = computed<Range>(() => state.value.view ?? whole.value);
+export const view = computed<Range>(() => state.value.view ?? fullRange.value);
 export const format = computed<TimeFormat>(
   () => state.value.format ?? (session.value?.clock === 'unix' ? 'utc' : 'begin'),
 );
 export const timeContext = computed<TimeContext>(() => ({
   format: format.value,
-  begin: whole.value.begin,
+  begin: fullRange.value.begin,
   cursor: state.value.cursor,
 }));
 
@@ -45,7 +45,7 @@ export function change(part: Partial<State>, how: How = 'move'): void {
 
 /** Shows a range; the whole trace is not kept as a range, so that it stays whole when the trace grows. */
 export function show(range: Range, how: How = 'move'): void {
-  const next = sameRange(range, whole.value) ? null : range;
+  const next = sameRange(range, fullRange.value) ? null : range;
   if (sameRange(next, state.value.view)) return;
   change({ view: next }, how);
 }

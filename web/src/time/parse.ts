@@ -20,9 +20,9 @@ const UNITS: Record<string, bigint> = {
 };
 
 /** A decimal number of a unit, exactly; null when a digit would be below a nanosecond. */
-function decimal(whole: string, fraction: string, unit: bigint): bigint | null {
+function decimal(integer: string, fraction: string, unit: bigint): bigint | null {
   const scale = 10n ** BigInt(fraction.length);
-  const value = BigInt(whole || '0') * scale + BigInt(fraction || '0');
+  const value = BigInt(integer || '0') * scale + BigInt(fraction || '0');
   const ns = value * unit;
   return ns % scale === 0n ? ns / scale : null;
 }

@@ -45,21 +45,21 @@ export function zoomedIn(view: Range, around: bigint): Range {
   return withSpan(view, span, around);
 }
 
-/** A view that is twice as long, and no longer than the whole unless it was longer before. */
-export function zoomedOut(view: Range, around: bigint, whole: Range): Range {
+/** A view that is twice as long, and no longer than the full range unless it was longer before. */
+export function zoomedOut(view: Range, around: bigint, fullRange: Range): Range {
   const span = max(spanOf(view), 1n) * 2n;
-  if (span >= spanOf(whole)) return spanOf(view) > spanOf(whole) ? view : whole;
-  return inside(withSpan(view, span, around), whole);
+  if (span >= spanOf(fullRange)) return spanOf(view) > spanOf(fullRange) ? view : fullRange;
+  return inside(withSpan(view, span, around), fullRange);
 }
 
 /** A view zoomed by any factor (below 1: in), for wheels and pinches. */
-export function zoomedBy(view: Range, factor: number, around: bigint, whole: Range): Range {
+export function zoomedBy(view: Range, factor: number, around: bigint, fullRange: Range): Range {
   const parts = 1_000_000n;
   const wanted = scaled(spanOf(view), BigInt(Math.max(1, Math.round(factor * Number(parts)))), parts);
   if (factor > 1) {
     const span = max(wanted, spanOf(view) + 1n);
-    if (span >= spanOf(whole)) return spanOf(view) > spanOf(whole) ? view : whole;
-    return inside(withSpan(view, span, around), whole);
+    if (span >= spanOf(fullRange)) return spanOf(view) > spanOf(fullRange) ? view : fullRange;
+    return inside(withSpan(view, span, around), fullRange);
   }
   return withSpan(view, max(wanted, min(NARROWEST_NS, spanOf(view))), around);
 }
@@ -72,14 +72,14 @@ function withSpan(view: Range, span: bigint, around: bigint): Range {
   return { begin, end: begin + span };
 }
 
-/** A view moved by a distance, which stays over the whole where it was over it. */
-export const moved = (view: Range, by: bigint, whole: Range): Range =>
-  inside({ begin: view.begin + by, end: view.end + by }, whole, view);
+/** A view moved by a distance, which stays inside the full range where it was over it. */
+export const moved = (view: Range, by: bigint, fullRange: Range): Range =>
+  inside({ begin: view.begin + by, end: view.end + by }, fullRange, view);
 
-/** A view pushed back into the whole; one that was outside before (typed by hand) may stay as far outside. */
-function inside(view: Range, whole: Range, before?: Range): Range {
-  const first = before ? min(whole.begin, before.begin) : whole.begin;
-  const last = before ? max(whole.end, before.end) : whole.end;
+/** A view pushed back into the full range; one that was outside before (typed by hand) may stay as far outside. */
+function inside(view: Range, fullRange: Range, before?: Range): Range {
+  const first = before ? min(fullRange.begin, before.begin) : fullRange.begin;
+  const last = before ? max(fullRange.end, before.end) : fullRange.end;
   if (view.begin < first) return { begin: first, end: first + spanOf(view) };
   if (view.end > last) return { begin: last - spanOf(view), end: last };
   return view;
@@ -99,9 +99,9 @@ export function centred(view: Range, at: bigint): Range {
   return { begin, end: begin + spanOf(view) };
 }
 
-/** The same, but over the whole as far as it goes. */
-export const centredInside = (view: Range, at: bigint, whole: Range): Range =>
-  spanOf(view) <= spanOf(whole) ? inside(centred(view, at), whole, { begin: at, end: at }) : centred(view, at);
+/** The same, but inside the full range as far as it goes. */
+export const centredInside = (view: Range, at: bigint, fullRange: Range): Range =>
+  spanOf(view) <= spanOf(fullRange) ? inside(centred(view, at), fullRange, { begin: at, end: at }) : centred(view, at);
 
 /** The level whose buckets of 2^level ns are at most a pixel wide. */
 export function levelOf(view: Range, pixels: number): number {

@@ -3,7 +3,7 @@
 
 import { TILE_BUCKETS } from '../time/range';
 import type { EventCells } from './columns';
-import { activity, findState, type OfTrack, stateStatistics } from './inside-states';
+import { activity, findState, type OfTrack, stateStatistics } from './embedded-states';
 import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
 import { ApiError, type Query } from './source';
 import type {
@@ -381,8 +381,8 @@ export class Answers {
         const fields = this.details(i)
           .fields()
           .map((field) => field.text);
-        const whole = [head.names[this.name[i]!], this.pack.text(i, PAYLOAD), ...fields].join('\n');
-        if (whole.toLowerCase().includes(text)) return { match: match(i), index: null, count: null };
+        const searchable = [head.names[this.name[i]!], this.pack.text(i, PAYLOAD), ...fields].join('\n');
+        if (searchable.toLowerCase().includes(text)) return { match: match(i), index: null, count: null };
       }
       return { match: null, index: null, count: null };
     }
@@ -664,7 +664,7 @@ export class Answers {
     const name = functions[calls.name[at]!]!;
     const [begin, end] = [calls.begin[at]!, calls.end[at]!];
     const duration = Number.isFinite(end) ? end - begin : null;
-    const whole: Range = [-Infinity, Infinity];
+    const fullRange: Range = [-Infinity, Infinity];
     return {
       name,
       symbol: name,
@@ -677,7 +677,7 @@ export class Answers {
       args: null,
       retval: null,
       module: modules[calls.name[at]!] ?? null,
-      all: this.functions(whole, null).find((row) => row.name === name) ?? null,
+      all: this.functions(fullRange, null).find((row) => row.name === name) ?? null,
     };
   }
 }

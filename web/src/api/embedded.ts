@@ -5,7 +5,7 @@ import type { ErrorBody, Progress } from './types';
 /** An answer of the worker, or why there is none. */
 export type Said = { id: number; value: unknown } | { id: number; status: number; error: ErrorBody };
 
-export class Inside implements Source {
+export class EmbeddedSource implements Source {
   private readonly worker: Worker;
   private readonly waiting = new Map<number, { resolve: (value: never) => void; reject: (why: unknown) => void }>();
   private last = 0;
