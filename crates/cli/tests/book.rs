@@ -26,6 +26,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
 use util::{Folder, stdout};
 
 /// Blocks that no test runs: a book whose examples are mostly of this kind would be untested.
@@ -506,4 +507,40 @@ fn the_readme_is_short_and_begins_with_what_to_type() {
     let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("    cargo ")).collect();
     assert!(commands[0].starts_with("run --release -- print demo "), "{commands:?}");
     assert!(commands[1].starts_with("test --workspace "), "{commands:?}");
+}
+
+/// Figures of speed are those of the raw results that stand next to them.
+#[test]
+fn figures_of_the_readme_are_measured() {
+    let read = |name: &str| -> Value {
+        let text = fs::read_to_string(root().join("bench/results").join(name)).expect("raw results");
+        serde_json::from_str(&text).expect("results are JSON")
+    };
+    let ours = read("2026-11-21-linux-x86_64-2cpu.json");
+    let calls = read("2026-11-22-linux-x86_64-2cpu-uftrace.json");
+    let rows = |results: &Value| results["rows"].as_array().expect("rows").clone();
+    let row = |name: &str| {
+        let row = rows(&ours).into_iter().find(|row| row["row"] == name).expect("a row");
+        row["result"].as_f64().expect("a ratio")
+    };
+    let command = |name: &str| {
+        let row = rows(&calls).into_iter().find(|row| row["command"] == name).expect("a command");
+        row["uftrace_s"].as_f64().expect("seconds") / row["tracemill_s"].as_f64().expect("seconds")
+    };
+    let three = ["report", "graph", "dump"].map(command);
+    let (least, most) = (three.into_iter().fold(f64::MAX, f64::min), three.into_iter().fold(0.0, f64::max));
+    let readme = fs::read_to_string(root().join("README.md")).expect("the page");
+    for (what, figure) in [
+        ("count events", format!("{:.1} times", row("4a"))),
+        ("filter selects", format!("{:.1} times", row("4b"))),
+        ("print all events as text", format!("{:.1} times", row("3a"))),
+        ("encode every field anew", format!("{:.1} times", row("20i"))),
+        ("`replay`, against", format!("{:.1} times", command("replay"))),
+        ("`report`, `graph`, `dump`, against", format!("{least:.1} to {most:.1} times")),
+        ("`dump --flame-graph`", format!("{:.1} times", command("dump --flame-graph"))),
+    ] {
+        let line =
+            readme.lines().find(|line| line.starts_with('|') && line.contains(what)).expect("a row of the table");
+        assert!(line.contains(&format!("| {figure} |")), "{line}: {figure}");
+    }
 }
