@@ -144,7 +144,8 @@ def main():
     for name, trace in LIVE.items():
         subprocess.run([options.program.resolve(), "convert", "-q", "--to", "html", "-o", source / "src" / name, trace],
                        cwd=ROOT, check=True)
-    shutil.copyfile(ROOT / BOOK / "book.toml", source / "book.toml")
+    for name in ("book.toml", "book.css"):
+        shutil.copyfile(ROOT / BOOK / name, source / name)
     shutil.rmtree(out, ignore_errors=True)
     ran = subprocess.run([options.mdbook, "build", "--dest-dir", out, source], capture_output=True, text=True)
     sys.stderr.write(ran.stderr)
