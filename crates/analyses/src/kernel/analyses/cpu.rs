@@ -12,7 +12,7 @@ use crate::kernel::aggregate::keys::{NO_KEY, key_cell};
 use crate::kernel::aggregate::ledger::{Describe, Key, Ledger, rows_of};
 use crate::kernel::analyses::states::is_system;
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, SUMS};
+use crate::kernel::question::forms::{Form, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::store::Rows;
 use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
@@ -39,7 +39,7 @@ impl By {
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "cpu",
     about: "who used the CPUs, and what for",
-    forms: &[Form::plain(By::NAMES, SUMS)],
+    forms: &[Form::plain(By::NAMES, SUMS, RowNouns::of(&["threads", "processes", "cpus"]))],
     needs: &[&[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],

@@ -15,7 +15,7 @@ use crate::kernel::aggregate::spans::{GroupNaming, Key, Names, SpanFigures, Span
 use crate::kernel::analyses::files::Files;
 use crate::kernel::analyses::states::MAX_REQUESTS;
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, SPANS, SUMS};
+use crate::kernel::question::forms::{Form, RowNouns, SPANS, SUMS};
 use crate::kernel::question::query::{AnalysisQuery, View};
 use crate::kernel::rows::store::Rows;
 use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
@@ -49,9 +49,15 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "io",
     about: "system calls that read and write, requests of disks, packets of the network",
     forms: &[
-        Form::plain(By::NAMES, SPANS),
-        Form { option: "--by disk", word: None, keys: &[DISK], takes: SPANS },
-        Form { option: "--by net", word: None, keys: &[NET], takes: SUMS },
+        Form::plain(By::NAMES, SPANS, RowNouns::of(&["classes", "rows", "rows", "rows"]).with_spans("system calls")),
+        Form {
+            option: "--by disk",
+            word: None,
+            keys: &[DISK],
+            takes: SPANS,
+            nouns: RowNouns::ROWS.with_spans("requests"),
+        },
+        Form { option: "--by net", word: None, keys: &[NET], takes: SUMS, nouns: RowNouns::of(&["interfaces"]) },
     ],
     needs: &[&[Concept::SysExit, Concept::RqIssue, Concept::RqComplete, Concept::NetIn, Concept::NetOut]],
     needs_for: &[(DISK, &[Concept::RqIssue, Concept::RqComplete]), (NET, &[Concept::NetIn, Concept::NetOut])],

@@ -9,7 +9,7 @@ use crate::kernel::aggregate::account::{Account, Sum};
 use crate::kernel::aggregate::keys::{NO_KEY, duration};
 use crate::kernel::aggregate::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, SPANS};
+use crate::kernel::question::forms::{Form, RowNouns, SPANS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::table::{Column, Listed, Table, Unit, listed};
 use crate::kernel::value::{Cell, Value};
@@ -33,7 +33,11 @@ impl By {
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "irq",
     about: "how long interrupts took, and how long soft interrupts waited to be served",
-    forms: &[Form::plain(By::NAMES, SPANS)],
+    forms: &[Form::plain(
+        By::NAMES,
+        SPANS,
+        RowNouns::of(&["interrupts", "rows"]).with_spans("interrupts").with_buckets("interrupts"),
+    )],
     needs: &[&[Concept::IrqEntry, Concept::SoftEntry]],
     needs_for: &[],
     wants: &[

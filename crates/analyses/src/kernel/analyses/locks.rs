@@ -14,7 +14,7 @@ use crate::kernel::aggregate::account::{Account, Sum};
 use crate::kernel::aggregate::keys::{NO_KEY, duration, error_of, key_value, thread_of, thread_values};
 use crate::kernel::aggregate::spans::{GroupNaming, Key, SpanFigures, Spans};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, SPANS};
+use crate::kernel::question::forms::{Form, RowNouns, SPANS};
 use crate::kernel::question::query::{AnalysisQuery, View};
 use crate::kernel::table::{Column, Listed, Table, Unit, listed};
 use crate::kernel::value::{Cell, Value};
@@ -40,7 +40,7 @@ impl By {
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "locks",
     about: "how long threads waited for locks of programs, and who let them go on",
-    forms: &[Form::plain(By::NAMES, SPANS)],
+    forms: &[Form::plain(By::NAMES, SPANS, RowNouns::of(&["locks", "threads", "processes"]).with_spans("waits"))],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],

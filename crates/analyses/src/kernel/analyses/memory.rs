@@ -11,7 +11,7 @@ use crate::kernel::aggregate::keys::thread_of;
 use crate::kernel::aggregate::latest::Latest;
 use crate::kernel::aggregate::ledger::{Describe, Key, Ledger, rows_of};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, FormWord, SUMS};
+use crate::kernel::question::forms::{Form, FormWord, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::table::{Column, Order, Table, Unit, listed};
 use crate::kernel::value::{Cell, Value};
@@ -20,10 +20,22 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "memory",
     about: "pages and objects of the kernel that threads allocate and free",
     forms: &[
-        Form::plain(&["thread"], SUMS),
-        Form { option: "--by site", word: None, keys: &["site"], takes: SUMS },
-        Form { option: "--slab", word: Some(FormWord::Slab), keys: &["thread"], takes: SUMS },
-        Form { option: "--slab --by site", word: Some(FormWord::Slab), keys: &["site"], takes: SUMS },
+        Form::plain(&["thread"], SUMS, RowNouns::of(&["threads"])),
+        Form { option: "--by site", word: None, keys: &["site"], takes: SUMS, nouns: RowNouns::of(&["sites"]) },
+        Form {
+            option: "--slab",
+            word: Some(FormWord::Slab),
+            keys: &["thread"],
+            takes: SUMS,
+            nouns: RowNouns::of(&["threads"]),
+        },
+        Form {
+            option: "--slab --by site",
+            word: Some(FormWord::Slab),
+            keys: &["site"],
+            takes: SUMS,
+            nouns: RowNouns::of(&["sites"]),
+        },
     ],
     needs: &[&[Concept::PageAlloc, Concept::PageFree, Concept::SlabAlloc, Concept::SlabFree]],
     needs_for: &[("slab", &[Concept::SlabAlloc]), ("site", &[Concept::SlabAlloc])],

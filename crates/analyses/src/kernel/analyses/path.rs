@@ -13,7 +13,7 @@ use tracemill_semantics::{Concept, Field};
 
 use crate::kernel::aggregate::keys::thread_values;
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, PATH};
+use crate::kernel::question::forms::{Form, PATH, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::table::{Column, Order, Table, Unit};
 use crate::kernel::value::{Cell, Value};
@@ -21,7 +21,7 @@ use crate::kernel::value::{Cell, Value};
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "path",
     about: "the critical path of a thread: why it took so long (--tid T)",
-    forms: &[Form::plain(&[], PATH)],
+    forms: &[Form::plain(&[], PATH, RowNouns::ROWS)],
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],

@@ -13,7 +13,7 @@ use crate::kernel::aggregate::ledger::{Closed, Ledger};
 use crate::kernel::analyses::files::OpenFiles;
 use crate::kernel::analyses::lives::{AMOUNTS, Life, Lives, OfLife, Spent};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, FormWord, LIVES, OPEN_FILES};
+use crate::kernel::question::forms::{Form, FormWord, LIVES, OPEN_FILES, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::store::{Rows, Source};
 use crate::kernel::table::{Column, Order, Table, Unit, listed};
@@ -23,8 +23,14 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "processes",
     about: "the lives of threads, their parents, and how they spent their time",
     forms: &[
-        Form::plain(&[], LIVES),
-        Form { option: "--of files", word: Some(FormWord::Files), keys: &[], takes: OPEN_FILES },
+        Form::plain(&[], LIVES, RowNouns::of(&["threads"])),
+        Form {
+            option: "--of files",
+            word: Some(FormWord::Files),
+            keys: &[],
+            takes: OPEN_FILES,
+            nouns: RowNouns::of(&["open files"]),
+        },
     ],
     needs: &[&[Concept::Switch, Concept::Running, Concept::Fork, Concept::Wake, Concept::DumpTask]],
     needs_for: &[("files", &[Concept::SysEntry, Concept::DumpFile])],

@@ -12,7 +12,7 @@ use crate::kernel::aggregate::keys::{NO_KEY, duration, key_value, thread_key, th
 use crate::kernel::aggregate::ledger::{Describe, Ledger, rows_of};
 use crate::kernel::aggregate::spans::{self, GroupNaming, Spans};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, FormWord, SPANS, SUMS, SUMS_OF_THREADS};
+use crate::kernel::question::forms::{Form, FormWord, RowNouns, SPANS, SUMS, SUMS_OF_THREADS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
 use crate::kernel::value::{Cell, Value};
@@ -43,13 +43,24 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "sched",
     about: "how long threads waited to be run after they were woken",
     forms: &[
-        Form::plain(By::NAMES, SPANS),
-        Form { option: "--switches", word: Some(FormWord::Switches), keys: &[By::Cpu.name()], takes: SUMS },
+        Form::plain(
+            By::NAMES,
+            SPANS,
+            RowNouns::of(&["threads", "priorities", "cpus", "wakers", "processes"]).with_spans("waits"),
+        ),
+        Form {
+            option: "--switches",
+            word: Some(FormWord::Switches),
+            keys: &[By::Cpu.name()],
+            takes: SUMS,
+            nouns: RowNouns::of(&["cpus"]),
+        },
         Form {
             option: "--switches --by thread",
             word: Some(FormWord::Switches),
             keys: &[By::Thread.name()],
             takes: SUMS_OF_THREADS,
+            nouns: RowNouns::of(&["threads"]),
         },
     ],
     needs: &[&[Concept::Switch]],

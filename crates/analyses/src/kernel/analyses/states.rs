@@ -12,7 +12,7 @@ use tracemill_semantics::{Concept, Field};
 use crate::kernel::aggregate::latest::Latest;
 use crate::kernel::aggregate::ledger::FEW;
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{CPU_ROWS, DISK_ROWS, Form, FormWord, THREAD_ROWS};
+use crate::kernel::question::forms::{CPU_ROWS, DISK_ROWS, Form, FormWord, RowNouns, THREAD_ROWS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::state_row::{RowForm, StateKey, StateOf, StateRow, keys_of};
 use crate::kernel::rows::state_rows::{NO_PLACE, StateRows, What};
@@ -24,11 +24,17 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "states",
     about: "what CPUs, threads, disks and interrupts did, row by row",
     forms: &[
-        Form::plain(&[], CPU_ROWS),
-        Form { option: "--of cpus", word: Some(FormWord::Cpus), keys: &[], takes: CPU_ROWS },
-        Form { option: "--of threads", word: Some(FormWord::Threads), keys: &[], takes: THREAD_ROWS },
-        Form { option: "--of disks", word: Some(FormWord::Disks), keys: &[], takes: DISK_ROWS },
-        Form { option: "--of irqs", word: Some(FormWord::Irqs), keys: &[], takes: CPU_ROWS },
+        Form::plain(&[], CPU_ROWS, RowNouns::ROWS),
+        Form { option: "--of cpus", word: Some(FormWord::Cpus), keys: &[], takes: CPU_ROWS, nouns: RowNouns::ROWS },
+        Form {
+            option: "--of threads",
+            word: Some(FormWord::Threads),
+            keys: &[],
+            takes: THREAD_ROWS,
+            nouns: RowNouns::ROWS,
+        },
+        Form { option: "--of disks", word: Some(FormWord::Disks), keys: &[], takes: DISK_ROWS, nouns: RowNouns::ROWS },
+        Form { option: "--of irqs", word: Some(FormWord::Irqs), keys: &[], takes: CPU_ROWS, nouns: RowNouns::ROWS },
     ],
     needs: &[&[Concept::Switch, Concept::Running, Concept::RqInsert, Concept::RqIssue, Concept::IrqEntry]],
     needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],

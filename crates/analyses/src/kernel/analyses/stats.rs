@@ -11,7 +11,7 @@ use crate::kernel::aggregate::keys::{NO_KEY, key_value};
 use crate::kernel::aggregate::ledger::{self, Closed, Ledger};
 use crate::kernel::aggregate::spans::Names;
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, SUMS};
+use crate::kernel::question::forms::{Form, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::store::{Rows, Source};
 use crate::kernel::table::{Column, Order, Table, Unit};
@@ -20,7 +20,7 @@ use crate::kernel::value::{Cell, Value};
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "stats",
     about: "time and number of events for each CPU, thread and mode",
-    forms: &[Form::plain(By::NAMES, SUMS)],
+    forms: &[Form::plain(By::NAMES, SUMS, RowNouns::ROWS)],
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],

@@ -12,7 +12,7 @@ use crate::kernel::aggregate::keys::{MAX_ERRNO, error_of};
 use crate::kernel::aggregate::keys::{NO_KEY, duration, key_value, thread_of, thread_values};
 use crate::kernel::aggregate::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, SPANS};
+use crate::kernel::question::forms::{Form, RowNouns, SPANS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::table::{Column, Listed, Table, Unit, listed};
 use crate::kernel::value::{Cell, Value};
@@ -40,7 +40,11 @@ impl By {
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "syscalls",
     about: "how long system calls took, and how they failed",
-    forms: &[Form::plain(By::NAMES, SPANS)],
+    forms: &[Form::plain(
+        By::NAMES,
+        SPANS,
+        RowNouns::of(&["system calls", "rows", "rows", "rows"]).with_spans("system calls"),
+    )],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[],

@@ -23,7 +23,7 @@ use crate::kernel::aggregate::account::{Account, Sum};
 use crate::kernel::aggregate::keys::duration;
 use crate::kernel::aggregate::spans::{GroupNaming, Key, SpanFigures, Spans};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, PERIODS};
+use crate::kernel::question::forms::{Form, PERIODS, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::table::{Column, Listed, Table, Unit, listed};
 use crate::kernel::value::{Cell, Value};
@@ -32,7 +32,11 @@ use definitions::{Bound, Periods};
 pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "periods",
     about: "spans between events that you name: --period, --period-begin, --period-end",
-    forms: &[Form::plain(&["period", "match"], PERIODS)],
+    forms: &[Form::plain(
+        &["period", "match"],
+        PERIODS,
+        RowNouns::of(&["periods", "periods"]).with_spans("periods").with_buckets("periods"),
+    )],
     needs: &[],
     needs_for: &[],
     wants: &[],

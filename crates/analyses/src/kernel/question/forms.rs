@@ -2,6 +2,7 @@
 //! and writes the help.
 
 use crate::kernel::analysis::Descriptor;
+use crate::kernel::question::query::{AnalysisQuery, View};
 
 tracemill_semantics::named! {
     /// An option that not every analysis takes.
@@ -95,12 +96,51 @@ pub struct Form {
     pub keys: &'static [&'static str],
     /// The options that it takes, besides those that all analyses take.
     pub takes: &'static [AnalysisOption],
+    /// The words for its rows.
+    pub nouns: RowNouns,
+}
+
+/// The words for the rows of a form, as in "5 of 12 threads".
+pub struct RowNouns {
+    /// Groups, by their keys; empty where all are just rows.
+    groups: &'static [&'static str],
+    /// Spans in a list.
+    spans: &'static str,
+    /// Spans in the buckets of a histogram.
+    buckets: &'static str,
+}
+
+/// The word for rows that nothing else can be said of.
+const ROWS: &str = "rows";
+
+impl RowNouns {
+    /// Rows that have no other word: several columns say what they are.
+    pub(crate) const ROWS: RowNouns = RowNouns::of(&[]);
+
+    /// Words for groups, in the order of their keys, or for the rows of a form without keys.
+    pub(crate) const fn of(groups: &'static [&'static str]) -> RowNouns {
+        RowNouns { groups, spans: ROWS, buckets: ROWS }
+    }
+
+    /// The words, and one for spans.
+    pub(crate) const fn with_spans(self, spans: &'static str) -> RowNouns {
+        RowNouns { spans, ..self }
+    }
+
+    /// The words, and one for buckets.
+    pub(crate) const fn with_buckets(self, buckets: &'static str) -> RowNouns {
+        RowNouns { buckets, ..self }
+    }
 }
 
 impl Form {
     /// The plain form.
-    pub(crate) const fn plain(keys: &'static [&'static str], takes: &'static [AnalysisOption]) -> Form {
-        Form { option: "", word: None, keys, takes }
+    pub(crate) const fn plain(
+        keys: &'static [&'static str],
+        takes: &'static [AnalysisOption],
+        nouns: RowNouns,
+    ) -> Form {
+        Form { option: "", word: None, keys, takes, nouns }
     }
 
     /// Has it spans, which can be listed?
@@ -131,6 +171,22 @@ impl Descriptor {
         self.forms.iter().any(|form| form.word == Some(word))
     }
 
+    /// The word for the rows of the table of a question.
+    pub fn row_noun(&self, query: &AnalysisQuery) -> &'static str {
+        let forms = self.forms_for(&query.words, query.by.as_deref()).unwrap_or_default();
+        let Some(form) = forms.first() else { return ROWS };
+        match query.view {
+            View::Log | View::Top(_) => form.nouns.spans,
+            View::Histogram(_) | View::PowersOfTwo => form.nouns.buckets,
+            // Each group has several rows.
+            View::Statistics if query.step.is_some() => ROWS,
+            View::Statistics => {
+                let at = form.keys.iter().position(|key| Some(*key) == query.by.as_deref());
+                form.nouns.groups.get(at.unwrap_or(0)).copied().unwrap_or(ROWS)
+            }
+        }
+    }
+
     /// The forms that some words and a key choose. Words of other analyses choose nothing here; several words of this one
     /// choose several forms.
     ///
@@ -148,5 +204,51 @@ impl Descriptor {
             });
         }
         if found.is_empty() { Err(keys) } else { Ok(found) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::ANALYSES;
+
+    #[test]
+    fn every_key_has_a_word_for_its_rows() {
+        for known in ANALYSES {
+            for form in known.forms {
+                let (words, keys) = (form.nouns.groups, form.keys);
+                assert!(words.is_empty() || words.len() == keys.len().max(1), "{}", form.title(known));
+                assert_eq!(form.nouns.spans != ROWS, form.has_spans(), "{}", form.title(known));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_have_the_name_of_what_they_are() {
+        let of = |name: &str, by: Option<&str>, view: View, words: &[FormWord]| {
+            let by = by.map(str::to_string);
+            let query = AnalysisQuery { words: words.to_vec(), by, view, ..AnalysisQuery::default() };
+            let known = Descriptor::find(name).expect("an analysis");
+            let stepped = AnalysisQuery { step: Some(1), ..query.clone() };
+            [known.row_noun(&query), known.row_noun(&stepped)]
+        };
+        use View::{Histogram, Log, PowersOfTwo, Statistics, Top};
+        assert_eq!(of("sched", None, Log, &[]), ["waits", "waits"]);
+        assert_eq!(of("sched", None, Statistics, &[]), ["threads", "rows"]);
+        assert_eq!(of("sched", Some("prio"), Statistics, &[]), ["priorities", "rows"]);
+        assert_eq!(of("sched", None, Statistics, &[FormWord::Switches]), ["cpus", "rows"]);
+        assert_eq!(of("sched", Some("thread"), Statistics, &[FormWord::Switches]), ["threads", "rows"]);
+        assert_eq!(of("sched", None, PowersOfTwo, &[]), ["rows", "rows"]);
+        assert_eq!(of("syscalls", Some("thread"), Statistics, &[]), ["rows", "rows"]);
+        assert_eq!(of("syscalls", Some("thread"), Top(3), &[]), ["system calls", "system calls"]);
+        assert_eq!(of("states", None, Statistics, &[FormWord::Cpus]), ["rows", "rows"]);
+        assert_eq!(of("irq", None, Statistics, &[]), ["interrupts", "rows"]);
+        assert_eq!(of("irq", Some("cpu"), Statistics, &[]), ["rows", "rows"]);
+        assert_eq!(of("irq", Some("cpu"), Histogram(3), &[]), ["interrupts", "interrupts"]);
+        assert_eq!(of("locks", None, Statistics, &[]), ["locks", "rows"]);
+        assert_eq!(of("io", Some("disk"), Log, &[]), ["requests", "requests"]);
+        assert_eq!(of("io", Some("net"), Statistics, &[]), ["interfaces", "rows"]);
+        assert_eq!(of("processes", None, Statistics, &[FormWord::Files]), ["open files", "rows"]);
+        assert_eq!(of("periods", Some("match"), Statistics, &[]), ["periods", "rows"]);
     }
 }
