@@ -9,7 +9,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 use tracemill_sql::database::Database;
-use tracemill_sql::output::{Form, Writer};
+use tracemill_sql::output::{Form, TableFormat, Writer};
 use tracemill_sql::query::{Answers, Failure, MemoryLimits, Queries, RecordBatch, SchemaRef};
 
 fn queries(trace: &str, jobs: usize) -> Queries {
@@ -21,7 +21,7 @@ fn queries(trace: &str, jobs: usize) -> Queries {
 
 /// The answer as CSV.
 fn asked(queries: &mut Queries, sql: &str) -> String {
-    let mut writer = Writer::new(Form::Csv, Vec::new(), None);
+    let mut writer = Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None);
     queries.run(sql, &mut writer).unwrap_or_else(|failure| panic!("{sql}: {failure:?}"));
     let bytes = writer.finish().expect("memory takes all").expect("it is given back");
     String::from_utf8(bytes).expect("a text")

@@ -10,7 +10,7 @@ use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
 use tracemill_sql::database::Database;
-use tracemill_sql::output::{Form, Writer};
+use tracemill_sql::output::{Form, TableFormat, Writer};
 use tracemill_sql::query::{MemoryLimits, Queries};
 
 const METADATA: &str = r#"/* CTF 1.8 */
@@ -82,7 +82,7 @@ impl Drop for Trace {
 
 /// The rows of an answer, as CSV.
 fn asked(queries: &mut Queries, sql: &str) -> Vec<String> {
-    let mut writer = Writer::new(Form::Csv, Vec::new(), None);
+    let mut writer = Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None);
     queries.run(sql, &mut writer).unwrap_or_else(|failure| panic!("{sql}: {failure:?}"));
     let bytes = writer.finish().expect("memory takes all").expect("it is given back");
     String::from_utf8(bytes).expect("a text").lines().skip(1).map(str::to_string).collect()
@@ -154,7 +154,7 @@ fn rows_that_share_time_are_paired() {
                  (20, null, 1, 'm', 5), (30, 0, 1, 'o', 6), (19, 2, null, 'k', 7)) as t(ns, dur, k, name, n); \
                  create view b as select * from (values (0, 11, 1, 'p', 1), (14, 1, 1, 'q', 2), (20, 5, 1, 'r', 3), (18, 1, 2, 's', 4), \
                  (19, 1, null, 't', 5)) as t(ns, dur, k, name, n)";
-    queries.run(views, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("views");
+    queries.run(views, &mut Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None)).expect("views");
     let sql = "select ns, dur, k, name, name_2, n, n_2 from overlap('a', 'b', 'k') order by ns, name";
     assert_eq!(asked(&mut queries, sql), ["10,1,1,x,p,1,1", "14,1,1,x,q,1,2", "14,1,1,y,q,2,2", "18,1,2,z,s,3,4"]);
     let sql = "select ns, dur, name, name_2, k, k_2 from overlap('a', 'b') where n <> 7 order by ns, name, name_2";
@@ -173,13 +173,13 @@ fn rows_that_share_time_are_paired() {
     assert_eq!(asked(&mut queries, "select count(overlap.ns), sum(\"overlap\".dur) from OVERLAP('b', 'a')"), ["10,14"]);
     // Keys that are NULL throughout, of no kind, too.
     let views = "create view e as select ns, dur, null as k from a; create view f as select ns, dur, null as k from b";
-    queries.run(views, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("views");
+    queries.run(views, &mut Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None)).expect("views");
     assert_eq!(asked(&mut queries, "select ns from overlap('e', 'f', 'k')"), [""; 0]);
     assert_eq!(asked(&mut queries, "select name from overlap('a', 'b', 'name, k')"), [""; 0]);
     // Keys of other kinds, and of any.
     queries
         .run("create view c as select ns, dur, cast(k as double) as k, [name] as names from b; create view d as select ns, dur, \
-              k, ['q'] as names from a", &mut Writer::new(Form::Csv, Vec::new(), None))
+              k, ['q'] as names from a", &mut Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None))
         .expect("views");
     assert_eq!(
         asked(&mut queries, "select ns, k from overlap('a', 'c', 'k') order by ns, name"),
@@ -191,8 +191,9 @@ fn rows_that_share_time_are_paired() {
     );
     // Half a ns would be none.
     let half = "create view h as select ns, cast(dur as double) / 2 as dur, k from a";
-    queries.run(half, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("a view");
-    let refused = queries.run("select ns from overlap('b', 'h', 'k')", &mut Writer::new(Form::Csv, Vec::new(), None));
+    queries.run(half, &mut Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None)).expect("a view");
+    let refused = queries
+        .run("select ns from overlap('b', 'h', 'k')", &mut Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None));
     let refused = format!("{:?}", refused.expect_err("times with fractions"));
     assert!(refused.contains("`dur` of `h` is a floating-point number"), "{refused}");
     let plan = asked(&mut queries, "explain select count(*) from overlap('a', 'b', 'k')").join("\n");
@@ -207,7 +208,7 @@ fn pairs_of_long_tables_need_room_for_open_rows_only() {
     let mut queries = Queries::new(database, MemoryLimits { memory_bytes: 24 << 20, spills: false }).expect("threads");
     let views = "create view a as select value as ns, value % 7 + 1 as dur, value % 5 as k from generate_series(1, 300000); \
                  create view b as select value * 3 as ns, value % 11 as dur, value % 5 as k from generate_series(1, 100000)";
-    queries.run(views, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("views");
+    queries.run(views, &mut Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None)).expect("views");
     let pairs = asked(&mut queries, "select count(*), sum(dur), min(ns), max(ns), sum(k) from overlap('a', 'b', 'k')");
     // By hand: for each row of b the rows of a around it.
     let (mut count, mut shared, mut first, mut last, mut keys) = (0u64, 0u64, u64::MAX, 0, 0);
@@ -335,7 +336,7 @@ fn what_was_counted_is_not_read_again() {
         assert_eq!(plan(&mut queries, &sql).contains("file_type=trace"), rows == 10, "{sql}");
         assert_eq!(asked(&mut queries, &sql), [rows.to_string()], "{sql}");
     }
-    let mut nothing = Writer::new(Form::Csv, Vec::new(), None);
+    let mut nothing = Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None);
     queries.run("set datafusion.explain.show_statistics = true", &mut nothing).expect("a setting");
     let said = plan(&mut queries, "select ns from events where cycles > 3");
     assert!(said.contains("Min=Inexact(Int64(0)) Max=Inexact(Int64(1999))"), "{said}");
@@ -395,7 +396,7 @@ fn files_of_json_lines_are_tables() {
 #[test]
 fn fields_are_read_behind_views_joins_and_subqueries() {
     let queries = &mut Trace::new("field", &packets(2, 10)).queries(2);
-    let mut nothing = Writer::new(Form::Csv, Vec::new(), None);
+    let mut nothing = Writer::new(Form::Text(TableFormat::Csv), Vec::new(), None);
     let view = "create view v as select ns, name, payload from events where name = 'in'";
     queries.run(view, &mut nothing).expect("a view");
     for (sql, rows) in [

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::layout::Align;
+
 /// Kind of the values of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
@@ -11,10 +13,27 @@ pub enum Unit {
     Count,
     /// A time in ns.
     Time,
-    /// A duration in ns.
+    /// A duration in ns; people see microseconds.
     Duration,
-    /// A part of 1.
+    /// A part of 1; people see percents.
     Share,
+    /// A correlation, from -1 to 1.
+    Correlation,
+    /// A size in bytes; people see KiB, MiB and GiB.
+    Bytes,
+}
+
+impl Unit {
+    /// The side at which its values stand: digits of one weight stand below each other.
+    #[inline]
+    pub fn align(self) -> Align {
+        if self == Unit::Name { Align::Left } else { Align::Right }
+    }
+
+    /// Is it an amount, of which the largest values say most?
+    pub fn is_amount(self) -> bool {
+        !matches!(self, Unit::Name | Unit::Time)
+    }
 }
 
 /// A column of a table.
@@ -24,12 +43,20 @@ pub struct Column {
     pub name: Cow<'static, str>,
     /// Its unit.
     pub unit: Unit,
+    /// Its turn when a line has no room for all columns: of those that have one, the first goes first. The others go after
+    /// them, from the right.
+    pub spare: Option<u8>,
 }
 
 impl Column {
     /// A column.
-    pub fn new(name: &'static str, unit: Unit) -> Column {
-        Column { name: Cow::Borrowed(name), unit }
+    pub fn new(name: impl Into<Cow<'static, str>>, unit: Unit) -> Column {
+        Column { name: name.into(), unit, spare: None }
+    }
+
+    /// The column, with its turn to be left out.
+    pub fn spared(self, turn: Option<u8>) -> Column {
+        Column { spare: turn, ..self }
     }
 
     /// Its title in tables: the key with the unit in which tables show it. Times have none where they are shown as the clock
@@ -41,7 +68,7 @@ impl Column {
             Unit::Share => "_pct",
             Unit::Time if has_seconds => "_s",
             Unit::Time => "",
-            Unit::Name | Unit::Count => return self.name.to_string(),
+            Unit::Name | Unit::Count | Unit::Correlation | Unit::Bytes => return self.name.to_string(),
         };
         [name, unit].concat()
     }

@@ -40,7 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("answers", &["page", "lod", "analyses", "render", "engine", "semantics", "codec", "model"]),
     ("server", &["page", "answers", "lod", "engine", "model"]),
     ("tui", &["answers", "lod", "render", "engine", "codec", "model"]),
-    ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
+    ("sql", &["calls", "columns", "table", "engine", "format", "semantics", "codec", "model"]),
     ("cluster", &["sql", "engine", "format", "codec", "model"]),
     ("python", &["cluster", "sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
 ];

@@ -9,9 +9,8 @@
 //! | `question` | questions: options, forms, conditions on rows, options that nothing in the traces fits |
 //! | `reading` | one reading of the events: from events to concepts, the CPUs that streams cover, several analyses as one |
 //! | `aggregate` | sums by key, in few bytes each; statistics, lists and histograms of spans; what has begun and not ended |
-//! | `rows` | rows of tables in few bytes; the rows of `states` |
+//! | `rows` | rows of tables in few bytes; the rows of `states`, and their lines |
 //! | `table`, `value`, `columns` | answers, and what their columns mean |
-//! | [`text`] | rows as text |
 
 mod aggregate;
 mod analyses;
@@ -24,7 +23,6 @@ mod rows;
 mod table;
 #[cfg(test)]
 mod testing;
-pub mod text;
 mod value;
 
 pub use aggregate::spans::PERCENTS;
@@ -36,7 +34,8 @@ pub use question::forms::{ALWAYS_TAKEN, AnalysisOption, Form, FormWord, RowNouns
 pub use question::query::{AnalysisQuery, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
 pub use question::unmatched::UnmatchedOption;
 pub use reading::{Input, Reading, UnmatchedOptions};
-pub use rows::state_row::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateValue, state_kinds};
+pub use rows::state_lines::{StateLines, state_widths};
+pub use rows::state_row::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, state_kinds};
 pub use rows::state_rows::StateRows;
 pub use rows::store::Rows;
 pub use table::{Column, Order, PeriodOf, Table, Unit};

@@ -28,8 +28,33 @@ pub(crate) type Listed<'a> = &'a [(Unit, &'a [&'static str])];
 
 /// The columns of a list of names.
 pub(crate) fn listed(of: Listed<'_>) -> impl Iterator<Item = Column> {
-    of.iter().flat_map(|(unit, names)| names.iter().map(|name| Column::new(name, *unit)))
+    of.iter().flat_map(|(unit, names)| names.iter().map(|name| column_of(name, *unit)))
 }
+
+/// The column of a key, with its turn to be left out.
+pub(crate) fn column_of(key: &'static str, unit: Unit) -> Column {
+    let turn = SPARED.iter().position(|spared| *spared == key);
+    Column::new(key, unit).spared(turn.map(|turn| turn as u8))
+}
+
+/// Keys of columns that say least: they are left out first, in this order, where there is no room for all.
+const SPARED: [&str; 15] = [
+    "suspended_ns",
+    "waker_comm",
+    "to",
+    "run_ns",
+    "deviation_ns",
+    "p95_ns",
+    "p90_ns",
+    "raise_min_ns",
+    "p50_ns",
+    "freed_ns",
+    "exit_ns",
+    "wait_fork_ns",
+    "zombie_ns",
+    "born_ns",
+    "life",
+];
 
 /// How rows are ordered unless the user says otherwise.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -143,8 +168,7 @@ impl Table {
         let is_called = |column: &Column| column.names().any(|(own, _)| own == name);
         let by_title = || self.columns.iter().position(is_called);
         let Some(at) = self.column(name).or_else(by_title) else { return false };
-        let falls = matches!(self.columns[at].unit, Unit::Count | Unit::Duration | Unit::Share);
-        self.rows.sort_by_column(at, falls);
+        self.rows.sort_by_column(at, self.columns[at].unit.is_amount());
         true
     }
 }

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use tracemill_analyses::kernel::text::TableClock;
 use tracemill_analyses::kernel::{
     Analysis, AnalysisQuery, Condition, Definitions, Descriptor, FormWord, Input, MAX_STEPS, Numbers, Reading, RowSink,
-    StateRow, StateRows, StateSink, Table, Value, View,
+    StateRow, StateRows, StateSink, Table, View,
 };
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::pattern::Pattern;
@@ -21,6 +20,7 @@ use tracemill_engine::survey::ends;
 use tracemill_model::error::Error;
 use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::{CONCEPTS, Concept, Concepts};
+use tracemill_table::{TableClock, Value};
 
 use super::analyze_options::{self as choices, NamedAnalyses};
 use super::analyze_periods as periods;
@@ -107,7 +107,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     }
     match streamed {
         Some(streamed) => streamed.borrow_mut().end(outcome),
-        None => write(&question, tables, sink, outcome, style),
+        None => write(&question, &of_each, tables, sink, outcome, style),
     }
 }
 
@@ -253,6 +253,7 @@ fn check_steps(asked: &AnalysisQuery, tables: &[Table]) -> Result<(), Error> {
 /// Sorts tables and writes them.
 fn write(
     question: &Question<'_>,
+    of_each: &[(&Descriptor, AnalysisQuery)],
     mut tables: Vec<Table>,
     sink: OutputSink,
     outcome: Outcome,
@@ -269,14 +270,17 @@ fn write(
             return Err(suggest(error.with_help(format!("its columns are {}", known.join(", "))), column, known));
         }
         let rows = table.states.as_ref().map_or(table.rows.len(), StateRows::len);
-        found.push(table.found.map_or(rows, |found| found as usize));
+        let count = table.found.map_or(rows, |found| found as usize);
+        let of = of_each.iter().find(|(known, _)| known.name == table.analysis);
+        let noun = of.map_or("rows", |(known, asked)| known.row_noun(asked));
+        found.push(forms::FoundRows { count, noun });
         table.rows.truncate(options.rows.limit.unwrap_or(usize::MAX));
     }
     let mut page = rows::Paged::new(sink);
     match format_of(options) {
         AnalyzeFormat::Table if tables.is_empty() => page.out.put(b"nothing found\n"),
         AnalyzeFormat::Table => {
-            forms::tables(&mut page, &tables, &found, &forms::Look::of(options, is_single, clock_of(style)))
+            forms::tables(&mut page, &tables, &found, is_single, &forms::style_of(options, clock_of(style)));
         }
         AnalyzeFormat::Json => rows::json(&mut page, &tables, is_single),
         AnalyzeFormat::Jsonl => rows::lines(&mut page, &tables, is_single),

@@ -2,13 +2,11 @@
 
 use std::io::IsTerminal as _;
 
-use tracemill_analyses::kernel::text::{
-    StateLines, TableClock, count, put_blanks, put_shown, quick_width, shortened, widths,
-};
-use tracemill_analyses::kernel::{Column, PeriodOf, Table, Unit, Value};
+use tracemill_analyses::kernel::{PeriodOf, StateLines, StateRows, Table, state_widths};
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
 use tracemill_semantics::states::{list_of_cpus, missing_events};
+use tracemill_table::{Column, TableClock, TableStyle, TextTable, Unit, Value, bar, put_wrapped};
 
 use super::analyze_rows::Paged;
 use crate::args::{AnalyzeOptions, When};
@@ -16,96 +14,71 @@ use crate::args::{AnalyzeOptions, When};
 /// Tables of one reading.
 pub(super) type Tables<'a> = &'a [Table];
 
-/// How tables look.
-pub(super) struct Look {
-    is_colored: bool,
-    /// Columns of the terminal; `None` for a file.
-    width: Option<usize>,
-    /// Was one analysis named? Then its table needs no heading.
-    is_single: bool,
-    clock: TableClock,
+/// The rows of a table before `--limit`: their number, and the word for them.
+#[derive(Clone, Copy)]
+pub(super) struct FoundRows {
+    pub(super) count: usize,
+    pub(super) noun: &'static str,
 }
 
-impl Look {
-    pub(super) fn of(options: &AnalyzeOptions, is_single: bool, clock: TableClock) -> Look {
-        let is_terminal = options.output.is_none() && std::io::stdout().is_terminal();
-        let is_colored = match options.color {
-            When::Auto => is_terminal,
-            when => when == When::Always,
-        };
-        let width = || terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
-        Look { is_colored, width: is_terminal.then(width), is_single, clock }
-    }
+/// How tables look.
+pub(super) fn style_of(options: &AnalyzeOptions, clock: TableClock) -> TableStyle {
+    let is_terminal = options.output.is_none() && std::io::stdout().is_terminal();
+    let is_colored = match options.color {
+        When::Auto => is_terminal,
+        when => when == When::Always,
+    };
+    let width = || terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
+    TableStyle { is_colored, width: is_terminal.then(width), clock }
 }
 
 /// Characters of the longest bar beside a table.
 const BAR: usize = 20;
 
-/// Characters of a name that are always shown.
-const MIN_NAME: usize = 8;
-
-// ---- Table --------------------------------------------------------------------------------------------------------
-
-impl Look {
-    /// The title of a column.
-    fn title(&self, column: &Column) -> String {
-        column.title(self.clock.is_seconds())
-    }
-
-    fn shown(&self, cell: Value<'_>, unit: Unit) -> String {
-        let mut out = Out::default();
-        put_shown(&mut out, cell, unit, &self.clock);
-        String::from_utf8_lossy(out.written()).into_owned()
-    }
-}
-
-/// The tables as text.
-pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[usize], look: &Look) {
+/// The tables as text. The only one of an analysis that was named needs no heading.
+pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[FoundRows], is_single: bool, style: &TableStyle) {
     for (at, (table, &found)) in tables.iter().zip(found).enumerate() {
         if at > 0 {
             page.out.put_byte(b'\n');
         }
         match &table.period {
-            Some(period) => put_heading(&mut page.out, table, period, look),
-            None if !look.is_single => page.out.put_fmt(format_args!("{}\n", table.analysis)),
+            Some(period) => put_heading(&mut page.out, table, period, style),
+            None if !is_single => page.out.put_fmt(format_args!("{}\n", table.analysis)),
             None => {}
         }
-        put_table(page, table, found, look);
+        put_table(page, table, found, style);
     }
 }
 
 /// The analysis and the period that a table is about.
-fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf, look: &Look) {
-    let time = |ns| look.shown(Value::Integer(ns), Unit::Time);
+fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf, style: &TableStyle) {
+    let time = |ns| style.shown(Value::Integer(ns), Unit::Time);
     let name = escaped(&period.name);
     out.put_fmt(format_args!("{}: {name} from {} to {}", table.analysis, time(period.from), time(period.to)));
     for (name, value) in &period.values {
-        out.put_fmt(format_args!(", {} {}", escaped(name), look.shown(value.into(), Unit::Name)));
+        out.put_fmt(format_args!(", {} {}", escaped(name), style.shown(value.into(), Unit::Name)));
     }
     out.put_byte(b'\n');
 }
 
-fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
-    // People see the depth of a tree by its indentation.
-    let depth = table.column("depth");
-    // Few machines are ever suspended.
+fn put_table(page: &mut Paged, table: &Table, found: FoundRows, style: &TableStyle) {
+    // People see the depth of a tree by its indentation; few machines are ever suspended.
     let is_empty = |name: &str| name == "depth" || name == "suspended_ns" && table.suspensions.count == 0;
     let columns: Vec<(usize, &Column)> = table.shown_columns().filter(|(_, column)| !is_empty(&column.name)).collect();
-    let mut lines = Lines::new(page, columns.clone(), depth, look);
-    lines.widen(|column| look.title(column));
+    let first = columns.first().map(|(_, column)| *column);
+    let mut lines = TextTable::new(columns, style).with_tree(table.column("comm"), table.column("depth"));
     match &table.states {
-        Some(states) => lines.widen_to(&widths(states, &look.clock)),
+        Some(states) => widen_to_states(&mut lines, states, style),
         None => table.rows.for_each(&mut |row| lines.widen_by(row)),
     }
-    let widest = lines.widths.clone();
+    let widest = widths_of(&mut lines);
     // One row says all that there is, unless --limit left others out.
     let is_shown = |column: &Column| table.columns.iter().any(|own| own.name == column.name);
-    let has_all = table.all.iter().any(|(column, _)| is_shown(column)) && found != 1;
-    let first = columns.first().map(|(_, column)| *column);
+    let has_all = table.all.iter().any(|(column, _)| is_shown(column)) && found.count != 1;
     let of_all = |column: &Column| {
         let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
         match cell {
-            Some(cell) => look.shown(cell.into(), column.unit),
+            Some(cell) => style.shown(cell.into(), column.unit),
             None if Some(column) == first => "(all)".to_string(),
             None => String::new(),
         }
@@ -113,146 +86,79 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     if has_all {
         lines.widen(of_all);
     }
-    let mut bars = bars(table, look);
+    let mut bars = bars(table, style);
     let mut left_out = Vec::new();
-    if let Some(most) = look.width {
-        if total(&lines.widths) + 2 + BAR > most {
+    if let Some(most) = style.width {
+        if lines.layout().width() + 2 + BAR > most {
             bars.clear();
         }
         left_out = lines.fit(most);
     }
-    if look.is_colored {
-        lines.page.out.put(b"\x1b[1m");
-    }
-    lines.put(|column, cell| cell.put(look.title(column).as_bytes()), None);
-    if look.is_colored {
-        let out = &mut lines.page.out;
-        out.truncate(out.len() - 1);
-        out.put(b"\x1b[0m\n");
-    }
+    lines.put_titles(&mut page.out);
     let mut bars = bars.iter();
     match &table.states {
-        Some(rows) if lines.widths == widest => {
-            let mut states = StateLines::table(rows.form.clone(), &widest, look.clock.clone());
+        Some(rows) if widths_of(&mut lines) == widest => {
+            let mut states = StateLines::table(rows.form.clone(), &widest, style.clock.clone());
             rows.for_each(&mut |row| {
-                states.put(&mut lines.page.out, row);
-                lines.page.turn();
+                states.put(&mut page.out, row);
+                page.turn();
             });
         }
         Some(rows) => {
-            let mut cells = Vec::new();
             rows.for_each(&mut |row| {
-                cells.clear();
-                rows.form.put(row, &mut cells);
-                lines.put_row(&cells.iter().map(Value::from).collect::<Vec<_>>(), None);
+                let values: Vec<Value<'_>> = rows.form.keys().iter().map(|key| rows.form.value(row, *key)).collect();
+                lines.put_row(&mut page.out, &values, None);
+                page.turn();
             });
         }
-        None => table.rows.for_each(&mut |row| lines.put_row(row, bars.next().map(|bar| &**bar))),
+        None => table.rows.for_each(&mut |row| {
+            lines.put_row(&mut page.out, row, bars.next().map(|bar| &**bar));
+            page.turn();
+        }),
     }
     if has_all {
-        lines.put(|column, cell| cell.put(of_all(column).as_bytes()), None);
+        lines.put(&mut page.out, of_all);
     }
     let out = &mut page.out;
     if !left_out.is_empty() {
         let text = format!("too wide for the terminal, left out: {}", left_out.join(" "));
-        put_words(out, &text, look.width.unwrap_or(usize::MAX));
+        put_wrapped(out, "", &text, 2, style.width.unwrap_or(usize::MAX));
     }
-    if found == 0 {
+    if found.count == 0 {
         out.put(b"nothing found\n");
     }
-    if table.states.is_none() && table.rows.len() < found {
-        let of = things(table);
-        out.put_fmt(format_args!("{} of {found} {of}\n", table.rows.len()));
+    if table.states.is_none() && table.rows.len() < found.count {
+        out.put_fmt(format_args!("{} of {} {}\n", table.rows.len(), found.count, found.noun));
     }
     if let Some((columns, rows)) = &table.totals
         && rows.len() > 1
     {
         out.put_byte(b'\n');
         let totals = Table { columns: columns.clone(), rows: rows.clone().into(), ..Table::default() };
-        put_table(page, &totals, rows.len(), look);
+        put_table(page, &totals, FoundRows { count: rows.len(), ..found }, style);
     }
-    put_notes(&mut page.out, table, look);
+    put_notes(&mut page.out, table, style);
 }
 
-/// The word for what the rows of a table are.
-fn things(table: &Table) -> &'static str {
-    let has = |name: &str| table.column(name).is_some();
-    let is_list = has("duration_ns") || has("latency_ns");
-    let mut keys = table.columns.iter().map(|column| &*column.name).filter(|name| *name != "trace");
-    match (table.analysis, keys.next().unwrap_or_default(), keys.next().unwrap_or_default()) {
-        ("states" | "path", ..) => "rows",
-        (_, "from", _) if !is_list => "rows",
-        ("sched" | "locks", ..) if is_list => "waits",
-        ("irq", ..) if is_list => "interrupts",
-        ("io", ..) if is_list && has("sector") => "requests",
-        ("syscalls" | "io", ..) if is_list => "system calls",
-        ("periods", ..) => "periods",
-        // Keys of two columns stand for neither of them.
-        (_, "tid" | "pid", _) if has("name") || has("class") => "rows",
-        ("stats", ..) if has("mode") => "rows",
-        ("irq", ..) if !has("cpu") => "interrupts",
-        (_, "tid", _) => "threads",
-        (_, "pid", "uaddr") => "locks",
-        (_, "pid", "fd") => "open files",
-        (_, "pid", _) => "processes",
-        (_, "cpu", _) => "cpus",
-        (_, "prio", _) => "priorities",
-        (_, "waker", _) => "wakers",
-        ("syscalls", "name", _) => "system calls",
-        (_, "class", _) => "classes",
-        (_, "net", _) => "interfaces",
-        (_, "site", _) => "sites",
-        _ => "rows",
+/// Makes room for rows that come without cells.
+fn widen_to_states(lines: &mut TextTable<'_>, states: &StateRows, style: &TableStyle) {
+    for (column, (width, is_text)) in lines.layout().columns.iter_mut().zip(state_widths(states, &style.clock)) {
+        column.width = column.width.max(width);
+        column.may_cut = is_text;
     }
 }
 
-/// The width of a line with columns of these widths.
-fn total(widths: &[usize]) -> usize {
-    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
-}
-
-/// Columns that a line can do without when there is no room for all of it, the first ones first; then the last ones go.
-const DISPENSABLE: [&str; 15] = [
-    "suspended_ns",
-    "waker_comm",
-    "to",
-    "run_ns",
-    "deviation_ns",
-    "p95_ns",
-    "p90_ns",
-    "raise_min_ns",
-    "p50_ns",
-    "freed_ns",
-    "exit_ns",
-    "wait_fork_ns",
-    "zombie_ns",
-    "born_ns",
-    "life",
-];
-
-/// Puts words in lines of a width.
-fn put_words(out: &mut Out, text: &str, width: usize) {
-    let mut at = 0;
-    for word in text.split(' ') {
-        let chars = word.chars().count();
-        if at > 0 {
-            let fits = at + 1 + chars <= width;
-            out.put(if fits { b" " } else { b"\n  " });
-            at = if fits { at + 1 } else { 2 };
-        }
-        out.put(word.as_bytes());
-        at += chars;
-    }
-    out.put_byte(b'\n');
+fn widths_of(lines: &mut TextTable<'_>) -> Vec<usize> {
+    lines.layout().columns.iter().map(|column| column.width).collect()
 }
 
 /// Puts what is to be said below a table.
-fn put_notes(out: &mut Out, table: &Table, look: &Look) {
+fn put_notes(out: &mut Out, table: &Table, style: &TableStyle) {
     if table.is_rough {
         out.put(b"percentiles of groups with more than a million spans are within 1 %\n");
     }
     for (name, count) in table.notes.iter().filter(|(name, count)| *count > 0 && *name != "events") {
-        let (color, plain) = if look.is_colored { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
+        let (color, plain) = if style.is_colored { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
         if *name == "losses" {
             let cpus = list_of_cpus(&table.lost_on);
             out.put_fmt(format_args!("{color}{count} events lost on {cpus}; what they touched is unknown{plain}\n"));
@@ -272,194 +178,11 @@ fn put_notes(out: &mut Out, table: &Table, look: &Look) {
     }
 }
 
-/// Lines of a table: the cells are looked at once for the widths of the columns, and once to be written.
-struct Lines<'t> {
-    page: &'t mut Paged,
-    look: &'t Look,
-    columns: Vec<(usize, &'t Column)>,
-    depth: Option<usize>,
-    widths: Vec<usize>,
-    /// Columns of texts, which may be cut: a part of a number is another number.
-    is_text: Vec<bool>,
-    /// The cell that is looked at.
-    cell: Out,
-}
-
-impl<'t> Lines<'t> {
-    fn new(page: &'t mut Paged, columns: Vec<(usize, &'t Column)>, depth: Option<usize>, look: &'t Look) -> Self {
-        let (widths, is_text) = (vec![0; columns.len()], vec![false; columns.len()]);
-        Lines { page, look, columns, depth, widths, is_text, cell: Out::default() }
-    }
-
-    /// Makes columns narrower until a line of them is not wider than `most`: long texts first, then columns are left out,
-    /// whose titles it gives.
-    fn fit(&mut self, most: usize) -> Vec<String> {
-        let Lines { columns, widths, is_text, look, .. } = self;
-        let is_text: Vec<bool> =
-            columns.iter().zip(is_text.iter()).map(|((_, of), is)| *is && of.unit == Unit::Name).collect();
-        let is_dispensable = |name: &str| DISPENSABLE.contains(&name);
-        let mut kept: Vec<usize> = (0..widths.len()).collect();
-        let mut narrow = widths.clone();
-        let of_kept = |kept: &[usize], narrow: &[usize]| total(&kept.iter().map(|&at| narrow[at]).collect::<Vec<_>>());
-        while of_kept(&kept, &narrow) > most {
-            let cut = kept.iter().filter(|&&at| is_text[at] && narrow[at] > MIN_NAME).max_by_key(|&&at| narrow[at]);
-            if let Some(&at) = cut {
-                narrow[at] -= 1;
-                continue;
-            }
-            if kept.len() == 1 {
-                break;
-            }
-            let rank = |name: &str| DISPENSABLE.iter().position(|own| *own == name);
-            let spare = (0..kept.len()).filter(|&place| is_dispensable(&columns[kept[place]].1.name));
-            let spare = spare.min_by_key(|&place| rank(&columns[kept[place]].1.name));
-            kept.remove(spare.unwrap_or(kept.len() - 1));
-        }
-        // Texts that were cut for columns that are left out now.
-        for &at in kept.iter().filter(|&&at| is_text[at]) {
-            narrow[at] += (widths[at] - narrow[at]).min(most.saturating_sub(of_kept(&kept, &narrow)));
-        }
-        let left_out = (0..columns.len()).filter(|at| !kept.contains(at)).map(|at| look.title(columns[at].1)).collect();
-        (*columns, *widths) = kept.iter().map(|&at| (columns[at], narrow[at])).unzip();
-        left_out
-    }
-
-    /// Makes room for a line.
-    fn widen(&mut self, cell: impl Fn(&Column) -> String) {
-        for ((_, column), width) in self.columns.iter().zip(&mut self.widths) {
-            *width = cell(column).chars().count().max(*width);
-        }
-    }
-
-    /// Makes columns this wide at least.
-    fn widen_to(&mut self, widths: &[usize]) {
-        let is_text = |column: &Column| !matches!(&*column.name, "cpu" | "tid" | "nr" | "dev");
-        self.is_text = self.columns.iter().map(|(_, column)| is_text(column)).collect();
-        self.widths.iter_mut().zip(widths).for_each(|(width, wanted)| *width = (*width).max(*wanted));
-    }
-
-    /// Makes room for a row.
-    fn widen_by(&mut self, row: &[Value<'_>]) {
-        for (at, (place, column)) in self.columns.iter().enumerate() {
-            let cell = row[*place];
-            self.is_text[at] |= !matches!(cell, Value::Null | Value::Integer(_));
-            let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit, &self.look.clock) };
-            let chars = chars.unwrap_or_else(|| {
-                self.cell.clear();
-                if let Some(depth) = self.depth.filter(|_| column.name == "comm") {
-                    self.cell.put(indent(row[depth]).as_bytes());
-                }
-                put_shown(&mut self.cell, cell, column.unit, &self.look.clock);
-                count(self.cell.written())
-            });
-            self.widths[at] = self.widths[at].max(chars);
-        }
-    }
-
-    /// Do names stand deeper or less deep in this column?
-    fn is_indented(&self, column: &Column) -> bool {
-        self.depth.is_some() && column.name == "comm"
-    }
-
-    fn put_row(&mut self, row: &[Value<'_>], bar: Option<&str>) {
-        let begin = self.page.out.len();
-        for at in 0..self.widths.len() {
-            let (place, column) = self.columns[at];
-            let cell = row[place];
-            let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit, &self.look.clock) };
-            if let Some(chars) = chars.filter(|chars| *chars <= self.widths[at]) {
-                self.put_quick_cell(at, cell, self.widths[at] - chars);
-                continue;
-            }
-            self.cell.clear();
-            if let Some(depth) = self.depth.filter(|_| column.name == "comm") {
-                self.cell.put(indent(row[depth]).as_bytes());
-            }
-            put_shown(&mut self.cell, cell, column.unit, &self.look.clock);
-            self.put_cell(at);
-        }
-        self.end_line(begin, bar);
-        self.page.turn();
-    }
-
-    /// Puts a cell that is this much narrower than its column.
-    #[inline]
-    fn put_quick_cell(&mut self, at: usize, cell: Value<'_>, blanks: usize) {
-        let Lines { columns, page: Paged { out, .. }, look, .. } = self;
-        if at > 0 {
-            out.put(b"  ");
-        }
-        let unit = columns[at].1.unit;
-        if unit != Unit::Name {
-            put_blanks(out, blanks);
-        }
-        put_shown(out, cell, unit, &look.clock);
-        if unit == Unit::Name {
-            put_blanks(out, blanks);
-        }
-    }
-
-    fn put(&mut self, cell: impl Fn(&Column, &mut Out), bar: Option<&str>) {
-        let begin = self.page.out.len();
-        for at in 0..self.widths.len() {
-            self.cell.clear();
-            cell(self.columns[at].1, &mut self.cell);
-            self.put_cell(at);
-        }
-        self.end_line(begin, bar);
-    }
-
-    /// Puts the cell into a column.
-    fn put_cell(&mut self, at: usize) {
-        let Lines { columns, widths, page: Paged { out, .. }, cell, .. } = self;
-        if at > 0 {
-            out.put(b"  ");
-        }
-        let (width, mut chars) = (widths[at], count(cell.written()));
-        if chars > width {
-            let short = shortened(&String::from_utf8_lossy(cell.written()), chars, width);
-            cell.clear();
-            cell.put(short.as_bytes());
-            chars = short.chars().count();
-        }
-        let is_left = columns[at].1.unit == Unit::Name;
-        if is_left {
-            out.put(cell.written());
-        }
-        put_blanks(out, width.saturating_sub(chars));
-        if !is_left {
-            out.put(cell.written());
-        }
-    }
-
-    fn end_line(&mut self, begin: usize, bar: Option<&str>) {
-        let out = &mut self.page.out;
-        if let Some(bar) = bar {
-            out.put(b"  ");
-            out.put(bar.as_bytes());
-        }
-        let blanks = out.written()[begin..].iter().rev().take_while(|byte| **byte == b' ').count();
-        out.truncate(out.len() - blanks);
-        out.put_byte(b'\n');
-    }
-}
-
-/// Levels of a tree that are indented; deeper ones stand below each other, so that chains do not fill the terminal.
-const MAX_INDENT: i128 = 20;
-
-/// Prefix of a name at a depth of a tree.
-fn indent(depth: Value<'_>) -> String {
-    match depth {
-        Value::Integer(depth) => "  ".repeat(depth.clamp(0, MAX_INDENT) as usize),
-        _ => String::new(),
-    }
-}
-
 /// A bar for each row: its share, or its count in a histogram.
-fn bars(table: &Table, look: &Look) -> Vec<String> {
+fn bars(table: &Table, style: &TableStyle) -> Vec<String> {
     let name = if table.is_histogram { "count" } else { "share" };
     let Some(at) = table.column(name) else { return Vec::new() };
-    if look.width.is_none() && !table.is_histogram && !look.is_colored {
+    if style.width.is_none() && !table.is_histogram && !style.is_colored {
         return Vec::new();
     }
     let mut values = Vec::new();
@@ -475,22 +198,18 @@ fn bars(table: &Table, look: &Look) -> Vec<String> {
     values.iter().map(|value| bar(if largest > 0.0 { value / largest * width } else { 0.0 })).collect()
 }
 
-/// A bar that is so many characters long, with eighths.
-fn bar(length: f64) -> String {
-    let eighths = (length * 8.0).round() as usize;
-    let mut text = "█".repeat(eighths / 8);
-    text.push_str(["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]);
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use tracemill_analyses::kernel::Cell;
+    use tracemill_table::Cell;
 
     use super::*;
 
-    fn plain(width: Option<usize>) -> Look {
-        Look { is_single: true, is_colored: false, width, clock: TableClock::seconds() }
+    /// A table as lines of a width, where so many threads were found.
+    fn shown(table: &Table, count: usize, width: Option<usize>) -> String {
+        let style = TableStyle { is_colored: false, width, clock: TableClock::seconds() };
+        let mut page = Paged::default();
+        tables(&mut page, std::slice::from_ref(table), &[FoundRows { count, noun: "threads" }], true, &style);
+        String::from_utf8(page.out.written().to_vec()).expect("text")
     }
 
     fn lives(depths: &[i128]) -> Table {
@@ -507,21 +226,15 @@ mod tests {
         }
     }
 
-    fn text(table: &Table, found: usize) -> String {
-        let mut page = Paged::default();
-        tables(&mut page, std::slice::from_ref(table), &[found], &plain(None));
-        String::from_utf8(page.out.written().to_vec()).expect("text")
-    }
-
     #[test]
     fn trees_are_indented_and_have_no_column_of_depths() {
         let expected = "tid    comm  user_us\n0      sh      1.500\n1        sh    1.500\n(all)          3.000\n";
-        assert_eq!(text(&lives(&[0, 1]), 2), expected);
+        assert_eq!(shown(&lives(&[0, 1]), 2, None), expected);
         let mut page = Paged::default();
         super::super::analyze_rows::lines(&mut page, &[lives(&[0, 1])], true);
         assert!(page.out.written().ends_with(b"\"comm\":\"sh\",\"user_ns\":1500,\"depth\":1}\n"));
         // A chain does not move out of sight.
-        let deepest = text(&lives(&[0, 1_000_000]), 2).lines().map(str::len).max();
+        let deepest = shown(&lives(&[0, 1_000_000]), 2, None).lines().map(str::len).max();
         assert!(deepest.is_some_and(|width| width < 80));
     }
 
@@ -534,11 +247,7 @@ mod tests {
             rows: vec![row("/var/log/bakery/orders.log"), row("clock_nanosleep"), row("read")].into(),
             ..Table::default()
         };
-        let at = |width: usize| {
-            let mut page = Paged::default();
-            tables(&mut page, std::slice::from_ref(&table), &[3], &plain(Some(width)));
-            String::from_utf8(page.out.written().to_vec()).expect("text")
-        };
+        let at = |width: usize| shown(&table, 3, Some(width));
         let narrow = "name              count\n…kery/orders.log      1\nclock_nanosleep       1\nread                  1\n\
                       too wide for the\n  terminal, left out:\n  bytes\n";
         assert_eq!(at(23), narrow);
@@ -558,40 +267,19 @@ mod tests {
         let row = [139_888_628_339_520i128, 1_000_000_000, 2_000_000_000, 1_000_000_000, 0].map(Cell::Integer);
         let table = Table {
             analysis: "locks",
-            columns: columns.into_iter().map(|(name, unit)| Column::new(name, unit)).collect(),
+            columns: columns.map(|(name, unit)| Column::new(name, unit).spared((name == "to").then_some(0))).into(),
             rows: vec![row.to_vec()].into(),
             ..Table::default()
         };
-        let mut page = Paged::default();
-        tables(&mut page, std::slice::from_ref(&table), &[1], &plain(Some(48)));
-        let text = String::from_utf8(page.out.written().to_vec()).expect("text");
         let expected = "uaddr                 from_s  duration_us  ret\n\
                         139888628339520  1.000000000  1000000.000  0\ntoo wide for the terminal, left out: to_s\n";
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn rows_have_the_name_of_what_they_are() {
-        let of = |analysis, names: &[&'static str]| {
-            let columns = names.iter().map(|name| Column::new(name, Unit::Name)).collect();
-            things(&Table { analysis, columns, ..Table::default() })
-        };
-        assert_eq!(of("sched", &["wake_ns", "run_ns", "latency_ns", "tid"]), "waits");
-        assert_eq!(of("sched", &["trace", "tid", "comm", "count"]), "threads");
-        assert_eq!(of("syscalls", &["tid", "comm", "name", "count"]), "rows");
-        assert_eq!(of("syscalls", &["name", "tid", "from", "to", "duration_ns"]), "system calls");
-        assert_eq!(of("cpu", &["from", "to", "tid"]), "rows");
-        assert_eq!(of("states", &["cpu", "from", "to"]), "rows");
-        assert_eq!(of("irq", &["kind", "nr", "name", "count"]), "interrupts");
-        assert_eq!(of("irq", &["kind", "nr", "name", "cpu", "count"]), "rows");
-        assert_eq!(of("locks", &["pid", "uaddr", "count"]), "locks");
-        assert_eq!(of("io", &["disk", "dev", "sector", "from", "to", "duration_ns"]), "requests");
+        assert_eq!(shown(&table, 1, Some(48)), expected);
     }
 
     #[test]
     fn rows_left_out_are_in_the_last_line() {
-        assert_eq!(text(&lives(&[0]), 1), "tid  comm  user_us\n0    sh      1.500\n");
+        assert_eq!(shown(&lives(&[0]), 1, None), "tid  comm  user_us\n0    sh      1.500\n");
         let limited = "tid    comm  user_us\n0      sh      1.500\n(all)          3.000\n1 of 2 threads\n";
-        assert_eq!(text(&lives(&[0]), 2), limited);
+        assert_eq!(shown(&lives(&[0]), 2, None), limited);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use tracemill_analyses::kernel::{ALWAYS_TAKEN, AnalysisOption, Column, Descriptor, Form, View};
+use tracemill_analyses::kernel::{ALWAYS_TAKEN, AnalysisOption, Descriptor, Form, View};
+use tracemill_table::{Column, put_wrapped};
 
 /// The trace of the examples.
 const TRACE: &str = "demo/kernel/bakery";
@@ -27,14 +28,14 @@ fn page_of(known: &Descriptor) -> String {
         put_form(&mut page, known, form);
     }
     if name == "periods" {
-        put_wrapped(&mut page, "", "`tracemill analyze --help periods` lists the options that define periods.\n");
+        put_paragraph(&mut page, "", "`tracemill analyze --help periods` lists the options that define periods.\n");
     }
     let rest = format!(
         "Headers ending in _us are microseconds, _pct percent. CSV and JSON have the keys in parentheses: durations and times in \
          ns, shares as parts of 1. --sort and --where take both names. `tracemill analyze --help` describes the options, \
          docs/analyze.md shows `{name}` at work, docs/kernel.md defines each figure."
     );
-    put_wrapped(&mut page, "", &rest);
+    put_paragraph(&mut page, "", &rest);
     page
 }
 
@@ -44,12 +45,12 @@ fn put_needs(page: &mut String, known: &Descriptor) {
     };
     let needs: Vec<String> = known.needs.iter().map(|group| any(group)).collect();
     if !needs.is_empty() {
-        put_wrapped(page, "Needs events of ", &needs.join(", of "));
+        put_paragraph(page, "Needs events of ", &needs.join(", of "));
     }
     let wants: Vec<String> =
         known.wants.iter().map(|(concept, what)| format!("{} for {what}", concept.name())).collect();
     if !wants.is_empty() {
-        put_wrapped(page, "Uses ", &wants.join(", "));
+        put_paragraph(page, "Uses ", &wants.join(", "));
     }
     page.push('\n');
 }
@@ -64,7 +65,7 @@ fn put_form(page: &mut String, known: &Descriptor, form: &Form) {
     }
     let is_own = |option: &&AnalysisOption| **option != AnalysisOption::By || form.keys.len() > 1;
     let options: Vec<&str> = form.takes.iter().filter(is_own).map(|option| option.name()).collect();
-    put_wrapped(page, "  Options: ", &[&options[..], ALWAYS_TAKEN].concat().join(" "));
+    put_paragraph(page, "  Options: ", &[&options[..], ALWAYS_TAKEN].concat().join(" "));
     let mut columns = Vec::new();
     let keys: Vec<Option<&str>> = form.keys.iter().copied().map(Some).collect();
     for key in if keys.is_empty() { vec![None] } else { keys } {
@@ -100,27 +101,14 @@ fn put_columns(page: &mut String, heading: &str, known: &Descriptor, columns: Ve
         page.push_str(heading);
     }
     for column in &new {
-        put_wrapped(page, &format!("    {:width$}  ", title(column)), known.meaning(column));
+        put_paragraph(page, &format!("    {:width$}  ", title(column)), known.meaning(column));
     }
     shown.extend(new);
 }
 
-/// Appends a paragraph: a first word, and a text whose lines begin behind it.
-fn put_wrapped(page: &mut String, first: &str, text: &str) {
-    let mut at = first.len();
-    page.push_str(first);
-    for (number, word) in text.split(' ').enumerate() {
-        if number > 0 && at + 1 + word.len() > WIDTH {
-            let _ = write!(page, "\n{:1$}", "", first.len());
-            at = first.len();
-        } else if number > 0 {
-            page.push(' ');
-            at += 1;
-        }
-        page.push_str(word);
-        at += word.len();
-    }
-    page.push('\n');
+/// Appends a paragraph: a first word, and a text whose lines begin after it.
+fn put_paragraph(page: &mut String, first: &str, text: &str) {
+    put_wrapped(page, first, text, first.len(), WIDTH);
 }
 
 #[cfg(test)]

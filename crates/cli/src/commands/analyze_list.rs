@@ -1,10 +1,11 @@
 //! The list of analyses that traces can feed, and how to record what they lack.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 use tracemill_analyses::kernel::{ANALYSES, Descriptor};
+use tracemill_codec::text::out::Out;
 use tracemill_semantics::{Concept, Concepts};
+use tracemill_table::{Align, Layout};
 
 use super::report_forms::quoted;
 use crate::args::AnalyzeFormat;
@@ -29,25 +30,24 @@ pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeF
         };
         return format!("{{\"analyses\":[{}]}}\n", ANALYSES.iter().map(one).collect::<Vec<_>>().join(","));
     }
-    let width = ANALYSES.iter().map(|known| known.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
+    let (mut layout, mut out) = (Layout::of([Align::Left, Align::Left]), Out::default());
+    ANALYSES.iter().for_each(|known| layout.widen(&[known.name]));
     for known in ANALYSES {
-        let _ = writeln!(text, "{:width$}  {}", known.name, known.about);
+        layout.put_line(&mut out, &[known.name, known.about]);
+        let mut further = |text: String| layout.put_line(&mut out, &["", &format!("  {text}")]);
         let lacks = known.lacks(has);
         if let Some(group) = lacks.first() {
             let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
-            let _ = writeln!(text, "{:width$}    not possible: no {}", "", names.join(" or "));
-            for line in how_to_record(group, concepts).lines() {
-                let _ = writeln!(text, "{:width$}    {line}", "");
-            }
+            further(format!("not possible: no {}", names.join(" or ")));
+            how_to_record(group, concepts).lines().for_each(|line| further(line.to_string()));
         }
         if lacks.is_empty() {
             for (concept, what) in known.wants.iter().filter(|(concept, _)| !has.contains(concept)) {
-                let _ = writeln!(text, "{:width$}    without {what} (no {})", "", concept.name());
+                further(format!("without {what} (no {})", concept.name()));
             }
         }
     }
-    text
+    String::from_utf8_lossy(out.written()).into_owned()
 }
 
 /// The commands that record events of one of these concepts.

@@ -2,12 +2,11 @@
 
 use std::rc::Rc;
 
-use tracemill_analyses::kernel::text::{Objects, StateLines, put_csv_line, put_json_value};
-use tracemill_analyses::kernel::{Cell, Column, RowForm, Rows, StateRow, Table, Value};
+use tracemill_analyses::kernel::{RowForm, Rows, StateLines, StateRow, Table, state_kinds};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings::put_json;
 use tracemill_model::error::Error;
-use tracemill_render::csv::put_line;
+use tracemill_table::{Cell, Column, RowObjects, TableFormat, TableWriter, Value, put_json_value};
 
 use super::analyze_forms::Tables;
 use crate::args::AnalyzeFormat;
@@ -62,8 +61,17 @@ impl Paged {
 
 // ---- JSON ---------------------------------------------------------------------------------------------------------
 
+/// The kinds of rows that an analysis has in one table: those of `states` have the members of their kind.
+fn kinds_of(analysis: &str, columns: &[Column]) -> Vec<(usize, Vec<bool>)> {
+    if analysis == "states" { state_kinds(columns) } else { Vec::new() }
+}
+
+fn objects_of(analysis: &str, columns: &[Column]) -> RowObjects {
+    RowObjects::new(columns.iter().map(|column| &*column.name)).of_kinds(kinds_of(analysis, columns))
+}
+
 /// All rows, as the elements of an array.
-fn put_all(objects: &Objects, page: &mut Paged, rows: &Rows) {
+fn put_all(objects: &RowObjects, page: &mut Paged, rows: &Rows) {
     page.out.put_byte(b'[');
     let mut is_first = true;
     rows.for_each(&mut |row| {
@@ -115,13 +123,13 @@ fn put_object(page: &mut Paged, table: &Table) {
         out.put_byte(b',');
     }
     out.put(b"\"rows\":");
-    put_all(&Objects::new(table.analysis, &table.columns), page, &table.rows);
+    put_all(&objects_of(table.analysis, &table.columns), page, &table.rows);
     let out = &mut page.out;
     out.put(b",\"all\":");
     put_pairs(out, table.all.iter().map(|(column, cell)| (&*column.name, cell)));
     if let Some((columns, rows)) = &table.totals {
         out.put(b",\"totals\":");
-        put_all(&Objects::new("", columns), page, &rows.clone().into());
+        put_all(&objects_of("", columns), page, &rows.clone().into());
     }
     let out = &mut page.out;
     out.put(b",\"notes\":");
@@ -156,7 +164,7 @@ fn period_cells(table: &Table) -> Vec<(&'static str, Cell)> {
 /// The rows of all tables, one a line, which names its analysis unless only one was named.
 pub(super) fn lines(page: &mut Paged, tables: Tables<'_>, is_single: bool) {
     for table in tables {
-        let (objects, period) = (Objects::new(table.analysis, &table.columns), period_cells(table));
+        let (objects, period) = (objects_of(table.analysis, &table.columns), period_cells(table));
         let mut before = Out::default();
         if !is_single || !period.is_empty() {
             before.put_fmt(format_args!("{{\"analysis\":\"{}\"", table.analysis));
@@ -192,20 +200,20 @@ pub(super) fn csv(page: &mut Paged, tables: Tables<'_>) {
     for (at, table) in tables.iter().enumerate() {
         let period = period_cells(table);
         let before = at.checked_sub(1).map(|at| &tables[at]);
+        let names = period.iter().map(|(name, _)| *name).chain(table.columns.iter().map(|column| &*column.name));
+        let mut writer = TableWriter::new(TableFormat::Csv, names.map(String::from).collect(), None);
         if period.is_empty() || before.is_none_or(|before| before.analysis != table.analysis) {
             if at > 0 {
                 page.out.put_byte(b'\n');
             }
-            let names = period.iter().map(|(name, _)| name.to_string());
-            let names = names.chain(table.columns.iter().map(|column| column.name.to_string()));
-            put_line(&mut page.out, &names.collect::<Vec<_>>());
+            writer.begin(&mut page.out);
         }
         let mut line = Vec::new();
         table.rows.for_each(&mut |row| {
             line.clear();
             line.extend(period.iter().map(|(_, cell)| Value::from(cell)));
             line.extend(row);
-            put_csv_line(&mut page.out, &line);
+            writer.put(&mut page.out, &line[..]);
             page.turn();
         });
     }
@@ -216,7 +224,7 @@ pub(super) fn csv(page: &mut Paged, tables: Tables<'_>) {
 /// Rows that are written as they are found.
 pub(super) struct Streamed {
     format: AnalyzeFormat,
-    objects: Objects,
+    rows: TableWriter,
     /// Rows of `states` that come without cells.
     states: Option<StateLines>,
     page: Paged,
@@ -225,7 +233,8 @@ pub(super) struct Streamed {
 
 impl Streamed {
     pub(super) fn new(format: AnalyzeFormat) -> Self {
-        Streamed { format, objects: Objects::new("", &[]), states: None, page: Paged::default(), has_rows: false }
+        let rows = TableWriter::new(TableFormat::JsonLines, Vec::new(), None);
+        Streamed { format, rows, states: None, page: Paged::default(), has_rows: false }
     }
 
     /// Was no row found?
@@ -235,27 +244,20 @@ impl Streamed {
 
     /// Says where the rows go, and what they are.
     pub(super) fn begin(&mut self, analysis: &str, columns: &[Column], machines: Rc<Vec<String>>, sink: OutputSink) {
-        (self.objects, self.page) = (Objects::new(analysis, columns), Paged::new(sink));
+        self.page = Paged::new(sink);
+        let is_csv = self.format == AnalyzeFormat::Csv;
+        let format = if is_csv { TableFormat::Csv } else { TableFormat::JsonLines };
+        let names = columns.iter().map(|column| column.name.to_string()).collect();
+        self.rows = TableWriter::new(format, names, None).of_kinds(kinds_of(analysis, columns));
+        self.rows.begin(&mut self.page.out);
         let form = RowForm::new(columns, machines);
-        self.states = Some(match self.format {
-            AnalyzeFormat::Csv => StateLines::csv(form),
-            _ => StateLines::json(form),
-        });
-        if self.format == AnalyzeFormat::Csv {
-            put_line(&mut self.page.out, &columns.iter().map(|column| &*column.name).collect::<Vec<_>>());
-        }
+        self.states = Some(if is_csv { StateLines::csv(form) } else { StateLines::json(form) });
     }
 
     /// Writes a row.
     pub(super) fn put(&mut self, row: &[Value<'_>]) {
         self.has_rows = true;
-        let out = &mut self.page.out;
-        if self.format == AnalyzeFormat::Csv {
-            put_csv_line(out, row);
-        } else {
-            self.objects.put(out, row);
-            out.put_byte(b'\n');
-        }
+        self.rows.put(&mut self.page.out, row);
         self.page.turn();
     }
 

@@ -24,7 +24,9 @@ mod kept {
 
     use serde_json::json;
     use tracemill_answers::index_cache::{self, IndexEntry, MOST_BYTES};
+    use tracemill_codec::text::out::Out;
     use tracemill_model::error::Error;
+    use tracemill_table::{Align, Layout, LayoutColumn, TableClock, Unit, Value, put_shown};
 
     use crate::args::{CacheAction, CacheCommand};
     use crate::report::{Outcome, OutputSink};
@@ -55,21 +57,24 @@ mod kept {
 
     fn as_text(folder: &Path, entries: &[IndexEntry]) -> String {
         let bytes = entries.iter().map(|entry| entry.bytes).sum();
-        let mut text = format!(
+        let mut out = Out::default();
+        out.put_fmt(format_args!(
             "{} in {}: {} of at most {}\n",
             indexes(entries.len()),
             folder.display(),
             size(bytes),
             size(MOST_BYTES)
-        );
+        ));
+        let columns = [(Align::Right, 10), (Align::Right, 9), (Align::Left, 0)];
+        let layout = Layout::new(columns.map(|(align, width)| LayoutColumn::new(align, width)));
         for entry in entries {
             let traces = match index_cache::traces(entry) {
                 none if none.is_empty() => "of another version of this program".to_string(),
                 traces => traces.join(", "),
             };
-            text += &format!("{:>10}  {:>9}  {traces}\n", size(entry.bytes), age(entry.used));
+            layout.put_line(&mut out, &[size(entry.bytes), age(entry.used), traces]);
         }
-        text
+        String::from_utf8_lossy(out.written()).into_owned()
     }
 
     fn as_json(folder: &Path, entries: &[IndexEntry]) -> String {
@@ -99,14 +104,9 @@ mod kept {
         }
     }
 
-    /// Bytes in the largest unit that leaves a whole number before the point.
     fn size(bytes: u64) -> String {
-        let (mut number, mut unit) = (bytes as f64, "B");
-        for next in ["KiB", "MiB", "GiB"] {
-            if number >= 1024.0 {
-                (number, unit) = (number / 1024.0, next);
-            }
-        }
-        if unit == "B" { format!("{bytes} B") } else { format!("{number:.1} {unit}") }
+        let mut out = Out::default();
+        put_shown(&mut out, Value::Integer(bytes.into()), Unit::Bytes, &TableClock::seconds());
+        String::from_utf8_lossy(out.written()).into_owned()
     }
 }

@@ -2,9 +2,11 @@
 
 use serde_json::json;
 use tracemill::targets;
+use tracemill_codec::text::out::Out;
 use tracemill_format::lost::Lost;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
+use tracemill_table::Layout;
 
 use super::html::HTML;
 use crate::args::FormatsOptions;
@@ -72,7 +74,7 @@ fn row_of<'a>(rows: &'a mut Vec<FormatRow>, name: &'static str, description: &st
 
 /// Lists the formats.
 pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
-    let mut text = String::new();
+    let mut out = Out::default();
     if options.json {
         let row = |row: FormatRow| {
             json!({
@@ -85,19 +87,21 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
         };
         let list: Vec<_> = rows().into_iter().map(row).collect();
         let missing = missing().iter().map(|(name, _)| json!({ "name": name, "how": HOW })).collect::<Vec<_>>();
-        text = format!("{}\n", json!({ "formats": list, "not_in_this_build": missing }));
+        out.put_fmt(format_args!("{}\n", json!({ "formats": list, "not_in_this_build": missing })));
     } else {
+        let list = Layout::list(&[12, 12]);
         for row in rows() {
             let can = match (row.read, row.write) {
                 (true, true) => "read, write",
                 (true, false) => "read",
                 _ => "write",
             };
-            text += &format!("{:12} {can:12} {}\n", row.name, row.description);
+            list.put_line(&mut out, &[row.name, can, &row.description]);
         }
         for (name, description) in missing() {
-            text += &format!("{name:12} {:12} {description}; not in this build, but in that of {HOW}\n", "-");
+            let description = format!("{description}; not in this build, but in that of {HOW}");
+            list.put_line(&mut out, &[name, "-", &description]);
         }
     }
-    OutputSink::stdout().print(text.as_bytes(), Outcome::Done)
+    OutputSink::stdout().print(out.written(), Outcome::Done)
 }

@@ -6,6 +6,7 @@ use tracemill_engine::survey::survey;
 use tracemill_model::error::Error;
 use tracemill_render::info::Described;
 use tracemill_render::time::put_seconds;
+use tracemill_table::Layout;
 
 use super::request::{RequestOptions, jobs};
 use crate::args::InfoOptions;
@@ -83,9 +84,12 @@ fn write_list(sink: &mut OutputSink, key: &str, values: impl Iterator<Item = Val
 }
 
 fn head_for_people(trace: &Value, tail: &Value) -> String {
-    let mut text = format!("{}\n", trace["name"].as_str().unwrap_or("?"));
+    let (layout, mut out) = (Layout::list(&[12]), Out::default());
+    out.put_fmt(format_args!("{}\n", trace["name"].as_str().unwrap_or("?")));
     let mut line = |key: &str, value: String| {
-        text += &format!("  {key:<12} {value}\n");
+        out.put(b"  ");
+        layout.put_cells(&mut out, &[key, &value]);
+        out.put_byte(b'\n');
     };
     line("format", format!("{} ({})", plain(&trace["format"]), plain(&trace["version"])));
     if !trace["uuid"].is_null() {
@@ -107,7 +111,8 @@ fn head_for_people(trace: &Value, tail: &Value) -> String {
     for (key, value) in trace["environment"].as_object().into_iter().flatten() {
         line("environment", format!("{key} = {}", plain(value)));
     }
-    text + "\n  streams\n"
+    out.put(b"\n  streams\n");
+    String::from_utf8_lossy(out.written()).into_owned()
 }
 
 fn stream_for_people(stream: &Value) -> String {

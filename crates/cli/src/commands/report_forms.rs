@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use tracemill_analyses::durations::Moments;
 use tracemill_analyses::line::Fit;
 use tracemill_analyses::report::{Report, Row};
+use tracemill_codec::text::csv::put_line;
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::KeyValue;
-use tracemill_render::csv::put_line;
+use tracemill_table::{Align, Layout, TableClock, Unit, Value, put_shown};
 
 use crate::args::ReportFormat;
 
@@ -72,18 +73,21 @@ fn table(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Str
         head.extend(form.model.iter().map(|count| format!("T({count})")));
     }
     head.extend(PERCENTS.iter().map(|percent| format!("p{percent}")));
+    let mut layout = Layout::of((0..head.len()).map(|at| if at == 0 { Align::Left } else { Align::Right }));
     let mut lines = vec![head];
     for shown in rows {
         let mut line = vec![group_text(report, shown.row)];
         line.extend(moments_cells(&shown.row.durations.moments));
         if form.regress {
             let [offset, slope, r] = shown.fitted();
-            line.extend([offset, slope].map(us_real));
-            line.push(r.map_or("-".into(), |r| format!("{r:.4}")));
-            line.extend(shown.predictions(form).map(us_real));
+            line.extend([offset, slope].map(|ns| cell(real(ns), Unit::Duration)));
+            line.push(cell(real(r), Unit::Correlation));
+            line.extend(shown.predictions(form).map(|ns| cell(real(ns), Unit::Duration)));
         }
         let mark = if shown.row.durations.is_exact() { "" } else { "~" };
-        line.extend(shown.percentiles.iter().map(|&ns| format!("{mark}{}", us(ns.into()))));
+        line.extend(
+            shown.percentiles.iter().map(|&ns| format!("{mark}{}", cell(Value::Integer(ns.into()), Unit::Duration))),
+        );
         lines.push(line);
     }
     if rows.len() > 1 {
@@ -91,13 +95,15 @@ fn table(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Str
         line.extend(moments_cells(all));
         lines.push(line);
     }
-    let mut text = format!("{}; times in microseconds\n", escaped(&form.title.1));
-    text.push_str(&aligned(&lines));
+    let mut out = Out::default();
+    out.put_fmt(format_args!("{}; times in microseconds\n", escaped(&form.title.1)));
+    lines.iter().for_each(|line| layout.widen(line));
+    lines.iter().for_each(|line| layout.put_line(&mut out, line));
     if rows.iter().any(|shown| !shown.row.durations.is_exact()) {
-        text.push_str("~ within 1 %, of a group with more than a million durations\n");
+        out.put(b"~ within 1 %, of a group with more than a million durations\n");
     }
     if rows.is_empty() {
-        text.push_str("no durations\n");
+        out.put(b"no durations\n");
     }
     let left_out = [
         (report.left_out.only_ends, "ends without a beginning"),
@@ -105,29 +111,32 @@ fn table(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Str
         (report.left_out.unfinished, "beginnings without an end"),
     ];
     for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
-        let _ = writeln!(text, "{count} {what}");
+        out.put_fmt(format_args!("{count} {what}\n"));
     }
-    text
+    String::from_utf8_lossy(out.written()).into_owned()
 }
 
 fn moments_cells(moments: &Moments) -> [String; 6] {
+    // Sums of more than 2^127 ns are those of no trace.
+    let ns = |ns: u128| cell(Value::Integer(i128::try_from(ns).unwrap_or(i128::MAX)), Unit::Duration);
     [
         moments.count.to_string(),
-        us(moments.total_ns),
-        us_real(moments.mean_ns()),
-        us_real(moments.deviation_ns()),
-        us(moments.min_ns.into()),
-        us(moments.max_ns.into()),
+        ns(moments.total_ns),
+        cell(real(moments.mean_ns()), Unit::Duration),
+        cell(real(moments.deviation_ns()), Unit::Duration),
+        ns(moments.min_ns.into()),
+        ns(moments.max_ns.into()),
     ]
 }
 
-/// Exact microseconds.
-fn us(ns: u128) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
+fn real(value: Option<f64>) -> Value<'static> {
+    value.map_or(Value::Null, Value::Real)
 }
 
-fn us_real(ns: Option<f64>) -> String {
-    ns.map_or("-".into(), |ns| format!("{:.3}", ns / 1000.0))
+fn cell(value: Value<'_>, unit: Unit) -> String {
+    let mut out = Out::default();
+    put_shown(&mut out, value, unit, &TableClock::seconds());
+    String::from_utf8_lossy(out.written()).into_owned()
 }
 
 fn group_text(report: &Report, row: &Row) -> String {
@@ -141,26 +150,6 @@ fn group_text(report: &Report, row: &Row) -> String {
         Some(label) if *label != key => format!("{label} ({key})"),
         _ => key,
     })
-}
-
-/// The first column to the left, all others to the right.
-fn aligned(lines: &[Vec<String>]) -> String {
-    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for line in lines {
-        for (at, cell) in line.iter().enumerate() {
-            let pad = " ".repeat(widths[at] - cell.chars().count());
-            match at {
-                0 => text.extend([cell, &*pad]),
-                _ => text.extend(["  ", &*pad, cell]),
-            }
-        }
-        text.truncate(text.trim_end_matches(' ').len());
-        text.push('\n');
-    }
-    text
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------------------------

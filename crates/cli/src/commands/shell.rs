@@ -14,7 +14,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
 use tracemill_model::error::Error;
 use tracemill_sql::complete::{TypedSql, is_complete, pieces};
-use tracemill_sql::output::Form;
+use tracemill_sql::output::{Form, TableFormat};
 use tracemill_sql::query::{Failure, Queries};
 
 use super::sql::{Output, read, tell};
@@ -174,8 +174,8 @@ impl Shell {
                 self.has_timing = !self.has_timing;
                 println!("timing is {}", if self.has_timing { "on" } else { "off" });
             }
-            "\\x" if self.form == Form::Records => self.form = self.form_before,
-            "\\x" => self.form_before = std::mem::replace(&mut self.form, Form::Records),
+            "\\x" if self.form == Form::Text(TableFormat::Records) => self.form = self.form_before,
+            "\\x" => self.form_before = std::mem::replace(&mut self.form, Form::Text(TableFormat::Records)),
             _ => {
                 return Err(Error::misuse(format!("there is no command `{name}`")).with_help("`\\?` lists them"));
             }
@@ -185,7 +185,7 @@ impl Shell {
 
     /// Runs SQL of our own, whose answer is a table on the terminal.
     fn listed(&self, sql: &str, queries: &mut Queries, reporter: &mut Reporter) -> Result<(), Error> {
-        let output = Output::open(Form::Table, None, None, &self.inputs)?;
+        let output = Output::open(Form::Text(TableFormat::Text), None, None, &self.inputs)?;
         asked(output, sql, queries, reporter)
     }
 
@@ -205,12 +205,12 @@ impl Shell {
 
 /// Forms that suit a terminal.
 const FORMS: &[(&str, Form)] = &[
-    ("table", Form::Table),
-    ("records", Form::Records),
-    ("csv", Form::Csv),
-    ("jsonl", Form::Jsonl),
-    ("json", Form::Json),
-    ("markdown", Form::Markdown),
+    ("table", Form::Text(TableFormat::Text)),
+    ("records", Form::Text(TableFormat::Records)),
+    ("csv", Form::Text(TableFormat::Csv)),
+    ("jsonl", Form::Text(TableFormat::JsonLines)),
+    ("json", Form::Text(TableFormat::Json)),
+    ("markdown", Form::Text(TableFormat::Markdown)),
 ];
 
 fn asked(mut output: Output, sql: &str, queries: &mut Queries, reporter: &mut Reporter) -> Result<(), Error> {

@@ -22,13 +22,15 @@ mod asked {
     use std::io::{BufWriter, IsTerminal, Read, Write};
     use std::path::Path;
 
+    use tracemill_codec::text::out::Out;
     use tracemill_engine::option_values::default_query_memory;
     use tracemill_engine::request::OpenedTraces;
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
-    use tracemill_sql::output::{Form, Writer};
+    use tracemill_sql::output::{Form, TableFormat, Writer};
     use tracemill_sql::query::{Failure, MemoryLimits, Queries, Spilled};
     use tracemill_sql::saved;
+    use tracemill_table::Layout;
 
     use super::super::request::RequestOptions;
     use super::super::{no_events, shell};
@@ -54,11 +56,12 @@ mod asked {
             let folders: Vec<_> = options.library.clone().into_iter().chain(folder()).collect();
             let saved = saved_queries(&folders, options.library.as_deref())?;
             if name == "list" {
-                let mut list = String::new();
+                let (layout, mut list) = (Layout::list(&[14]), Out::default());
                 for query in &saved {
-                    list += &format!("{:<14} {}\n", query.name, query.comment());
+                    layout.put_cells(&mut list, &[&*query.name, query.comment()]);
+                    list.put_byte(b'\n');
                 }
-                return OutputSink::stdout().print(list.as_bytes(), Outcome::Done);
+                return OutputSink::stdout().print(list.written(), Outcome::Done);
             }
             let Some(query) = saved.iter().find(|query| query.name == *name) else {
                 let names: Vec<String> = saved.iter().map(|query| format!("`{}`", query.name)).collect();
@@ -243,16 +246,20 @@ mod asked {
         let is_file = options.output.as_deref().is_some_and(|path| path != Path::new("-"));
         let is_terminal = !is_file && std::io::stdout().is_terminal();
         let typed = options.format.map(|format| match format {
-            SqlFormat::Table => Form::Table,
-            SqlFormat::Csv => Form::Csv,
-            SqlFormat::Jsonl => Form::Jsonl,
-            SqlFormat::Json => Form::Json,
-            SqlFormat::Markdown => Form::Markdown,
+            SqlFormat::Table => Form::Text(TableFormat::Text),
+            SqlFormat::Csv => Form::Text(TableFormat::Csv),
+            SqlFormat::Jsonl => Form::Text(TableFormat::JsonLines),
+            SqlFormat::Json => Form::Text(TableFormat::Json),
+            SqlFormat::Markdown => Form::Text(TableFormat::Markdown),
             SqlFormat::Arrow => Form::Arrow { seekable: is_file },
             SqlFormat::Parquet => Form::Parquet,
         });
         let by_ending = || Form::of_file(&options.output.as_deref()?.to_string_lossy());
-        let form = typed.or_else(by_ending).unwrap_or(if is_terminal { Form::Table } else { Form::Csv });
+        let form = typed.or_else(by_ending).unwrap_or(Form::Text(if is_terminal {
+            TableFormat::Text
+        } else {
+            TableFormat::Csv
+        }));
         if is_terminal && matches!(form, Form::Arrow { .. } | Form::Parquet) {
             let error = Error::misuse("this form is no text, and stdout is a terminal");
             return Err(error.with_help("write it to a file with -o, or send it to a program"));

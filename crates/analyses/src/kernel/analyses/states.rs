@@ -17,7 +17,7 @@ use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::state_row::{RowForm, StateKey, StateOf, StateRow, keys_of};
 use crate::kernel::rows::state_rows::{NO_PLACE, StateRows, What};
 use crate::kernel::rows::store::Rows;
-use crate::kernel::table::{Column, Order, Table, Unit};
+use crate::kernel::table::{Column, Order, Table, Unit, column_of};
 use crate::kernel::value::{Cell, Value};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -228,19 +228,13 @@ impl States {
         let kinds = [self.of_irqs, self.of_cpus, self.of_threads, self.of_disks].into_iter().zip([3, 0, 1, 2]);
         let mut names = Vec::new();
         for key in kinds.filter(|(is_shown, _)| *is_shown).flat_map(|(_, kind)| keys_of(kind)) {
-            if *key != StateKey::Duration && !names.contains(&key.name()) {
-                names.push(key.name());
+            if *key != StateKey::Duration && !names.contains(key) {
+                names.push(*key);
             }
         }
         // It came after the others: in CSV, it does not move them.
-        names.push(StateKey::Duration.name());
-        let unit = |name: &&'static str| match *name {
-            "from" | "to" => Unit::Time,
-            "duration_ns" => Unit::Duration,
-            "waiting" | "driver" => Unit::Count,
-            _ => Unit::Name,
-        };
-        let columns = names.iter().map(|name| Column::new(name, unit(name)));
+        names.push(StateKey::Duration);
+        let columns = names.iter().map(|key| column_of(key.name(), key.unit()));
         self.query.columns(&[]).into_iter().chain(columns).collect()
     }
 

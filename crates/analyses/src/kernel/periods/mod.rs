@@ -335,6 +335,6 @@ impl GroupNaming<Incomplete> for Named {
 impl Found {
     fn value_columns(&self) -> Vec<Column> {
         let names = self.periods.iter().flat_map(|bound| &bound.periods.columns);
-        names.map(|name| Column { name: name.to_string().into(), unit: Unit::Name }).collect()
+        names.map(|name| Column::new(name.to_string(), Unit::Name)).collect()
     }
 }

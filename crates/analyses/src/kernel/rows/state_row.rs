@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{CpuStatus, InterruptKind, Ns, ThreadState};
 
-use crate::kernel::table::{Column, shown_order};
-use crate::kernel::value::Cell;
+use crate::kernel::table::{Column, Unit, shown_order};
+use crate::kernel::value::{Cell, Value};
 
 /// A row of `states`: what a CPU, thread, disk or interrupt did for some time.
 #[derive(Clone, Debug)]
@@ -76,31 +76,6 @@ impl StateRow {
     pub fn duration(&self) -> Ns {
         self.to.saturating_sub(self.from)
     }
-
-    /// The value of a column.
-    #[inline]
-    pub fn value(&self, key: StateKey) -> StateValue<'_> {
-        use StateValue::{Name, Null, Number, Text, Unsigned};
-        match (key, &self.of) {
-            (StateKey::Machine, _) => StateValue::Machine(self.machine),
-            (StateKey::From, _) => StateValue::Time(self.from),
-            (StateKey::To, _) => StateValue::Time(self.to),
-            (StateKey::Duration, _) => StateValue::Duration(self.duration()),
-            (StateKey::Cpu, StateOf::Cpu { .. }) => Unsigned(self.number as u64),
-            (StateKey::Tid, StateOf::Cpu { tid, .. }) => tid.map_or(Null, Number),
-            (StateKey::Status, StateOf::Cpu { status, .. }) => Name(status.name()),
-            (StateKey::Tid, StateOf::Thread(_)) => Number(self.number),
-            (StateKey::State, StateOf::Thread(state)) => Name(state.name()),
-            (StateKey::Dev, StateOf::Disk { .. }) => Number(self.number),
-            (StateKey::Disk, StateOf::Disk { name, .. }) => name.as_deref().map_or(Null, Text),
-            (StateKey::Waiting, StateOf::Disk { waiting, .. }) => Unsigned(*waiting),
-            (StateKey::Driver, StateOf::Disk { driver, .. }) => Unsigned(*driver),
-            (StateKey::Kind, StateOf::Irq { kind, .. }) => Name(kind.name()),
-            (StateKey::Nr, StateOf::Irq { .. }) => Number(self.number),
-            (StateKey::Cpu, StateOf::Irq { cpu, .. }) => Unsigned(*cpu),
-            _ => StateValue::Missing,
-        }
-    }
 }
 
 tracemill_semantics::named! {
@@ -149,27 +124,22 @@ const KEYS_OF: [(StateKey, &[StateKey]); STATE_KINDS] = {
     ]
 };
 
-/// The value of a row in a column.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum StateValue<'r> {
-    /// Rows of this kind have no such column.
-    Missing,
-    /// Not known.
-    Null,
-    /// A number that may be negative.
-    Number(i64),
-    /// A number that is not.
-    Unsigned(u64),
-    /// A time in ns.
-    Time(Ns),
-    /// A duration in ns.
-    Duration(Ns),
-    /// A word of the program.
-    Name(&'static str),
-    /// A text out of the trace.
-    Text(&'r str),
-    /// A machine, by its number.
-    Machine(u32),
+impl StateKey {
+    /// The unit of its values.
+    pub(crate) fn unit(self) -> Unit {
+        match self {
+            StateKey::From | StateKey::To => Unit::Time,
+            StateKey::Duration => Unit::Duration,
+            StateKey::Waiting | StateKey::Driver => Unit::Count,
+            _ => Unit::Name,
+        }
+    }
+
+    /// Are its values texts?
+    pub(crate) fn is_text(self) -> bool {
+        use StateKey::{Disk, Kind, Machine, State, Status};
+        matches!(self, Machine | Kind | Status | State | Disk)
+    }
 }
 
 /// The columns of rows of a kind.
@@ -229,16 +199,33 @@ impl RowForm {
         self.machines.get(machine as usize).map(|name| &**name)
     }
 
+    /// The value of a row in a column; none where rows of its kind have no such column.
+    #[inline]
+    pub fn value<'r>(&'r self, row: &'r StateRow, key: StateKey) -> Value<'r> {
+        use Value::{Integer, Word};
+        match (key, &row.of) {
+            (StateKey::Machine, _) => Value::text(self.machine_name(row.machine)),
+            (StateKey::From, _) => Integer(row.from),
+            (StateKey::To, _) => Integer(row.to),
+            (StateKey::Duration, _) => Integer(row.duration()),
+            (StateKey::Cpu, StateOf::Cpu { .. }) => Integer((row.number as u64).into()),
+            (StateKey::Tid, StateOf::Cpu { tid, .. }) => Value::integer(*tid),
+            (StateKey::Status, StateOf::Cpu { status, .. }) => Word(status.name()),
+            (StateKey::Tid, StateOf::Thread(_)) => Integer(row.number.into()),
+            (StateKey::State, StateOf::Thread(state)) => Word(state.name()),
+            (StateKey::Dev, StateOf::Disk { .. }) => Integer(row.number.into()),
+            (StateKey::Disk, StateOf::Disk { name, .. }) => Value::text(name.as_deref()),
+            (StateKey::Waiting, StateOf::Disk { waiting, .. }) => Integer((*waiting).into()),
+            (StateKey::Driver, StateOf::Disk { driver, .. }) => Integer((*driver).into()),
+            (StateKey::Kind, StateOf::Irq { kind, .. }) => Word(kind.name()),
+            (StateKey::Nr, StateOf::Irq { .. }) => Integer(row.number.into()),
+            (StateKey::Cpu, StateOf::Irq { cpu, .. }) => Integer((*cpu).into()),
+            _ => Value::Null,
+        }
+    }
+
     /// Appends the cells of a row.
     pub fn put(&self, row: &StateRow, cells: &mut Vec<Cell>) {
-        cells.extend(self.keys.iter().map(|key| match row.value(*key) {
-            StateValue::Missing | StateValue::Null => Cell::Null,
-            StateValue::Number(number) => number.into(),
-            StateValue::Unsigned(number) => number.into(),
-            StateValue::Time(ns) | StateValue::Duration(ns) => Cell::Integer(ns),
-            StateValue::Name(name) => Cell::name(name),
-            StateValue::Text(text) => Cell::text(Some(text)),
-            StateValue::Machine(machine) => Cell::text(self.machine_name(machine)),
-        }));
+        cells.extend(self.keys.iter().map(|key| Cell::from(self.value(row, *key))));
     }
 }

@@ -4,15 +4,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tracemill_codec::text::out::Out;
-use tracemill_semantics::states::Ns;
 
-use super::widths::{count, digits};
+use crate::widths::{count, digits};
 
 /// Digits of the fraction of a second, and the point before them.
-pub(super) const FRACTION: usize = 9 + 1;
+const FRACTION: usize = 9 + 1;
 
 /// Writes the time of an instant, with nine digits of fraction at its end.
-pub type TimeWriter = Rc<RefCell<dyn FnMut(&mut Out, Ns)>>;
+pub type TimeWriter = Rc<RefCell<dyn FnMut(&mut Out, i128)>>;
 
 /// A clock for the times of tables.
 #[derive(Clone)]
@@ -37,7 +36,7 @@ impl TableClock {
     }
 
     /// Appends a time.
-    pub(super) fn put(&self, out: &mut Out, ns: Ns) {
+    pub fn put(&self, out: &mut Out, ns: i128) {
         if let Some(writer) = &self.writer {
             return (writer.borrow_mut())(out, ns);
         }
@@ -51,20 +50,20 @@ impl TableClock {
         out.put_nine(part as u32);
     }
 
-    /// Appends a second of the clock, with the point behind it.
-    pub(super) fn put_second(&self, out: &mut Out, second: u64) {
+    /// Appends a second of the clock, with the point after it.
+    pub fn put_second(&self, out: &mut Out, second: u64) {
         let begin = out.len();
-        self.put(out, Ns::from(second) * NANOS as Ns);
+        self.put(out, i128::from(second) * NANOS as i128);
         out.truncate(begin.max(out.len() - (FRACTION - 1)));
     }
 
     /// The width of a time, where it is known without writing it.
-    pub(super) fn quick_width(&self, ns: Ns) -> Option<usize> {
+    pub(crate) fn quick_width(&self, ns: i128) -> Option<usize> {
         (self.is_seconds() && ns >= 0).then(|| digits(ns).max(FRACTION) + 1)
     }
 
     /// The width of a time.
-    pub(super) fn width(&self, ns: Ns) -> usize {
+    pub fn width(&self, ns: i128) -> usize {
         let mut out = Out::default();
         self.put(&mut out, ns);
         count(out.written())

@@ -1,17 +1,15 @@
-//! Rows of `states` as text, without cells between: there are more of them than events.
+//! Rows of `states` as text, without cells between: there are more of them than events, so what writes them is beside what
+//! finds them. Widths and values are those of `table`.
 
-use tracemill_codec::text::csv::put_cell;
 use tracemill_codec::text::out::Out;
-use tracemill_codec::text::strings::put_json;
 use tracemill_codec::text::{escaped, put_three_threes};
+use tracemill_table::{
+    Align, BETWEEN, TableClock, Unit, Value, count, end_line, put_blanks, put_csv_value, put_json_value, put_shown,
+    quick_width,
+};
 
-use super::clock::TableClock;
-use super::values::{put_shown, quick_width};
-use super::widths::{count, digits, put_blanks};
-use crate::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue, Unit, Value};
-
-/// Characters between two columns of a table.
-const BETWEEN: usize = 2;
+use crate::kernel::rows::state_row::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow};
+use crate::kernel::rows::state_rows::StateRows;
 
 /// How lines look.
 enum Style {
@@ -78,43 +76,28 @@ impl StateLines {
         for (at, (key, before)) in columns[row.kind()].iter().enumerate() {
             out.put(before.as_bytes());
             text.clear();
-            put_value(text, form, style, row.value(*key));
-            let Style::Table(widths, _) = style else {
-                out.put(text.written());
-                continue;
-            };
-            let chars = count(text.written());
-            let blanks = widths[at].saturating_sub(chars);
-            let (before, behind) = if is_right(*key) { (blanks, 0) } else { (0, blanks) };
+            put_value(text, form.value(row, *key), *key, style);
+            let width = if let Style::Table(widths, _) = style { widths[at] } else { 0 };
+            let blanks = width.saturating_sub(count(text.written()));
+            let (before, after) = if is_right(*key) { (blanks, 0) } else { (0, blanks) };
             put_blanks(out, before);
             out.put(text.written());
-            put_blanks(out, behind);
+            put_blanks(out, after);
         }
-        if let Style::Table(..) = self.style {
-            let blanks = out.written()[begin..].iter().rev().take_while(|byte| **byte == b' ').count();
-            out.truncate(out.len() - blanks);
+        match self.style {
+            Style::Table(..) => end_line(out, begin),
+            Style::Json => out.put(b"}\n"),
+            Style::Csv => out.put(b"\n"),
         }
-        out.put(end(&self.style).as_bytes());
     }
 }
 
 /// Appends a value.
-fn put_value(text: &mut Out, form: &RowForm, style: &Style, value: StateValue<'_>) {
-    let name = match value {
-        StateValue::Name(name) | StateValue::Text(name) => Some(name),
-        StateValue::Machine(machine) => form.machine_name(machine),
-        _ => None,
-    };
-    match (value, name, style) {
-        (_, Some(name), style) => put_name(text, name, style),
-        (StateValue::Unsigned(number), ..) => text.put_u64(number),
-        (StateValue::Number(number), ..) => text.put_i64(number),
-        (StateValue::Time(ns), _, Style::Table(_, clock)) => clock.put(text, ns),
-        (StateValue::Duration(ns), _, Style::Table(_, clock)) => {
-            put_shown(text, Value::Integer(ns), Unit::Duration, clock);
-        }
-        (StateValue::Time(ns) | StateValue::Duration(ns), ..) => text.put_ns(ns),
-        (_, None, style) => text.put(nothing(style).as_bytes()),
+fn put_value(out: &mut Out, value: Value<'_>, key: StateKey, style: &Style) {
+    match style {
+        Style::Json => put_json_value(out, value),
+        Style::Csv => put_csv_value(out, value),
+        Style::Table(_, clock) => put_shown(out, value, key.unit(), clock),
     }
 }
 
@@ -127,14 +110,6 @@ fn columns(kind: usize, form: &RowForm, style: &Style) -> Vec<StateKey> {
     }
 }
 
-fn put_name(out: &mut Out, name: &str, style: &Style) {
-    match style {
-        Style::Json => put_json(out, name.as_bytes()),
-        Style::Csv => put_cell(out, name.as_bytes()),
-        Style::Table(..) => out.put(escaped(name).as_bytes()),
-    }
-}
-
 /// The text before the value of a column.
 fn before(at: usize, key: StateKey, style: &Style) -> String {
     match style {
@@ -144,23 +119,9 @@ fn before(at: usize, key: StateKey, style: &Style) -> String {
     }
 }
 
-/// The text in place of a value that is not there.
-fn nothing(style: &Style) -> &'static str {
-    match style {
-        Style::Json => "null",
-        Style::Csv => "",
-        Style::Table(..) => "-",
-    }
-}
-
-/// The end of a line.
-fn end(style: &Style) -> &'static str {
-    if let Style::Json = style { "}\n" } else { "\n" }
-}
-
 /// Do its values end at the right border of its column?
 fn is_right(key: StateKey) -> bool {
-    matches!(key, StateKey::From | StateKey::To | StateKey::Duration | StateKey::Waiting | StateKey::Driver)
+    key.unit().align() == Align::Right
 }
 
 /// Lines of CPUs or threads. What stands before, between and after their two times and their duration is one of a few texts,
@@ -174,7 +135,7 @@ struct Template {
     after_duration: Vec<Part>,
     /// Widths of the columns of the times and of the duration, 0 for none.
     widths: [usize; 3],
-    style: Look,
+    style: Notation,
     /// The clock of a table.
     clock: Option<TableClock>,
     /// Is the text before the times one for all rows?
@@ -199,9 +160,9 @@ enum Part {
     Word(usize),
 }
 
-/// How values of a line look.
+/// How values of a line are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum Notation {
     Json,
     Csv,
     Table,
@@ -271,6 +232,12 @@ impl Template {
         let (mut times, mut widths) = (0, [0; 3]);
         for (at, key) in columns(kind, form, style).into_iter().enumerate() {
             let width = width(at);
+            let fixed = |value: Value<'_>| {
+                let mut text = Out::default();
+                put_value(&mut text, value, key, style);
+                let text = String::from_utf8_lossy(text.written());
+                Part::Text(if is_right(key) { format!("{text:>width$}") } else { format!("{text:width$}") })
+            };
             let part = &mut parts[times];
             part.push(Part::Text(before(at, key, style)));
             part.push(match key {
@@ -283,23 +250,15 @@ impl Template {
                 StateKey::Cpu if is_cpu => Part::Cpu(width),
                 StateKey::Tid => Part::Tid(width),
                 StateKey::Status | StateKey::State if of_kind.contains(&key) => Part::Word(width),
-                StateKey::Machine => {
-                    let mut name = Out::default();
-                    match form.machine_name(u32::try_from(machine).ok()?) {
-                        Some(of) => put_name(&mut name, of, style),
-                        None => name.put(nothing(style).as_bytes()),
-                    }
-                    Part::Text(format!("{:width$}", String::from_utf8_lossy(name.written())))
-                }
+                StateKey::Machine => fixed(Value::text(form.machine_name(u32::try_from(machine).ok()?))),
                 _ if of_kind.contains(&key) => return None,
-                _ if is_right(key) => Part::Text(format!("{:>width$}", nothing(style))),
-                _ => Part::Text(format!("{:width$}", nothing(style))),
+                _ => fixed(Value::Null),
             });
         }
-        let (look, clock) = match style {
-            Style::Json => (Look::Json, None),
-            Style::Csv => (Look::Csv, None),
-            Style::Table(_, clock) => (Look::Table, Some(clock.clone())),
+        let (notation, clock) = match style {
+            Style::Json => (Notation::Json, None),
+            Style::Csv => (Notation::Csv, None),
+            Style::Table(_, clock) => (Notation::Table, Some(clock.clone())),
         };
         let [before, between, before_duration, after_duration] = parts;
         let between = match between.as_slice() {
@@ -312,7 +271,7 @@ impl Template {
             && before_duration.iter().chain(&after_duration).all(|part| !matches!(part, Part::Cpu(_)));
         let has_one_head = before.iter().all(|part| matches!(part, Part::Text(_)));
         let [heads, middles, leads, tails] = std::array::from_fn(|_| Texts::new());
-        let (style, text) = (look, Out::default());
+        let (style, text) = (notation, Out::default());
         let template = Template {
             before,
             between,
@@ -366,11 +325,11 @@ impl Template {
         let lead = leads.find(key, text, |text| put_parts(text, before_duration, number, tid, word, *style));
         let tail = tails.find(key, text, |text| {
             put_parts(text, after_duration, number, tid, word, *style);
-            if *style == Look::Table {
-                let blanks = text.written().iter().rev().take_while(|byte| **byte == b' ').count();
-                text.truncate(text.len() - blanks);
+            match style {
+                Notation::Json => text.put(b"}\n"),
+                Notation::Csv => text.put(b"\n"),
+                Notation::Table => end_line(text, 0),
             }
-            text.put(if *style == Look::Json { b"}\n" } else { b"\n" });
         });
         let (Some(head), Some(middle), Some(lead), Some(tail)) = (head, middle, lead, tail) else { return false };
         let line: &mut [u8; LINE] = out.room();
@@ -404,7 +363,7 @@ impl Template {
 }
 
 /// Appends some parts of a line.
-fn put_parts(text: &mut Out, parts: &[Part], number: i64, tid: Option<i64>, word: &str, style: Look) {
+fn put_parts(text: &mut Out, parts: &[Part], number: i64, tid: Option<i64>, word: &str, style: Notation) {
     for part in parts {
         let begin = text.len();
         let width = match part {
@@ -420,14 +379,14 @@ fn put_parts(text: &mut Out, parts: &[Part], number: i64, tid: Option<i64>, word
             Part::Tid(width) => {
                 match (tid, style) {
                     (Some(tid), _) => text.put_i64(tid),
-                    (None, Look::Json) => text.put(b"null"),
-                    (None, Look::Csv) => {}
-                    (None, Look::Table) => text.put_byte(b'-'),
+                    (None, Notation::Json) => text.put(b"null"),
+                    (None, Notation::Csv) => {}
+                    (None, Notation::Table) => text.put_byte(b'-'),
                 }
                 *width
             }
             Part::Word(width) => {
-                let quote: &[u8] = if style == Look::Json { b"\"" } else { b"" };
+                let quote: &[u8] = if style == Notation::Json { b"\"" } else { b"" };
                 [quote, word.as_bytes(), quote].iter().for_each(|part| text.put(part));
                 *width
             }
@@ -454,28 +413,21 @@ fn seconds(ns: i128) -> Option<(u64, u32)> {
 
 const NANOS: u64 = 1_000_000_000;
 
-/// Widths of the columns of a table without their titles, in the order of the table.
-pub fn widths(rows: &StateRows, clock: &TableClock) -> Vec<usize> {
+/// Widths of the columns of a table without their titles, in the order of the table, each with whether its cells are texts.
+pub fn state_widths(rows: &StateRows, clock: &TableClock) -> Vec<(usize, bool)> {
     let width = |key: &StateKey| {
         let mut widest = 1;
         rows.for_each_text(*key, |text| widest = widest.max(escaped(text).chars().count()));
-        let of_number = |number: i128| match key {
-            StateKey::From | StateKey::To => clock.width(number),
-            StateKey::Duration => {
-                let mut text = Out::default();
-                put_shown(&mut text, Value::Integer(number), Unit::Duration, clock);
-                text.len()
-            }
-            _ => digits_of(number) + usize::from(number < 0),
+        let mut text = Out::default();
+        let mut of_number = |number: i128| {
+            text.clear();
+            put_shown(&mut text, Value::Integer(number), key.unit(), clock);
+            count(text.written())
         };
         // Of numbers, the smallest or the largest is the widest.
         rows.extent(*key).map_or(widest, |(low, high)| widest.max(of_number(low)).max(of_number(high)))
     };
-    rows.form.shown_keys().iter().map(width).collect()
-}
-
-fn digits_of(number: i128) -> usize {
-    digits(number.unsigned_abs() as i128)
+    rows.form.shown_keys().iter().map(|key| (width(key), key.is_text())).collect()
 }
 
 #[cfg(test)]
@@ -485,9 +437,9 @@ mod tests {
 
     use tracemill_semantics::states::{CpuStatus, Ns, ThreadState};
 
-    use super::super::clock::TimeWriter;
+    use tracemill_table::{Column, TimeWriter};
+
     use super::*;
-    use crate::kernel::Column;
 
     #[test]
     fn lines_out_of_texts_are_those_of_their_values() {

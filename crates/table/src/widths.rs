@@ -1,9 +1,9 @@
-//! Widths of the cells of tables.
+//! Widths of texts and numbers.
 
 use tracemill_codec::text::out::Out;
 
 /// A text of so many characters, cut to a width: of a path, the end says more.
-pub fn shortened(text: &str, chars: usize, width: usize) -> String {
+pub(crate) fn shortened(text: &str, chars: usize, width: usize) -> String {
     let kept = width.saturating_sub(1);
     match text.starts_with('/') {
         true => ['…'].into_iter().chain(text.chars().skip(chars - kept)).collect(),
@@ -13,7 +13,7 @@ pub fn shortened(text: &str, chars: usize, width: usize) -> String {
 
 /// Is a text shown as it is, and of one byte a character?
 #[inline]
-pub(super) fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
@@ -31,7 +31,7 @@ pub fn put_blanks(out: &mut Out, mut count: usize) {
 
 /// Digits of a number that is not below 0.
 #[inline]
-pub(super) fn digits(value: i128) -> usize {
+pub fn digits(value: i128) -> usize {
     let Ok(value) = u64::try_from(value) else { return value.to_string().len() };
     // A number of so many bits has at least this many digits less one: 1233 / 4096 is a little below log10(2).
     let fewest = ((64 - (value | 1).leading_zeros() as usize) * 1233) >> 12;
