@@ -1,9 +1,10 @@
 //! The table for people and the raw results as JSON.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tracemill_codec::text::out::Out;
+use tracemill_table::{Align, Layout};
 
 use crate::Result;
 use crate::host::Host;
@@ -117,24 +118,15 @@ const HEADINGS: [&str; 12] = [
     "",
 ];
 
-/// The table, aligned.
+/// The table: names to the left, numbers to the right.
 pub(crate) fn table(rows: &[ReportRow]) -> String {
     let mut lines = vec![HEADINGS.map(String::from)];
     lines.extend(rows.iter().map(ReportRow::cells));
-    let width_of = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(width_of).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let mut out = String::new();
-        for (at, cell) in line.iter().enumerate() {
-            // Names to the left, numbers to the right. Writing to a string cannot fail.
-            let width = widths[at];
-            let _ = if at < 2 { write!(out, "{cell:<width$}  ") } else { write!(out, "{cell:>width$}  ") };
-        }
-        text.push_str(out.trim_end());
-        text.push('\n');
-    }
-    text
+    let mut layout = Layout::of((0..HEADINGS.len()).map(|at| if at < 2 { Align::Left } else { Align::Right }));
+    lines.iter().for_each(|line| layout.widen(line));
+    let mut out = Out::default();
+    lines.iter().for_each(|line| layout.put_line(&mut out, line));
+    String::from_utf8_lossy(out.written()).into_owned()
 }
 
 fn samples(of: &Samples) -> Value {
