@@ -16,7 +16,7 @@ use crate::target::Target;
 const MAX_OPEN: usize = 1 << 20;
 
 /// Parameters of the analysis.
-pub struct Question<'a> {
+pub struct NestedQuery<'a> {
     /// The event that begins.
     pub from: &'a Target,
     /// The event that ends.
@@ -28,7 +28,7 @@ pub struct Question<'a> {
 }
 
 /// An open beginning.
-struct Open {
+struct OpenBeginning {
     group: u32,
     from_ns: i128,
     /// Time of the pairs inside.
@@ -42,19 +42,19 @@ struct Open {
 /// Errors of [`Target::bind`].
 pub fn report(
     input: &Input<'_>,
-    question: &Question<'_>,
+    question: &NestedQuery<'_>,
     note: &mut dyn FnMut(Note) -> ControlFlow<()>,
 ) -> Result<Report> {
     let mut table = Table::new(input.session, question.by, true);
     let mut tracks = Groups::new(input.session, question.track);
     // By track, outermost first.
-    let mut stacks: Vec<Vec<Open>> = Vec::new();
+    let mut stacks: Vec<Vec<OpenBeginning>> = Vec::new();
     let mut open = 0;
     let untimed = run(input, question.from, Some(question.to), note, |role, ns, event| {
         let stack = entry(&mut stacks, tracks.number(event));
         if role.ends {
             match stack.pop() {
-                Some(Open { group, from_ns, inner_ns }) => {
+                Some(OpenBeginning { group, from_ns, inner_ns }) => {
                     open -= 1;
                     let whole = ns - from_ns;
                     if let Some(outer) = stack.last_mut() {
@@ -69,7 +69,7 @@ pub fn report(
             table.left_out.too_many += 1;
         } else if role.begins {
             open += 1;
-            stack.push(Open { group: table.group(event), from_ns: ns, inner_ns: 0 });
+            stack.push(OpenBeginning { group: table.group(event), from_ns: ns, inner_ns: 0 });
         }
     })?;
     table.left_out.untimed = untimed;

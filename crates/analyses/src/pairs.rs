@@ -13,7 +13,7 @@ use crate::stats::{Joined, Table, entry};
 use crate::target::Target;
 
 /// Parameters of the analysis.
-pub struct Question<'a> {
+pub struct PairsQuery<'a> {
     /// The event that begins.
     pub from: &'a Target,
     /// The event that ends.
@@ -31,7 +31,7 @@ pub struct Question<'a> {
 /// Errors of [`Target::bind`].
 pub fn report(
     input: &Input<'_>,
-    question: &Question<'_>,
+    question: &PairsQuery<'_>,
     note: &mut dyn FnMut(Note) -> ControlFlow<()>,
 ) -> Result<Report> {
     measure(input, (question.from, Some(question.to)), question.by, question.regress, note)
@@ -43,7 +43,7 @@ pub fn report(
 /// Errors of [`Target::bind`].
 pub fn report_of(
     input: &Input<'_>,
-    question: &Question<'_>,
+    question: &PairsQuery<'_>,
     wanted: Option<Wanted<'_>>,
     note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     mut each: impl FnMut(i128, i128),

@@ -14,7 +14,7 @@ use crate::stats::{Joined, Table};
 use crate::target::Target;
 
 /// Parameters of the analysis.
-pub struct Question<'a> {
+pub struct StateQuery<'a> {
     /// The event.
     pub event: &'a Target,
     /// Key that the durations are grouped by.
@@ -31,7 +31,7 @@ pub struct Question<'a> {
 /// Errors of [`Target::bind`].
 pub fn report(
     input: &Input<'_>,
-    question: &Question<'_>,
+    question: &StateQuery<'_>,
     note: &mut dyn FnMut(Note) -> ControlFlow<()>,
 ) -> Result<Report> {
     if question.within {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracemill_analyses::durations::Durations;
-use tracemill_analyses::pairs::{Question, report_of};
+use tracemill_analyses::pairs::{PairsQuery, report_of};
 use tracemill_analyses::report::{Report, Sort};
 use tracemill_analyses::run::Input;
 use tracemill_analyses::target::{Target, Verdict};
@@ -104,7 +104,7 @@ pub(crate) fn pairs(state: &TraceState, query: &Query, set: Option<&EventSet>) -
     let ShownTraces { session, streams, selection, filter, .. } = &state.input.traces;
     let selection = Selection { stop: Some(query.asker.flag()), ..selection.clone() };
     let input = Input { session, streams, selection, filter: filter.clone() };
-    let question = Question { from: &from, to: &to, by: &by, regress: false };
+    let question = PairsQuery { from: &from, to: &to, by: &by, regress: false };
     let mut points = Points::new(index);
     let is_wanted = |event: usize| wanted.has(event);
     let by_number: Option<&dyn Fn(usize) -> bool> = if wanted.is_all() { None } else { Some(&is_wanted) };

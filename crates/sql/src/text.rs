@@ -13,10 +13,10 @@ use tracemill_codec::text::strings::{put_base64, put_json};
 /// The values of an array, to be written one by one.
 pub(crate) struct Json {
     array: ArrayRef,
-    form: Form,
+    form: ColumnForm,
 }
 
-enum Form {
+enum ColumnForm {
     Null,
     Boolean,
     Signed,
@@ -44,27 +44,31 @@ impl Json {
     pub(crate) fn new(array: &ArrayRef) -> Result<Json, ArrowError> {
         let to = |data_type: &DataType, form| Ok(Json { array: cast(array, data_type)?, form });
         let list = |ranges: Vec<(usize, usize)>, inside: &ArrayRef| {
-            Ok(Json { array: array.clone(), form: Form::List(ranges, Box::new(Json::new(inside)?)) })
+            Ok(Json { array: array.clone(), form: ColumnForm::List(ranges, Box::new(Json::new(inside)?)) })
         };
         match array.data_type() {
-            DataType::Null => Ok(Json { array: array.clone(), form: Form::Null }),
-            DataType::Boolean => Ok(Json { array: array.clone(), form: Form::Boolean }),
-            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => to(&DataType::Int64, Form::Signed),
+            DataType::Null => Ok(Json { array: array.clone(), form: ColumnForm::Null }),
+            DataType::Boolean => Ok(Json { array: array.clone(), form: ColumnForm::Boolean }),
+            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
+                to(&DataType::Int64, ColumnForm::Signed)
+            }
             DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => {
-                to(&DataType::UInt64, Form::Unsigned)
+                to(&DataType::UInt64, ColumnForm::Unsigned)
             }
-            DataType::Float16 | DataType::Float32 | DataType::Float64 => to(&DataType::Float64, Form::Real),
-            DataType::Decimal128(..) => Ok(Json { array: array.clone(), form: Form::Decimal }),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => to(&DataType::Utf8, Form::Text),
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => to(&DataType::Float64, ColumnForm::Real),
+            DataType::Decimal128(..) => Ok(Json { array: array.clone(), form: ColumnForm::Decimal }),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => to(&DataType::Utf8, ColumnForm::Text),
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-                to(&DataType::Binary, Form::Blob)
+                to(&DataType::Binary, ColumnForm::Blob)
             }
-            DataType::Timestamp(_, zone) => to(&DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()), Form::Time),
+            DataType::Timestamp(_, zone) => {
+                to(&DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()), ColumnForm::Time)
+            }
             DataType::Dictionary(..) => {
                 let keys = cast(&array.as_any_dictionary().keys().slice(0, array.len()), &DataType::Int32)?;
                 let keys = keys.as_primitive::<Int32Type>().values().to_vec();
                 let values = Json::new(array.as_any_dictionary().values())?;
-                Ok(Json { array: array.clone(), form: Form::Dictionary(keys, Box::new(values)) })
+                Ok(Json { array: array.clone(), form: ColumnForm::Dictionary(keys, Box::new(values)) })
             }
             DataType::List(_) => {
                 let of = array.as_list::<i32>();
@@ -87,8 +91,8 @@ impl Json {
                 let is_tuple =
                     !members.is_empty() && (0..).zip(&members).all(|(at, (name, _))| *name == format!("[{at}]"));
                 let form = match is_tuple {
-                    true => Form::Tuple(members.into_iter().map(|(_, values)| values).collect()),
-                    false => Form::Struct(members),
+                    true => ColumnForm::Tuple(members.into_iter().map(|(_, values)| values).collect()),
+                    false => ColumnForm::Struct(members),
                 };
                 Ok(Json { array: array.clone(), form })
             }
@@ -96,7 +100,7 @@ impl Json {
                 let options = FormatOptions::default();
                 let formatter = ArrayFormatter::try_new(array, &options)?;
                 let texts = (0..array.len()).map(|at| formatter.value(at).to_string()).collect();
-                Ok(Json { array: array.clone(), form: Form::Other(texts) })
+                Ok(Json { array: array.clone(), form: ColumnForm::Other(texts) })
             }
         }
     }
@@ -104,15 +108,15 @@ impl Json {
     /// Is the value NULL?
     pub(crate) fn is_null(&self, at: usize) -> bool {
         match &self.form {
-            Form::Null => true,
-            Form::Dictionary(keys, values) => self.array.is_null(at) || values.is_null(keys[at] as usize),
+            ColumnForm::Null => true,
+            ColumnForm::Dictionary(keys, values) => self.array.is_null(at) || values.is_null(keys[at] as usize),
             _ => self.array.is_null(at),
         }
     }
 
     /// Is it a number, which stands at the right in a table?
     pub(crate) fn is_number(&self) -> bool {
-        matches!(self.form, Form::Signed | Form::Unsigned | Form::Real | Form::Decimal)
+        matches!(self.form, ColumnForm::Signed | ColumnForm::Unsigned | ColumnForm::Real | ColumnForm::Decimal)
     }
 
     /// A value as JSON.
@@ -128,16 +132,16 @@ impl Json {
             return;
         }
         match &self.form {
-            Form::Text => out.put(self.array.as_string::<i32>().value(at).as_bytes()),
-            Form::Blob => put_base64(out, self.array.as_binary::<i32>().value(at)),
-            Form::Time => put_time(out, self.array.as_primitive::<TimestampNanosecondType>().value(at)),
-            Form::Real => match self.array.as_primitive::<Float64Type>().value(at) {
+            ColumnForm::Text => out.put(self.array.as_string::<i32>().value(at).as_bytes()),
+            ColumnForm::Blob => put_base64(out, self.array.as_binary::<i32>().value(at)),
+            ColumnForm::Time => put_time(out, self.array.as_primitive::<TimestampNanosecondType>().value(at)),
+            ColumnForm::Real => match self.array.as_primitive::<Float64Type>().value(at) {
                 value if value.is_finite() => put_float(out, value),
                 value if value.is_nan() => out.put(b"NaN"),
                 value => out.put(if value < 0.0 { b"-Infinity" } else { b"Infinity" }),
             },
-            Form::Dictionary(keys, values) => values.put_cell(out, keys[at] as usize),
-            Form::Other(texts) => out.put(texts[at].as_bytes()),
+            ColumnForm::Dictionary(keys, values) => values.put_cell(out, keys[at] as usize),
+            ColumnForm::Other(texts) => out.put(texts[at].as_bytes()),
             _ => self.put(out, at),
         }
     }
@@ -148,20 +152,20 @@ impl Json {
             return out.put(b"null");
         }
         match &self.form {
-            Form::Null => out.put(b"null"),
-            Form::Boolean => out.put(if self.array.as_boolean().value(at) { b"true" } else { b"false" }),
-            Form::Signed => out.put_i64(self.array.as_primitive::<Int64Type>().value(at)),
-            Form::Unsigned => out.put_u64(self.array.as_primitive::<UInt64Type>().value(at)),
-            Form::Real => put_float(out, self.array.as_primitive::<Float64Type>().value(at)),
-            Form::Decimal => out.put(self.array.as_primitive::<Decimal128Type>().value_as_string(at).as_bytes()),
-            Form::Text => put_json(out, self.array.as_string::<i32>().value(at).as_bytes()),
-            Form::Blob | Form::Time => {
+            ColumnForm::Null => out.put(b"null"),
+            ColumnForm::Boolean => out.put(if self.array.as_boolean().value(at) { b"true" } else { b"false" }),
+            ColumnForm::Signed => out.put_i64(self.array.as_primitive::<Int64Type>().value(at)),
+            ColumnForm::Unsigned => out.put_u64(self.array.as_primitive::<UInt64Type>().value(at)),
+            ColumnForm::Real => put_float(out, self.array.as_primitive::<Float64Type>().value(at)),
+            ColumnForm::Decimal => out.put(self.array.as_primitive::<Decimal128Type>().value_as_string(at).as_bytes()),
+            ColumnForm::Text => put_json(out, self.array.as_string::<i32>().value(at).as_bytes()),
+            ColumnForm::Blob | ColumnForm::Time => {
                 out.put_byte(b'"');
                 self.put_cell(out, at);
                 out.put_byte(b'"');
             }
-            Form::Dictionary(keys, values) => values.put(out, keys[at] as usize),
-            Form::List(ranges, elements) => {
+            ColumnForm::Dictionary(keys, values) => values.put(out, keys[at] as usize),
+            ColumnForm::List(ranges, elements) => {
                 out.put_byte(b'[');
                 let (from, to) = ranges[at];
                 for element in from..to {
@@ -172,7 +176,7 @@ impl Json {
                 }
                 out.put_byte(b']');
             }
-            Form::Struct(members) => {
+            ColumnForm::Struct(members) => {
                 out.put_byte(b'{');
                 for (number, (name, values)) in members.iter().enumerate() {
                     if number > 0 {
@@ -184,7 +188,7 @@ impl Json {
                 }
                 out.put_byte(b'}');
             }
-            Form::Tuple(members) => {
+            ColumnForm::Tuple(members) => {
                 out.put_byte(b'[');
                 for (number, values) in members.iter().enumerate() {
                     if number > 0 {
@@ -194,7 +198,7 @@ impl Json {
                 }
                 out.put_byte(b']');
             }
-            Form::Other(texts) => put_json(out, texts[at].as_bytes()),
+            ColumnForm::Other(texts) => put_json(out, texts[at].as_bytes()),
         }
     }
 }

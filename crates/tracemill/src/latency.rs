@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use tracemill_analyses::pairs::{Question, report};
+use tracemill_analyses::pairs::{PairsQuery, report};
 use tracemill_analyses::run::Input;
 use tracemill_analyses::target::Target;
 use tracemill_engine::filter::{ColumnList, KeyBy};
@@ -77,7 +77,7 @@ impl<'t> Latency<'t> {
             }
         };
         let input = Input { session, streams: &streams, selection, filter };
-        let question = Question { from: &self.from, to: &self.to, by: &by, regress: self.regress };
+        let question = PairsQuery { from: &self.from, to: &self.to, by: &by, regress: self.regress };
         let mut damage: Option<Error> = None;
         let mut report = report(&input, &question, &mut |note| match note {
             Note::Fault(error) => {

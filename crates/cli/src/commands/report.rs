@@ -54,12 +54,12 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let by = by.unwrap_or(if regress && matches!(asked, Asked::Pairs(..)) { ABOUT } else { TRACK });
     let found = match &asked {
         Asked::State(event) => {
-            state::report(&input, &state::Question { event, by: &by, within: options.within, regress }, &mut note)
+            state::report(&input, &state::StateQuery { event, by: &by, within: options.within, regress }, &mut note)
         }
         Asked::Pairs(from, to) if regress => {
-            nested::report(&input, &nested::Question { from, to, track: &lane, by: &by }, &mut note)
+            nested::report(&input, &nested::NestedQuery { from, to, track: &lane, by: &by }, &mut note)
         }
-        Asked::Pairs(from, to) => pairs::report(&input, &pairs::Question { from, to, by: &by, regress }, &mut note),
+        Asked::Pairs(from, to) => pairs::report(&input, &pairs::PairsQuery { from, to, by: &by, regress }, &mut note),
     };
     drop(shown);
     let mut found = found.map_err(with_formats)?;

@@ -19,7 +19,7 @@ pub(crate) type Key<const N: usize> = [i64; N];
 
 /// Accounts by key.
 pub(crate) struct Ledger<const N: usize, A> {
-    open: Vec<Open<N, A>>,
+    open: Vec<OpenAggregate<N, A>>,
     /// Where in `open` an account is.
     places: Map<Key<N>, u32>,
     /// The account that was asked for last, by its place, for each number that [`slot`] gives.
@@ -33,7 +33,7 @@ pub(crate) struct Ledger<const N: usize, A> {
     closings: u32,
 }
 
-struct Open<const N: usize, A> {
+struct OpenAggregate<const N: usize, A> {
     key: Key<N>,
     account: A,
     /// Was it asked for since accounts were closed last?
@@ -106,7 +106,7 @@ impl<const N: usize, A: Account> Ledger<N, A> {
         }
         let Ledger { open, places, recent, .. } = self;
         let at = *places.entry(key).or_insert_with(|| {
-            open.push(Open { key, account: A::default(), is_touched: true });
+            open.push(OpenAggregate { key, account: A::default(), is_touched: true });
             open.len() as u32 - 1
         });
         recent[slot(&key)] = at;
@@ -117,7 +117,7 @@ impl<const N: usize, A: Account> Ledger<N, A> {
     #[cold]
     fn close(&mut self) {
         let Ledger { open, closed, .. } = self;
-        open.retain_mut(|Open { key, account, is_touched }| {
+        open.retain_mut(|OpenAggregate { key, account, is_touched }| {
             let is_open = std::mem::take(is_touched) || account.is_large();
             if !is_open {
                 closed.put(key, account);
@@ -157,7 +157,7 @@ impl<const N: usize, A: Account> Ledger<N, A> {
                 std::mem::swap(&mut open.account, &mut account);
                 open.account.add(account);
             }
-            None => self.open.push(Open { key, account, is_touched: false }),
+            None => self.open.push(OpenAggregate { key, account, is_touched: false }),
         }
     }
 
@@ -166,7 +166,7 @@ impl<const N: usize, A: Account> Ledger<N, A> {
         let Ledger { open, places, mut closed, .. } = self;
         drop(places);
         closed.last_step = last_step;
-        for Open { key, account, .. } in open {
+        for OpenAggregate { key, account, .. } in open {
             match account.is_large() {
                 true => closed.large.push((key, account)),
                 false => closed.put(&key, &account),

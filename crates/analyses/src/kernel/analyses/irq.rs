@@ -148,13 +148,13 @@ impl Analysis for Irq {
             By::Cpu => &["kind", "nr", "name", "cpu"],
             By::Number => &["kind", "nr", "name"],
         };
-        let naming = Named { by, names, machines: machines.clone() };
+        let naming = IrqLabels { by, names, machines: machines.clone() };
         spans.finish("irq", range, listed(&[(Unit::Name, keys)]), query.columns(LOG), naming)
     }
 }
 
 /// The names of groups.
-struct Named {
+struct IrqLabels {
     by: By,
     names: Names,
     machines: Rc<Machines>,
@@ -164,7 +164,7 @@ fn is_soft(key: &Key) -> bool {
     key[0] >> 32 == 1
 }
 
-impl GroupNaming<Raises> for Named {
+impl GroupNaming<Raises> for IrqLabels {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         let kind = if is_soft(key) { InterruptKind::Softirq } else { InterruptKind::Irq };
         values.extend([Value::Word(kind.name()), Value::Integer(key[1].into()), Value::text(self.names.name(key[2]))]);

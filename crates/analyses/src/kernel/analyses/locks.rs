@@ -88,9 +88,9 @@ struct Locks {
 /// Waits that did not end yet. One a thread: it is in one system call at a time.
 #[derive(Default)]
 struct OpenWaits {
-    open: Map<ThreadIndex, Open>,
+    open: Map<ThreadIndex, OpenWait>,
     /// The one that the system call was which ended last.
-    ended: Option<Open>,
+    ended: Option<OpenWait>,
     /// Number of waits of threads that are in the system call when all events have passed.
     unfinished: Option<u64>,
 }
@@ -103,7 +103,7 @@ impl OpenWaits {
             && let Some(operation) = operation_of(happening).filter(|operation| WAITS.contains(operation))
         {
             let address = happening.values.integer(Field::Uaddr);
-            self.open.insert(thread, Open { address, operation, waker: None });
+            self.open.insert(thread, OpenWait { address, operation, waker: None });
         }
     }
 
@@ -123,7 +123,7 @@ fn operation_of(happening: &Happening<'_>) -> Option<i128> {
 
 /// A wait that did not end yet.
 #[derive(Clone, Copy)]
-struct Open {
+struct OpenWait {
     address: Option<i128>,
     operation: i128,
     /// The thread whose wake ended the last time that the thread was blocked in it.
@@ -240,7 +240,7 @@ impl Observer for Locks {
             }
             *ended
         };
-        let Some(Open { address, operation, waker }) = ended else { return };
+        let Some(OpenWait { address, operation, waker }) = ended else { return };
         if !self.part.tells() || !self.wants(machines, call.thread, Some(call.cpu)) {
             return;
         }
@@ -309,7 +309,7 @@ impl Analysis for Locks {
             By::Process => &["pid"],
             By::Lock => &["pid", "uaddr"],
         };
-        let naming = Named { by, machines: machines.clone() };
+        let naming = LockLabels { by, machines: machines.clone() };
         let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), query.columns(LOG), naming);
         table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines, &query)));
         table
@@ -317,12 +317,12 @@ impl Analysis for Locks {
 }
 
 /// The names of groups.
-struct Named {
+struct LockLabels {
     by: By,
     machines: Rc<Machines>,
 }
 
-impl GroupNaming<Waits> for Named {
+impl GroupNaming<Waits> for LockLabels {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         match self.by {
             By::Thread => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),

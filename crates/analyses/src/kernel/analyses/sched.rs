@@ -135,18 +135,18 @@ impl Analysis for Sched {
             By::Process => &["pid"],
             By::Thread => &["tid", "comm"],
         };
-        let (log, naming) = (query.columns(LOG), Named { by, machines: machines.clone() });
+        let (log, naming) = (query.columns(LOG), SchedLabels { by, machines: machines.clone() });
         spans.finish("sched", range, listed(&[(Unit::Name, names)]), log, naming)
     }
 }
 
 /// The names of groups.
-struct Named {
+struct SchedLabels {
     by: By,
     machines: Rc<Machines>,
 }
 
-impl GroupNaming<()> for Named {
+impl GroupNaming<()> for SchedLabels {
     fn name<'s>(&'s self, key: &spans::Key, values: &mut Vec<Value<'s>>) {
         match self.by {
             By::Prio | By::Process => values.push(key_value(key[1])),

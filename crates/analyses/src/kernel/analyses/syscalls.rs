@@ -167,7 +167,7 @@ impl Analysis for Calls {
             By::Errno => &["errno", "name"],
             By::Name => &["name"],
         };
-        let naming = Named { by, names, machines: machines.clone() };
+        let naming = SyscallLabels { by, names, machines: machines.clone() };
         let keys = [(Unit::Name, own)];
         let mut table = spans.finish("syscalls", range, listed(&keys), query.columns(LOG), naming);
         let threads = machines.threads().filter(|(thread, _)| query.wants_thread(machines, Some(*thread)));
@@ -178,13 +178,13 @@ impl Analysis for Calls {
 }
 
 /// The names of groups.
-struct Named {
+struct SyscallLabels {
     by: By,
     names: Names,
     machines: Rc<Machines>,
 }
 
-impl GroupNaming<Errors> for Named {
+impl GroupNaming<Errors> for SyscallLabels {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         let call = match self.by {
             By::Thread => {

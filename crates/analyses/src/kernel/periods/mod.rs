@@ -59,7 +59,7 @@ struct Found {
     /// For each definition, the conditions of its begin and of its end.
     matchers: Vec<[Matcher; 2]>,
     /// Open periods by their number, which counts up.
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenPeriod>,
     by_key: BTreeMap<OpenKey, u64>,
     /// Open periods that may be the parent of periods of a definition, by the values that both have.
     parents: BTreeMap<OpenKey, BTreeSet<u64>>,
@@ -71,7 +71,7 @@ struct Found {
     too_many: u64,
 }
 
-struct Open {
+struct OpenPeriod {
     key: OpenKey,
     from: Ns,
     parent: Option<u64>,
@@ -153,7 +153,8 @@ impl Found {
             self.parents.entry(child).or_default().insert(number);
         }
         let parent_definition = parent.and(of.parent);
-        let open = Open { from: at, parent, parent_definition, children: BTreeSet::new(), is_wanted, key: key.clone() };
+        let open =
+            OpenPeriod { from: at, parent, parent_definition, children: BTreeSet::new(), is_wanted, key: key.clone() };
         self.open.insert(number, open);
         self.by_key.insert(key, number);
     }
@@ -181,7 +182,7 @@ impl Found {
         }
     }
 
-    fn add(&mut self, machines: &Machines, periods: &Periods, open: &Open, is_completed: bool, to: Ns) {
+    fn add(&mut self, machines: &Machines, periods: &Periods, open: &OpenPeriod, is_completed: bool, to: Ns) {
         let (definition, machine, values) = &open.key;
         let query = &self.spans.query;
         // The range ends before the period does.
@@ -303,9 +304,10 @@ impl Analysis for Found {
             periods.as_ref().map_or(Vec::new(), |bound| value_cells(&bound.periods, definition, &values))
         };
         let values = groups.into_iter().map(|(of, group)| (group, values_of(of))).collect();
-        let naming = Named { periods: periods.clone(), values: if is_by_match { values } else { BTreeMap::new() } };
+        let naming =
+            PeriodLabels { periods: periods.clone(), values: if is_by_match { values } else { BTreeMap::new() } };
         let mut table = spans.finish("periods", range, keys, log, naming);
-        let is_open = |open: &&Open| open.is_wanted && query.end.is_none_or(|end| open.from <= end);
+        let is_open = |open: &&OpenPeriod| open.is_wanted && query.end.is_none_or(|end| open.from <= end);
         table.notes.push(("unfinished", unfinished + open.values().filter(is_open).count() as u64));
         let more = [("without_match", without_match), ("too_many_open", too_many)];
         table.notes.extend(more.into_iter().filter(|(_, count)| *count > 0));
@@ -314,13 +316,13 @@ impl Analysis for Found {
 }
 
 /// The names of groups.
-struct Named {
+struct PeriodLabels {
     periods: Option<Rc<BoundPeriods>>,
     /// Matched values of each group of `--by match`.
     values: BTreeMap<i64, Vec<Cell>>,
 }
 
-impl GroupNaming<Incomplete> for Named {
+impl GroupNaming<Incomplete> for PeriodLabels {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         let name = |bound: &'s Rc<BoundPeriods>| bound.periods.definitions.get(key[1] as usize).map(|of| &*of.name);
         values.push(Value::text(self.periods.as_ref().and_then(name)));
