@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use tracemill_analyses::kernel::{Analysis, Column, Input, Reading, ReportKind, ReportTimes, Table};
+use tracemill_analyses::kernel::{Analysis, Input, Reading, ReportKind, ReportTimes, Table};
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::trace_calls::TraceCalls;
 use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, UNKNOWN, tells_of_cpus};
@@ -120,10 +120,6 @@ impl Observer for Keeper {
 impl Analysis for Keeper {
     fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
         (&[ReportKind::CpuPiece, ReportKind::ThreadPiece, ReportKind::Woken], ReportTimes::All)
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        Vec::new()
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, _: Option<(Ns, Ns)>) -> Table {

@@ -46,12 +46,14 @@ pub struct Column {
     /// Its turn when a line has no room for all columns: of those that have one, the first goes first. The others go after
     /// them, from the right.
     pub spare: Option<u8>,
+    /// Its meaning in one line; empty where the key says it all.
+    pub meaning: &'static str,
 }
 
 impl Column {
     /// A column.
     pub fn new(name: impl Into<Cow<'static, str>>, unit: Unit) -> Column {
-        Column { name: name.into(), unit, spare: None }
+        Column { name: name.into(), unit, spare: None, meaning: "" }
     }
 
     /// The column, with its turn to be left out.

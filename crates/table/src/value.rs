@@ -69,6 +69,13 @@ pub enum Value<'r> {
     Counts(Counts<'r>),
 }
 
+impl<T: Into<i128>> From<T> for Value<'_> {
+    #[inline]
+    fn from(value: T) -> Self {
+        Value::Integer(value.into())
+    }
+}
+
 /// Names, and how often each of them occurred.
 #[derive(Clone, Copy)]
 pub struct Counts<'r>(CountsAs<'r>);

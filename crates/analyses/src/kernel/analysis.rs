@@ -9,7 +9,7 @@ use tracemill_semantics::states::{CpuIndex, Machines, Ns, Observer};
 
 use crate::kernel::question::forms::Form;
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Column, Table};
+use crate::kernel::table::Table;
 
 /// Kinds of reports of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,9 +102,6 @@ pub trait Analysis: Observer {
     fn within(&mut self, _period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
         None
     }
-
-    /// The columns of rows that go to a sink.
-    fn columns(&self) -> Vec<Column>;
 
     /// Its result so far. `range` is that of the events, cut to the wanted one; `None` without events.
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table;

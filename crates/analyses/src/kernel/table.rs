@@ -23,16 +23,8 @@ pub(crate) fn shown_order<'n>(keys: impl Iterator<Item = &'n str>) -> Vec<usize>
     order
 }
 
-/// Names of columns in their order, each unit with those that have it.
-pub(crate) type Listed<'a> = &'a [(Unit, &'a [&'static str])];
-
-/// The columns of a list of names.
-pub(crate) fn listed(of: Listed<'_>) -> impl Iterator<Item = Column> {
-    of.iter().flat_map(|(unit, names)| names.iter().map(|name| column_of(name, *unit)))
-}
-
 /// The column of a key, with its turn to be left out.
-pub(crate) fn column_of(key: &'static str, unit: Unit) -> Column {
+pub(crate) fn known_column(key: &'static str, unit: Unit) -> Column {
     let turn = SPARED.iter().position(|spared| *spared == key);
     Column::new(key, unit).spared(turn.map(|turn| turn as u8))
 }

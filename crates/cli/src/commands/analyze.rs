@@ -70,8 +70,9 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     };
     if let Some(streamed) = &streamed {
         let sink = std::mem::replace(&mut sink, OutputSink::stdout());
-        let (name, columns) = (question.named.analyses[0].name, analyses[0].columns());
-        streamed.borrow_mut().begin(name, &columns, asked.machine_names.clone(), sink);
+        let (known, asked) = &of_each[0];
+        let columns = known.columns_for(asked);
+        streamed.borrow_mut().begin(known.name, &columns, asked.machine_names.clone(), sink);
     }
     let mut stopped = false;
     let style = time_style(options, session);

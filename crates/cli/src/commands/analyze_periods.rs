@@ -119,8 +119,9 @@ pub(super) fn find(name: &str, input: Input<'_>, asked: &AnalysisQuery) -> Resul
         sink: Some(Rc::new(RefCell::new(sink))),
         ..AnalysisQuery::default()
     };
-    let analyses: Vec<_> = Descriptor::find("periods").map(|known| (known.make)(&own)).into_iter().collect();
-    *columns.borrow_mut() = analyses.first().map(|analysis| analysis.columns()).unwrap_or_default();
+    let known = Descriptor::find("periods");
+    *columns.borrow_mut() = known.map(|known| known.columns_for(&own)).unwrap_or_default();
+    let analyses = known.map(|known| (known.make)(&own)).into_iter().collect();
     // The reading for the analyses tells what is wrong with the traces.
     Reading::new(input).run(analyses, &mut |_| ControlFlow::Continue(()))?;
     let mut found = std::mem::take(&mut *found.borrow_mut());

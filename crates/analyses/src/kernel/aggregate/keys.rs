@@ -1,9 +1,7 @@
-//! Keys of groups and values of rows that name threads, and the lengths of spans.
+//! Keys of groups, and the lengths of spans.
 
 use tracemill_semantics::Concept;
-use tracemill_semantics::states::{Machines, Ns, ThreadIndex};
-
-use crate::kernel::value::{Cell, Value};
+use tracemill_semantics::states::{Machines, Ns, Thread, ThreadIndex};
 
 /// Stands for a part of a key that is not known.
 pub(crate) const NO_KEY: i64 = i64::MIN;
@@ -24,25 +22,14 @@ pub(crate) fn thread_key(machines: &Machines, thread: Option<ThreadIndex>) -> i6
 }
 
 /// The newest life of the thread of a key.
-pub(crate) fn thread_of(machines: &Machines, machine: i64, tid: i64) -> Option<ThreadIndex> {
-    machines.find_thread(u32::try_from(machine).ok()?, tid)
+pub(crate) fn thread_of(machines: &Machines, machine: i64, tid: i64) -> Option<&Thread> {
+    let thread = machines.find_thread(u32::try_from(machine).ok()?, tid)?;
+    Some(machines.thread(thread))
 }
 
-/// The number and the name of a thread.
-#[inline]
-pub(crate) fn thread_values(machines: &Machines, thread: Option<ThreadIndex>) -> [Value<'_>; 2] {
-    let thread = thread.map(|thread| machines.thread(thread));
-    [Value::integer(thread.map(|thread| thread.tid)), Value::text(thread.and_then(|thread| thread.comm.as_deref()))]
-}
-
-/// Cell of a number in a key.
-pub(crate) fn key_cell(key: i64) -> Cell {
-    if key == NO_KEY { Cell::Null } else { key.into() }
-}
-
-/// Value of a number in a key.
-pub(crate) fn key_value<'v>(key: i64) -> Value<'v> {
-    if key == NO_KEY { Value::Null } else { Value::Integer(key.into()) }
+/// A number in a key.
+pub(crate) fn known_key(key: i64) -> Option<i64> {
+    (key != NO_KEY).then_some(key)
 }
 
 /// The largest number of an error.

@@ -9,9 +9,11 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{Map, Ns};
 
-use crate::kernel::aggregate::account::Account;
+use crate::kernel::aggregate::sum::{Aggregate, Packing};
 use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::rows::column_of::{ColumnOf, columns_of, values_of};
 use crate::kernel::rows::store::{Rows, Source};
+use crate::kernel::table::Column;
 use crate::kernel::value::{Cell, Value};
 
 /// A key: a step, then, where there are more than two numbers, the machine, and what tells apart the accounts of these.
@@ -68,7 +70,7 @@ fn slot<const N: usize>(key: &Key<N>) -> usize {
     (mixed >> (u64::BITS - RECENT.ilog2())) as usize
 }
 
-impl<const N: usize, A: Account> Ledger<N, A> {
+impl<const N: usize, A: Aggregate> Ledger<N, A> {
     /// The account of a key, since it was closed last.
     #[inline]
     pub(crate) fn of(&mut self, key: Key<N>) -> &mut A {
@@ -140,10 +142,10 @@ impl<const N: usize, A: Account> Ledger<N, A> {
         if all.firsts.is_empty() {
             self.closed = all;
         } else {
-            for (key, account) in all.iter() {
+            for (key, mut account) in all.iter() {
                 match account.is_large() {
                     true => self.reopen(key, account),
-                    false => self.closed.put(&key, &account),
+                    false => self.closed.put(&key, &mut account),
                 }
             }
         }
@@ -166,10 +168,10 @@ impl<const N: usize, A: Account> Ledger<N, A> {
         let Ledger { open, places, mut closed, .. } = self;
         drop(places);
         closed.last_step = last_step;
-        for OpenAggregate { key, account, .. } in open {
+        for Open { key, mut account, .. } in open {
             match account.is_large() {
                 true => closed.large.push((key, account)),
-                false => closed.put(&key, &account),
+                false => closed.put(&key, &mut account),
             }
         }
         closed.sort();
@@ -211,12 +213,12 @@ fn rank<const N: usize>(key: &Key<N>) -> u64 {
     (key[0].clamp(0, 1 << 30) as u64) << 32 | (main - i64::from(i32::MIN)) as u64
 }
 
-impl<const N: usize, A: Account> Closed<N, A> {
-    fn put(&mut self, key: &Key<N>, account: &A) {
+impl<const N: usize, A: Aggregate> Closed<N, A> {
+    fn put(&mut self, key: &Key<N>, account: &mut A) {
         let Closed { cells, rows, .. } = self;
         cells.clear();
         cells.extend(key.map(Cell::from));
-        account.put(cells);
+        account.pack(&mut Packing::<std::iter::Empty<_>>::Put(cells));
         rows.push(cells);
     }
 
@@ -302,14 +304,23 @@ impl<const N: usize, A: Account> Closed<N, A> {
 
     /// An account.
     pub(crate) fn get(&self, at: usize) -> A {
-        let mut account = A::default();
-        for place in self.parts(at).map(|at| self.place(at)) {
-            match self.large.get((place as usize).wrapping_sub(self.rows.len())) {
-                Some((_, large)) => account.add(large.clone()),
-                None => account.take(&mut self.numbers(place)),
+        let mut parts = self.parts(at).map(|at| self.part(self.place(at)));
+        let mut account = parts.next().unwrap_or_default();
+        parts.for_each(|part| account.add(part));
+        account
+    }
+
+    /// The part of an account at a place.
+    #[inline]
+    fn part(&self, place: u32) -> A {
+        match self.large.get((place as usize).wrapping_sub(self.rows.len())) {
+            Some((_, large)) => large.clone(),
+            None => {
+                let mut part = A::default();
+                part.pack(&mut Packing::Take(&mut self.numbers(place)));
+                part
             }
         }
-        account
     }
 
     fn numbers(&self, place: u32) -> impl Iterator<Item = Option<i128>> {
@@ -344,16 +355,22 @@ impl<const N: usize, A: Account> Closed<N, A> {
     }
 }
 
-/// The row of an account, beside the step and the machine, which stand in front.
-pub(crate) trait Describe<const N: usize, A> {
-    /// The machine that an account is of.
+/// The rows of sums: what they are made of, and their columns behind the step and the machine.
+pub(crate) trait SumRows<const N: usize, A>: 'static {
+    /// Content of a row.
+    type Row<'r>;
+
+    /// The columns.
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Self::Row<'r>>];
+
+    /// The row of the sums of a key, whose step has a length.
+    fn row<'r>(&'r self, key: &Key<N>, sums: A, length: Ns) -> Self::Row<'r>;
+
+    /// The machine of a key.
     fn machine(&self, key: &Key<N>) -> u32;
 
     /// A number that never falls where rows of one step and machine are in their order.
     fn number(&self, key: &Key<N>) -> i64;
-
-    /// Appends the values of the row, whose step has a length.
-    fn put<'s>(&'s self, key: &Key<N>, account: &A, length: Ns, values: &mut Vec<Value<'s>>);
 }
 
 /// Rows that are made of accounts when they are shown.
@@ -361,31 +378,33 @@ struct AccountRows<const N: usize, A, D> {
     query: AnalysisQuery,
     range: Option<(Ns, Ns)>,
     accounts: Closed<N, A>,
-    describe: D,
+    rows: D,
 }
 
-impl<const N: usize, A: Account, D: Describe<N, A>> Source for AccountRows<N, A, D> {
+impl<const N: usize, A: Aggregate, D: SumRows<N, A>> Source for AccountRows<N, A, D> {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (key, account) = (self.accounts.key(row as usize), self.accounts.get(row as usize));
-        self.query.put_step(self.range, key[0], self.describe.machine(&key), values);
-        self.describe.put(&key, &account, self.query.length_of_step(self.range, key[0]), values);
+        self.query.put_step(self.range, key[0], self.rows.machine(&key), values);
+        let row = self.rows.row(&key, account, self.query.length_of_step(self.range, key[0]));
+        values.extend(values_of(self.rows.columns(), row));
     }
 
     fn rank(&self, row: u32) -> i64 {
         let key = self.accounts.key(row as usize);
-        self.query.rank(key[0], self.describe.number(&key))
+        self.query.rank(key[0], self.rows.number(&key))
     }
 }
 
-/// The rows of those accounts that are wanted.
-pub(crate) fn rows_of<const N: usize, A: Account + 'static>(
+/// The rows of those accounts that are wanted, and their columns.
+pub(crate) fn rows_of<const N: usize, A: Aggregate + 'static>(
     query: &AnalysisQuery,
     range: Option<(Ns, Ns)>,
     accounts: Closed<N, A>,
-    describe: impl Describe<N, A> + 'static,
+    rows: impl SumRows<N, A>,
     is_wanted: impl Fn(&A) -> bool,
-) -> Rows {
-    let of = AccountRows { query: query.clone(), range, accounts, describe };
+) -> (Vec<Column>, Rows) {
+    let columns = query.step_columns(columns_of(rows.columns()));
+    let of = AccountRows { query: query.clone(), range, accounts, rows };
     let mut row = Vec::new();
     let is_kept = |at: &u32| {
         is_wanted(&of.accounts.get(*at as usize))
@@ -396,7 +415,7 @@ pub(crate) fn rows_of<const N: usize, A: Account + 'static>(
             })
     };
     let wanted = (0..of.accounts.len() as u32).filter(is_kept).collect();
-    Rows::made(Rc::new(of), wanted)
+    (columns, Rows::made(Rc::new(of), wanted))
 }
 
 #[cfg(test)]
@@ -405,7 +424,7 @@ mod tests {
 
     use super::*;
     use crate::durations::Durations;
-    use crate::kernel::aggregate::account::Sum;
+    use crate::kernel::aggregate::sum::Sum;
 
     /// Sums of random numbers, as an ordinary map has them and as a ledger has them.
     fn compare(keys: u64, events: u64, last_step: i64) {
@@ -460,13 +479,9 @@ mod tests {
         }
     }
 
-    impl Account for Count {
-        fn put(&self, cells: &mut Vec<Cell>) {
-            cells.push(self.0.into());
-        }
-
-        fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-            self.0 += numbers.next().flatten().unwrap_or(0) as i64;
+    impl Aggregate for Count {
+        fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+            packing.number(&mut self.0);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Sums and spans by group, in few bytes each.
 
-pub(crate) mod account;
 pub(crate) mod keys;
 pub(crate) mod latest;
 pub(crate) mod ledger;
 pub(crate) mod spans;
+pub(crate) mod sum;

@@ -6,90 +6,137 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Machines, Map, Ns};
 
 use crate::durations::Durations;
-use crate::kernel::aggregate::account::{Account, Sum};
 use crate::kernel::aggregate::keys::duration;
 use crate::kernel::aggregate::ledger::{Closed, Ledger};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::question::query::{AnalysisQuery, View};
+use crate::kernel::rows::column_of::{ColumnOf, cells_of, columns_of, own_column, values_of};
 use crate::kernel::rows::store::{Rows, Source};
-use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
+use crate::kernel::table::{Column, Order, Table, Unit};
 use crate::kernel::value::{Cell, Counts, Value};
 
 /// The percentiles of all statistics.
 pub const PERCENTS: [u32; 4] = [50, 90, 95, 99];
 
-/// Key of a group: numbers, or numbers that stand for names.
+/// Key of a group: numbers, or numbers that stand for names. The first is that of the machine.
 pub(crate) type Key = [i64; 4];
 
-/// Columns of statistics.
-pub(crate) fn statistic_columns() -> impl Iterator<Item = Column> {
-    const DURATIONS: &[&str] =
-        &["total_ns", "min_ns", "max_ns", "mean_ns", "deviation_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns"];
-    listed(&[(Unit::Count, &["count"]), (Unit::Duration, DURATIONS)])
+/// A span of time on a machine.
+#[derive(Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) machine: u32,
+    pub(crate) from: Ns,
+    pub(crate) to: Ns,
+    /// The time between the two, without that for which the machine was suspended.
+    pub(crate) duration: u64,
 }
 
-/// Appends the values of [`statistic_columns`].
-fn put_statistics(durations: &mut Durations, values: &mut Vec<Value<'_>>) {
-    let percentiles = durations.percentiles_ns(&PERCENTS);
-    let moments = &durations.moments;
-    let some = |ns: u64| Value::integer((moments.count > 0).then_some(ns));
-    let real = |ns: Option<f64>| ns.map_or(Value::Null, Value::Real);
-    values.extend([
-        Value::Integer(moments.count.into()),
-        Value::Integer(moments.total_ns as i128),
-        some(moments.min_ns),
-        some(moments.max_ns),
-        real(moments.mean_ns()),
-        real(moments.deviation_ns()),
-    ]);
-    values.extend((0..PERCENTS.len()).map(|at| Value::integer(percentiles.get(at).copied())));
-}
-
-impl<M: Sum> Sum for (Durations, M) {
-    fn add(&mut self, (durations, more): Self) {
-        self.0.append(durations);
-        self.1.add(more);
+impl Span {
+    #[inline]
+    pub(crate) fn new(machines: &Machines, machine: u32, (from, to): (Ns, Ns)) -> Span {
+        Span { machine, from, to, duration: duration(machines, machine, from, to) }
     }
 }
 
-/// Figures of a group beside the durations of its spans.
-pub(crate) trait SpanFigures: Account {
-    /// The columns of it.
-    const COLUMNS: Listed<'static>;
+/// Statistics of the durations of a group.
+struct Statistics<'d> {
+    durations: &'d Durations,
+    /// By [`PERCENTS`]; none without durations.
+    percentiles: Vec<u64>,
+}
 
-    /// Their cells.
-    fn cells(&self) -> Vec<Cell>;
+impl Statistics<'_> {
+    /// The column of the sums, by which rows are sorted.
+    const TOTAL: &'static str = "total_ns";
+
+    fn new(durations: &mut Durations) -> Statistics<'_> {
+        let percentiles = durations.percentiles_ns(&PERCENTS);
+        Statistics { durations, percentiles }
+    }
+
+    fn some(&self, ns: u64) -> Value<'static> {
+        Value::integer((self.durations.moments.count > 0).then_some(ns))
+    }
+
+    fn percentile(&self, percent: u32) -> Value<'static> {
+        let at = PERCENTS.iter().position(|known| *known == percent);
+        Value::integer(at.and_then(|at| self.percentiles.get(at)).copied())
+    }
+}
+
+fn real(number: Option<f64>) -> Value<'static> {
+    number.map_or(Value::Null, Value::Real)
+}
+
+impl<'d> Statistics<'d> {
+    const COLUMNS: &'d [ColumnOf<'static, Self>] = &[
+        own_column("count", Unit::Count, "how many", |of| of.durations.moments.count.into()),
+        own_column(Self::TOTAL, Unit::Duration, "sum of the durations", |of| {
+            Value::Integer(of.durations.moments.total_ns as i128)
+        }),
+        own_column("min_ns", Unit::Duration, "shortest duration", |of| of.some(of.durations.moments.min_ns)),
+        own_column("max_ns", Unit::Duration, "longest duration", |of| of.some(of.durations.moments.max_ns)),
+        own_column("mean_ns", Unit::Duration, "mean of the durations", |of| real(of.durations.moments.mean_ns())),
+        own_column("deviation_ns", Unit::Duration, "standard deviation of the durations", |of| {
+            real(of.durations.moments.deviation_ns())
+        }),
+        own_column("p50_ns", Unit::Duration, "median: half of the durations are at most this long", |of| {
+            of.percentile(50)
+        }),
+        own_column("p90_ns", Unit::Duration, "90 % of the durations are at most this long", |of| of.percentile(90)),
+        own_column("p95_ns", Unit::Duration, "95 % of the durations are at most this long", |of| of.percentile(95)),
+        own_column("p99_ns", Unit::Duration, "99 % of the durations are at most this long", |of| of.percentile(99)),
+    ];
+}
+
+impl<M: Sum> Sum for (Durations, M) {
+    fn add(&mut self, (durations, figures): Self) {
+        self.0.append(durations);
+        self.1.add(figures);
+    }
+}
+
+/// Figures of a group next to the statistics of its spans.
+pub(crate) trait Figures: Aggregate + 'static {
+    /// Their columns.
+    const COLUMNS: &'static [ColumnOf<'static, Self>];
+
+    /// The last column, where one has names with counts.
+    const COUNTS: Option<CountsColumn<Self>> = None;
+}
+
+/// A column of names, and how often each of them occurred.
+pub(crate) struct CountsColumn<F> {
+    pub(crate) name: &'static str,
+    pub(crate) meaning: &'static str,
+    pub(crate) counts: fn(&F) -> Vec<(String, u64)>,
+}
+
+impl<F> CountsColumn<F> {
+    fn column(&self) -> Column {
+        Column { meaning: self.meaning, ..Column::new(self.name, Unit::Count) }
+    }
 }
 
 impl Sum for () {
     fn add(&mut self, (): ()) {}
 }
 
-impl Account for () {
-    fn put(&self, _: &mut Vec<Cell>) {}
-
-    fn take(&mut self, _: &mut impl Iterator<Item = Option<i128>>) {}
+impl Aggregate for () {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, _: &mut Packing<'_, I>) {}
 }
 
-impl SpanFigures for () {
-    const COLUMNS: Listed<'static> = &[];
-
-    fn cells(&self) -> Vec<Cell> {
-        Vec::new()
-    }
+impl Figures for () {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[];
 }
 
 /// Groups with more durations than these are not kept as bytes.
 const MANY: u64 = 256;
 
-impl<M: Account> Account for (Durations, M) {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        self.1.put(cells);
-        self.0.for_each(|ns| cells.push(ns.into()));
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        self.1.take(numbers);
-        numbers.flatten().for_each(|ns| self.0.add(ns as u64));
+impl<M: Aggregate> Aggregate for (Durations, M) {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        self.1.pack(packing);
+        packing.durations(&mut self.0);
     }
 
     fn is_large(&self) -> bool {
@@ -97,10 +144,26 @@ impl<M: Account> Account for (Durations, M) {
     }
 }
 
-/// The values that rows of groups have next to the statistics: names before them, cells after them.
-pub(crate) trait GroupNaming<M> {
-    /// Appends the values that name a group.
-    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>);
+/// The names of groups: what they are made of, and their columns before the statistics.
+pub(crate) trait GroupLabels: 'static {
+    /// What names a group.
+    type Row<'r>;
+
+    /// The columns.
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Self::Row<'r>>];
+
+    /// The names of the group of a key.
+    fn row<'r>(&'r self, key: &Key) -> Self::Row<'r>;
+
+    /// Further columns, which only the question knows.
+    fn asked_columns(&self) -> &[Column] {
+        &[]
+    }
+
+    /// The cells of a group in these.
+    fn asked_cells(&self, _key: &Key) -> &[Cell] {
+        &[]
+    }
 
     /// The number that stands first in the name, where groups are of threads or processes: there may be many of these.
     fn number(&self, _key: &Key) -> Option<i64> {
@@ -112,8 +175,10 @@ pub(crate) trait GroupNaming<M> {
         true
     }
 
-    /// The cells behind its statistics.
-    fn more(&self, _key: &Key, more: &M) -> Vec<Cell>;
+    /// Are the figures of a group known?
+    fn has_figures(&self, _key: &Key) -> bool {
+        true
+    }
 }
 
 /// The spans of an analysis.
@@ -128,7 +193,7 @@ pub(crate) struct Spans<M = ()> {
     values: Vec<u64>,
 }
 
-impl<M: SpanFigures> Spans<M> {
+impl<M: Figures> Spans<M> {
     pub(crate) fn new(query: &AnalysisQuery) -> Self {
         Spans {
             query: query.clone(),
@@ -147,30 +212,29 @@ impl<M: SpanFigures> Spans<M> {
             && self.query.max.is_none_or(|max| duration <= max)
     }
 
-    /// Adds a span of a group, from `from` to `to`. `row` shows its row in lists to
-    /// whoever takes it; the first value of that is the machine's, which it is given.
+    /// Adds a span to a group. `row` gives its values in lists.
     #[inline]
-    pub(crate) fn add(
+    pub(crate) fn add<'v, I: Iterator<Item = Value<'v>>>(
         &mut self,
         machines: &Machines,
-        (from, end): (Ns, Ns),
-        (machine, key): (u32, Key),
-        more: M,
-        row: impl FnOnce(Value<'_>, &mut dyn FnMut(&[Value<'_>])),
+        span: &Span,
+        key: Key,
+        figures: M,
+        row: impl FnOnce() -> I,
     ) {
-        let duration = duration(machines, machine, from, end);
-        if !self.wants(end, duration) {
+        let Span { machine, to, duration, .. } = *span;
+        if !self.wants(to, duration) {
             return;
         }
         match self.query.view {
             View::Statistics => {
-                let (durations, of) = self.group(machines.begin(), end, key);
+                let (durations, of) = self.group(machines.begin(), to, key);
                 durations.add(duration);
-                of.add(more);
+                of.add(figures);
             }
             View::Log => {
                 let Spans { query, rows, .. } = self;
-                row(query.machine_value(machine), &mut |values| query.put(values, rows));
+                query.put(machine, row(), rows);
             }
             View::Top(most) => {
                 self.found += 1;
@@ -178,15 +242,12 @@ impl<M: SpanFigures> Spans<M> {
                 let is_wanted =
                     self.top.len() < most || self.top.last_key_value().is_some_and(|(last, _)| place < *last);
                 if is_wanted {
-                    let Spans { query, top, .. } = self;
-                    row(query.machine_value(machine), &mut |values| {
-                        let values = &values[usize::from(!query.has_machines)..];
-                        if query.keeps_values(values) {
-                            top.insert(place, values.iter().map(|value| Cell::from(*value)).collect());
-                        }
-                    });
-                    if top.len() > most {
-                        top.pop_last();
+                    let cells: Vec<Cell> = self.query.row_values(machine, row()).map(Cell::from).collect();
+                    if self.query.keeps(&cells) {
+                        self.top.insert(place, cells);
+                    }
+                    if self.top.len() > most {
+                        self.top.pop_last();
                     }
                 }
             }
@@ -205,32 +266,29 @@ impl<M: SpanFigures> Spans<M> {
         self.groups.of([step, key[0], key[1], key[2], key[3]])
     }
 
-    /// The table: `keys` are the columns that name a group behind the machine, which is the first part of each key, and
-    /// `log` those of lists. `naming` gives the values of the rows of groups beside their statistics.
+    /// The table; `log` are the columns of lists.
     pub(crate) fn finish(
         self,
         analysis: &'static str,
         range: Option<(Ns, Ns)>,
-        keys: impl IntoIterator<Item = Column>,
-        log: Vec<Column>,
-        naming: impl GroupNaming<M> + 'static,
-    ) -> Table
-    where
-        M: 'static,
-    {
+        log: impl IntoIterator<Item = Column>,
+        labels: impl GroupLabels,
+    ) -> Table {
         let mut table = Table { analysis, range, ..Table::default() };
         match self.query.view {
             View::Statistics => {
-                table.columns = self.query.step_columns(&[]);
-                table.columns.extend(keys.into_iter().chain(statistic_columns()).chain(listed(M::COLUMNS)));
+                let names = columns_of(labels.columns()).chain(labels.asked_columns().iter().cloned());
+                let figures = columns_of(M::COLUMNS).chain(M::COUNTS.map(|of| of.column()));
+                table.columns = self.query.step_columns([]);
+                table.columns.extend(names.chain(columns_of(Statistics::COLUMNS)).chain(figures));
                 let groups = self.groups.finish(self.query.last_step(range));
-                let total = table.column("total_ns").unwrap_or_default();
+                let total = table.column(Statistics::TOTAL).unwrap_or_default();
                 let of = GroupRows {
                     query: self.query.clone(),
                     range,
                     total,
                     groups,
-                    naming,
+                    labels,
                     ready: Rows::default(),
                     ready_of: Vec::new(),
                     counts: Rows::default(),
@@ -238,27 +296,28 @@ impl<M: SpanFigures> Spans<M> {
                 };
                 let mut all = Default::default();
                 table.rows = of.into_rows(&mut all, &mut table.is_rough);
-                let (mut durations, more): (Durations, M) = all;
-                let mut values = Vec::new();
-                put_statistics(&mut durations, &mut values);
-                table.all = statistic_columns().zip(values.into_iter().map(Cell::from)).collect();
-                table.all.extend(listed(M::COLUMNS).zip(more.cells()));
-                table.order = if self.query.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
+                let (mut durations, figures): (Durations, M) = all;
+                table.all = cells_of(Statistics::COLUMNS, &Statistics::new(&mut durations));
+                table.all.extend(cells_of(M::COLUMNS, &figures));
+                table.all.extend(M::COUNTS.map(|of| (of.column(), Cell::Counts((of.counts)(&figures)))));
+                table.order = if self.query.step.is_some() { Order::Keys } else { Order::Largest(Statistics::TOTAL) };
             }
-            View::Log => (table.columns, table.rows) = (log, self.rows),
+            View::Log => (table.columns, table.rows) = (self.query.columns(log), self.rows),
             View::Top(_) => {
-                (table.columns, table.rows) = (log, self.top.into_values().collect::<Vec<_>>().into());
+                table.columns = self.query.columns(log);
+                table.rows = self.top.into_values().collect::<Vec<_>>().into();
                 // The row condition is evaluated for kept rows only, not for spans too short to be shown.
                 table.found = self.query.test.is_none().then_some(self.found);
             }
             View::Histogram(_) | View::PowersOfTwo => {
-                table.columns = listed(&[(Unit::Duration, &["from_ns", "to_ns"]), (Unit::Count, &["count"])]).collect();
-                let mut rows = match self.query.view {
+                let buckets = match self.query.view {
                     View::Histogram(buckets) => histogram(&self.values, buckets),
                     _ => powers_of_two(&self.values),
                 };
+                let cells = |bucket| values_of(Bucket::COLUMNS, bucket).map(Cell::from).collect();
+                let mut rows: Vec<Vec<Cell>> = buckets.into_iter().map(cells).collect();
                 rows.retain(|row| self.query.keeps(row));
-                table.rows = rows.into();
+                (table.columns, table.rows) = (columns_of(Bucket::COLUMNS).collect(), rows.into());
                 table.is_histogram = true;
             }
         }
@@ -267,13 +326,13 @@ impl<M: SpanFigures> Spans<M> {
 }
 
 /// Rows of groups, made of what is kept of them when they are shown.
-struct GroupRows<M, N> {
+struct GroupRows<M, L> {
     query: AnalysisQuery,
     range: Option<(Ns, Ns)>,
     /// The column of total times.
     total: usize,
     groups: Closed<5, (Durations, M)>,
-    naming: N,
+    labels: L,
     /// Rows that were made before, and whose they are: of groups that have many durations.
     ready: Rows,
     ready_of: Vec<u32>,
@@ -282,21 +341,20 @@ struct GroupRows<M, N> {
     counts_of: Vec<u32>,
 }
 
-impl<M: SpanFigures + 'static, N: GroupNaming<M> + 'static> GroupRows<M, N> {
+impl<M: Figures, L: GroupLabels> GroupRows<M, L> {
     /// The rows that are wanted, and the sums over all groups.
     fn into_rows(mut self, all: &mut (Durations, M), is_rough: &mut bool) -> Rows {
         let (mut rows, mut wanted) = (Rows::default(), Vec::new());
         for at in 0..self.groups.len() {
             let (key, mut account) = (self.key(at as u32).1, self.groups.get(at));
-            let counts = self.naming.more(&key, &account.1).into_iter();
-            let counts: Vec<Cell> = counts.filter(|cell| matches!(cell, Cell::Counts(of) if !of.is_empty())).collect();
+            let counts = M::COUNTS.map_or(Vec::new(), |of| (of.counts)(&account.1));
             if !counts.is_empty() {
-                self.counts.push(&counts);
+                self.counts.push(&[Cell::Counts(counts)]);
                 self.counts_of.push(at as u32);
             }
             // Groups that are neither of threads nor of processes are few.
-            let (is_ready, is_made) = (account.is_large(), self.naming.number(&key).is_some());
-            if self.naming.has_row(&account.0) {
+            let (is_ready, is_made) = (account.is_large(), self.labels.number(&key).is_some());
+            if self.labels.has_row(&account.0) {
                 let mut row = Vec::new();
                 if is_ready || !is_made || self.query.test.is_some() {
                     self.make(at as u32, &mut account, &mut row);
@@ -330,24 +388,23 @@ impl<M: SpanFigures + 'static, N: GroupNaming<M> + 'static> GroupRows<M, N> {
     fn put_name<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (step, key) = self.key(row);
         self.query.put_step(self.range, step, key[0] as u32, values);
-        self.naming.name(&key, values);
+        values.extend(values_of(self.labels.columns(), self.labels.row(&key)));
+        values.extend(self.labels.asked_cells(&key).iter().map(Value::from));
     }
 
     fn make<'s>(&'s self, row: u32, account: &mut (Durations, M), values: &mut Vec<Value<'s>>) {
         self.put_name(row, values);
-        put_statistics(&mut account.0, values);
-        let mut counts = self.counts_of.binary_search(&row).ok().into_iter().flat_map(|at| self.counts.values(at));
-        let more = self.naming.more(&self.key(row).1, &account.1);
-        values.extend(more.into_iter().map(|cell| match cell {
-            Cell::Integer(number) => Value::Integer(number),
-            Cell::Counts(of) if of.is_empty() => Value::Counts(Counts::NONE),
-            Cell::Counts(_) => counts.next().unwrap_or(Value::Null),
-            _ => Value::Null,
+        values.extend(values_of(Statistics::COLUMNS, Statistics::new(&mut account.0)));
+        let has_figures = self.labels.has_figures(&self.key(row).1);
+        values.extend(M::COLUMNS.iter().map(|of| if has_figures { of.value(&account.1) } else { Value::Null }));
+        values.extend(M::COUNTS.map(|_| {
+            let counts = self.counts_of.binary_search(&row).ok().and_then(|at| self.counts.values(at).next());
+            counts.unwrap_or(Value::Counts(Counts::NONE))
         }));
     }
 }
 
-impl<M: SpanFigures + 'static, N: GroupNaming<M> + 'static> Source for GroupRows<M, N> {
+impl<M: Figures, L: GroupLabels> Source for GroupRows<M, L> {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         match self.ready_of.binary_search(&row) {
             Ok(at) => values.extend(self.ready.values(at)),
@@ -357,7 +414,7 @@ impl<M: SpanFigures + 'static, N: GroupNaming<M> + 'static> Source for GroupRows
 
     fn rank(&self, row: u32) -> i64 {
         let (step, key) = self.key(row);
-        self.query.rank(step, self.naming.number(&key).unwrap_or(0))
+        self.query.rank(step, self.labels.number(&key).unwrap_or(0))
     }
 
     fn put_head<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
@@ -375,8 +432,23 @@ impl<M: SpanFigures + 'static, N: GroupNaming<M> + 'static> Source for GroupRows
     }
 }
 
+/// A bucket of a histogram.
+struct Bucket {
+    from: i128,
+    to: i128,
+    count: u64,
+}
+
+impl Bucket {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
+        own_column("from_ns", Unit::Duration, "shortest duration of the bucket", |bucket| bucket.from.into()),
+        own_column("to_ns", Unit::Duration, "upper limit of the bucket", |bucket| bucket.to.into()),
+        own_column("count", Unit::Count, "how many", |bucket| bucket.count.into()),
+    ];
+}
+
 /// Decision K10: buckets of equal width between the shortest and the longest.
-fn histogram(values: &[u64], buckets: usize) -> Vec<Vec<Cell>> {
+fn histogram(values: &[u64], buckets: usize) -> Vec<Bucket> {
     let (Some(&lo), Some(&hi)) = (values.iter().min(), values.iter().max()) else { return Vec::new() };
     let (width, buckets) = (u128::from(hi - lo), buckets.max(1));
     let mut counts = vec![0u64; buckets];
@@ -384,8 +456,8 @@ fn histogram(values: &[u64], buckets: usize) -> Vec<Vec<Cell>> {
         let at = (u128::from(value - lo) * buckets as u128).checked_div(width).unwrap_or(0);
         counts[(at as usize).min(buckets - 1)] += 1;
     }
-    let edge = |at: usize| Cell::Integer(i128::from(lo) + (at as u128 * width / buckets as u128) as i128);
-    counts.iter().enumerate().map(|(at, &count)| vec![edge(at), edge(at + 1), count.into()]).collect()
+    let edge = |at: usize| i128::from(lo) + (at as u128 * width / buckets as u128) as i128;
+    counts.iter().enumerate().map(|(at, &count)| Bucket { from: edge(at), to: edge(at + 1), count }).collect()
 }
 
 /// Buckets of powers of two: one for 0, and one for each bit.
@@ -397,13 +469,13 @@ fn power_of(duration: u64) -> usize {
 }
 
 /// Decision K10: buckets from a power of two to the next one, from that of the shortest to that of the longest.
-fn powers_of_two(counts: &[u64]) -> Vec<Vec<Cell>> {
+fn powers_of_two(counts: &[u64]) -> Vec<Bucket> {
     let is_used = |count: &u64| *count > 0;
     let (Some(first), Some(last)) = (counts.iter().position(is_used), counts.iter().rposition(is_used)) else {
         return Vec::new();
     };
-    let edge = |at: usize| Cell::Integer(if at == 0 { 0 } else { 1 << (at - 1) });
-    (first..=last).map(|at| vec![edge(at), edge(at + 1), counts[at].into()]).collect()
+    let edge = |at: usize| if at == 0 { 0 } else { 1 << (at - 1) };
+    (first..=last).map(|at| Bucket { from: edge(at), to: edge(at + 1), count: counts[at] }).collect()
 }
 
 /// Names as numbers.

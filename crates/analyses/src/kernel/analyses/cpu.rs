@@ -4,19 +4,19 @@ use std::rc::Rc;
 
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{
-    CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, Thread, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use crate::kernel::aggregate::account::{Account, Sum};
-use crate::kernel::aggregate::keys::{NO_KEY, key_cell};
-use crate::kernel::aggregate::ledger::{Describe, Key, Ledger, rows_of};
+use crate::kernel::aggregate::keys::{NO_KEY, known_key};
+use crate::kernel::aggregate::ledger::{Key, Ledger, SumRows, rows_of};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analyses::states::is_system;
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::rows::store::Rows;
-use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, own_column, share};
+use crate::kernel::table::{Order, Table, Unit};
+use crate::kernel::value::Value;
 
 tracemill_semantics::named! {
     /// Keys of groups.
@@ -51,22 +51,52 @@ struct Cpu {
     query: AnalysisQuery,
     by: By,
     /// By step and thread.
-    threads: Ledger<2, OfThread>,
-    cpus: Map<(i64, CpuIndex), OfCpu>,
+    threads: Ledger<2, ThreadTimes>,
+    cpus: Map<(i64, CpuIndex), CpuTimes>,
 }
 
+/// Time of a thread as the running one of a CPU.
 #[derive(Clone, Default)]
-struct OfThread {
+struct ThreadTimes {
     user: Ns,
     system: Ns,
     irq: Ns,
     unknown: Ns,
-    switches: i128,
-    migrations: i128,
+    switches: u64,
+    migrations: u64,
 }
 
+impl ThreadTimes {
+    fn time(&self) -> Ns {
+        self.user + self.system + self.irq + self.unknown
+    }
+}
+
+impl Aggregate for ThreadTimes {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.user);
+        packing.number(&mut self.system);
+        packing.number(&mut self.irq);
+        packing.number(&mut self.unknown);
+        packing.number(&mut self.switches);
+        packing.number(&mut self.migrations);
+    }
+}
+
+impl Sum for ThreadTimes {
+    fn add(&mut self, other: ThreadTimes) {
+        self.user += other.user;
+        self.system += other.system;
+        self.irq += other.irq;
+        self.unknown += other.unknown;
+        self.switches += other.switches;
+        self.migrations += other.migrations;
+    }
+}
+
+/// Time of a CPU.
 #[derive(Clone, Default)]
-struct OfCpu {
+struct CpuTimes {
     task: Ns,
     user: Ns,
     system: Ns,
@@ -77,50 +107,121 @@ struct OfCpu {
     suspended: Ns,
 }
 
-impl OfThread {
-    fn time(&self) -> Ns {
-        self.user + self.system + self.irq + self.unknown
-    }
-
-    fn numbers(&self) -> [i128; 6] {
-        [self.user, self.system, self.irq, self.unknown, self.switches, self.migrations]
-    }
-
-    fn parts(&mut self) -> [&mut i128; 6] {
-        let OfThread { user, system, irq, unknown, switches, migrations } = self;
-        [user, system, irq, unknown, switches, migrations]
-    }
-
-    /// Times, the share of a length, switches and migrations.
-    fn values<'v>(&self, length: Ns) -> [Value<'v>; 8] {
-        let share = if length > 0 { Value::Real(self.time() as f64 / length as f64) } else { Value::Null };
-        let [time, user, system, irq, unknown, switches, migrations] =
-            [self.time(), self.user, self.system, self.irq, self.unknown, self.switches, self.migrations]
-                .map(Value::Integer);
-        [time, user, system, irq, unknown, share, switches, migrations]
+impl Sum for CpuTimes {
+    fn add(&mut self, other: CpuTimes) {
+        self.task += other.task;
+        self.user += other.user;
+        self.system += other.system;
+        self.irq += other.irq;
+        self.softirq += other.softirq;
+        self.idle += other.idle;
+        self.unknown += other.unknown;
+        self.suspended += other.suspended;
     }
 }
 
-impl Account for OfThread {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend(self.numbers().map(Cell::Integer));
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        self.parts().into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
-    }
+/// A row of a thread, or of the threads of a process.
+struct ThreadRow<'r> {
+    thread: Option<&'r Thread>,
+    pid: Option<i64>,
+    /// Number of the threads.
+    threads: u64,
+    times: ThreadTimes,
+    /// Length of the range, or of the step.
+    length: Ns,
 }
 
-impl Sum for OfThread {
-    fn add(&mut self, other: OfThread) {
-        self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
-    }
+impl<'r> ThreadRow<'r> {
+    const TID: ColumnOf<'r, Self> = own_column("tid", Unit::Name, "number of the thread, a row for each life", |row| {
+        Value::integer(row.thread.map(|thread| thread.tid))
+    });
+    const PID: ColumnOf<'r, Self> = column("pid", Unit::Name, |row| Value::integer(row.pid));
+    const COMM: ColumnOf<'r, Self> =
+        column("comm", Unit::Name, |row| Value::text(row.thread.and_then(|thread| thread.comm.as_deref())));
+    const THREADS: ColumnOf<'r, Self> =
+        own_column("threads", Unit::Count, "threads that ran", |row| row.threads.into());
+    const TIME: ColumnOf<'r, Self> = own_column(
+        "time_ns",
+        Unit::Duration,
+        "time as the running thread of a CPU, with interrupts meanwhile",
+        |row| row.times.time().into(),
+    );
+    const USER: ColumnOf<'r, Self> = column("user_ns", Unit::Duration, |row| row.times.user.into());
+    const SYSTEM: ColumnOf<'r, Self> = column("system_ns", Unit::Duration, |row| row.times.system.into());
+    const IRQ: ColumnOf<'r, Self> = column("irq_ns", Unit::Duration, |row| row.times.irq.into());
+    const UNKNOWN: ColumnOf<'r, Self> = column("unknown_ns", Unit::Duration, |row| row.times.unknown.into());
+    const SHARE: ColumnOf<'r, Self> = column("share", Unit::Share, |row| share(row.times.time(), row.length));
+    const SWITCHES: ColumnOf<'r, Self> = column("switches", Unit::Count, |row| row.times.switches.into());
+    const MIGRATIONS: ColumnOf<'r, Self> = column("migrations", Unit::Count, |row| row.times.migrations.into());
+    const PRIO: ColumnOf<'r, Self> =
+        column("prio", Unit::Name, |row| Value::integer(row.thread.and_then(|thread| thread.prio())));
+
+    const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[
+        Self::TID,
+        Self::PID,
+        Self::COMM,
+        Self::TIME,
+        Self::USER,
+        Self::SYSTEM,
+        Self::IRQ,
+        Self::UNKNOWN,
+        Self::SHARE,
+        Self::SWITCHES,
+        Self::MIGRATIONS,
+        Self::PRIO,
+    ];
+    const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[
+        Self::PID,
+        Self::THREADS,
+        Self::TIME,
+        Self::USER,
+        Self::SYSTEM,
+        Self::IRQ,
+        Self::UNKNOWN,
+        Self::SHARE,
+        Self::SWITCHES,
+        Self::MIGRATIONS,
+    ];
 }
 
-impl Sum for OfCpu {
-    fn add(&mut self, mut other: OfCpu) {
-        self.parts().into_iter().zip(other.parts()).for_each(|(sum, more)| *sum += *more);
-    }
+/// A row of a CPU.
+#[derive(Default)]
+struct CpuRow {
+    cpu: u64,
+    times: CpuTimes,
+    khz: Option<i64>,
+    /// Length of the range, or of the step.
+    length: Ns,
+}
+
+impl CpuRow {
+    const TASK: ColumnOf<'static, Self> =
+        own_column("task_ns", Unit::Duration, "time with a thread other than idle", |row| row.times.task.into());
+    const USER: ColumnOf<'static, Self> = column("user_ns", Unit::Duration, |row| row.times.user.into());
+    const SYSTEM: ColumnOf<'static, Self> = column("system_ns", Unit::Duration, |row| row.times.system.into());
+    const IRQ: ColumnOf<'static, Self> = column("irq_ns", Unit::Duration, |row| row.times.irq.into());
+    const SOFTIRQ: ColumnOf<'static, Self> =
+        own_column("softirq_ns", Unit::Duration, "time in soft interrupts", |row| row.times.softirq.into());
+    const IDLE: ColumnOf<'static, Self> =
+        own_column("idle_ns", Unit::Duration, "time without a thread", |row| row.times.idle.into());
+    const UNKNOWN: ColumnOf<'static, Self> = column("unknown_ns", Unit::Duration, |row| row.times.unknown.into());
+    const SUSPENDED: ColumnOf<'static, Self> = column("suspended_ns", Unit::Duration, |row| row.times.suspended.into());
+
+    const TIMES: &'static [ColumnOf<'static, Self>] =
+        &[Self::TASK, Self::USER, Self::SYSTEM, Self::IRQ, Self::SOFTIRQ, Self::IDLE, Self::UNKNOWN, Self::SUSPENDED];
+    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
+        column("cpu", Unit::Name, |row| row.cpu.into()),
+        Self::TASK,
+        Self::USER,
+        Self::SYSTEM,
+        Self::IRQ,
+        Self::SOFTIRQ,
+        Self::IDLE,
+        Self::UNKNOWN,
+        Self::SUSPENDED,
+        column("share", Unit::Share, |row| share(row.times.task, row.length)),
+        own_column("khz", Unit::Count, "frequency of the CPU in kHz", |row| Value::integer(row.khz)),
+    ];
 }
 
 impl Cpu {
@@ -132,7 +233,7 @@ impl Cpu {
         self.by == By::Cpu
     }
 
-    fn of_thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
+    fn of_thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut ThreadTimes> {
         if !self.query.has_instant(at) || self.is_by_cpu() {
             return None;
         }
@@ -141,102 +242,77 @@ impl Cpu {
     }
 
     fn thread_rows(self, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let is_process = self.by == By::Process;
         let query = &self.query;
-        let (names, counts, prio): (&[_], &[_], &[_]) = match is_process {
-            true => (&["pid"], &["threads"], &[]),
-            false => (&["tid", "pid", "comm"], &[], &["prio"]),
-        };
-        let columns_of = query.step_columns(&[
-            (Unit::Name, names),
-            (Unit::Count, counts),
-            (Unit::Duration, &["time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns"]),
-            (Unit::Share, &["share"]),
-            (Unit::Count, &["switches", "migrations"]),
-            (Unit::Name, prio),
-        ]);
         let lives = self.threads.finish(query.last_step(range));
-        let all = Cell::Integer(lives.iter().map(|(_, of)| of.time()).filter(|time| *time > 0).sum());
-        let rows = if is_process {
-            let mut rows = Rows::default();
-            let mut processes: Map<(i64, u32, i64), (u64, OfThread)> = Map::default();
-            for ([step, thread], of) in lives.iter().filter(|(_, of)| of.time() > 0) {
+        let mut all = ThreadTimes::default();
+        let mut processes: Map<(i64, u32, i64), (u64, ThreadTimes)> = Map::default();
+        for ([step, thread], times) in lives.iter().filter(|(_, times)| times.time() > 0) {
+            all.add(times.clone());
+            if self.by == By::Process {
                 let thread = machines.thread(ThreadIndex(thread as u32));
                 let process = processes.entry((step, thread.machine, thread.pid().unwrap_or(NO_KEY))).or_default();
                 process.0 += 1;
-                process.1.add(of);
+                process.1.add(times);
             }
-            for ((step, machine, pid), (threads, of)) in processes {
-                let mut row = query.step_cells(range, step, machine);
-                row.extend([key_cell(pid), threads.into()]);
-                row.extend(of.values(query.length_of_step(range, step)).map(Cell::from));
-                if query.keeps(&row) {
-                    rows.push(&row);
-                }
+        }
+        let (columns, rows) = match self.by {
+            By::Process => {
+                let row = |((step, machine, pid), (threads, times)): ((i64, u32, i64), (u64, ThreadTimes))| {
+                    let length = query.length_of_step(range, step);
+                    (step, machine, ThreadRow { thread: None, pid: known_key(pid), threads, times, length })
+                };
+                query.step_rows(range, ThreadRow::BY_PROCESS, processes.into_iter().map(row))
             }
-            rows
-        } else {
-            rows_of(query, range, lives, OfThreads(machines.clone()), |of| of.time() > 0)
+            _ => rows_of(query, range, lives, ThreadRows(machines.clone()), |times| times.time() > 0),
         };
-        let all = vec![(Column::new("time_ns", Unit::Duration), all)];
+        let all = ThreadRow { thread: None, pid: None, threads: 0, times: all, length: 0 };
+        let all = cells_of(&[ThreadRow::TIME], &all);
         let order = if query.step.is_some() { Order::Keys } else { Order::Largest("time_ns") };
-        Table { analysis: "cpu", range, columns: columns_of, rows, all, order, ..Table::default() }
+        Table { analysis: "cpu", range, columns, rows, all, order, ..Table::default() }
     }
 
     fn cpu_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let query = &self.query;
-        let durations: Listed<'_> = &[(
-            Unit::Duration,
-            &["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns", "suspended_ns"],
-        )];
-        let mut columns_of = query.step_columns(&[(Unit::Name, &["cpu"])]);
-        columns_of.extend(listed(durations).chain(listed(&[(Unit::Share, &["share"]), (Unit::Count, &["khz"])])));
-        let mut all = OfCpu::default();
-        let mut rows = Vec::new();
-        for ((step, index), mut of) in query.by_last_step(range, self.cpus) {
-            all.add(of.clone());
+        let mut all = CpuRow::default();
+        let row = |((step, index), times): ((i64, CpuIndex), CpuTimes)| {
+            all.times.add(times.clone());
             let cpu = machines.cpu(index);
-            let mut row = query.step_cells(range, step, cpu.machine);
             let length = query.length_of_step(range, step);
-            row.push(cpu.number.into());
-            let share = if length > 0 { Cell::Real(of.task as f64 / length as f64) } else { Cell::Null };
-            row.extend(of.parts().map(|part| Cell::Integer(*part)));
-            row.extend([share, Cell::integer(cpu.khz)]);
-            rows.push(row);
-        }
-        let all = listed(durations).zip(all.parts().map(|part| Cell::Integer(*part))).collect();
-        query.table("cpu", range, columns_of, rows, all, Order::Keys)
+            (step, cpu.machine, CpuRow { cpu: cpu.number, times, khz: cpu.khz, length })
+        };
+        let (columns, rows) =
+            query.step_rows(range, CpuRow::COLUMNS, query.by_last_step(range, self.cpus).into_iter().map(row));
+        let all = cells_of(CpuRow::TIMES, &all);
+        Table { analysis: "cpu", range, columns, rows, all, order: Order::Keys, ..Table::default() }
     }
 }
 
-/// The values of rows of threads.
-struct OfThreads(Rc<Machines>);
+struct ThreadRows(Rc<Machines>);
 
-impl Describe<2, OfThread> for OfThreads {
-    fn machine(&self, [_, thread]: &Key<2>) -> u32 {
-        self.0.thread(ThreadIndex(*thread as u32)).machine
-    }
-
-    fn number(&self, [_, thread]: &Key<2>) -> i64 {
-        self.0.thread(ThreadIndex(*thread as u32)).tid
-    }
-
-    fn put<'s>(&'s self, [_, thread]: &Key<2>, of: &OfThread, length: Ns, values: &mut Vec<Value<'s>>) {
-        let thread = self.0.thread(ThreadIndex(*thread as u32));
-        values.extend([
-            Value::Integer(thread.tid.into()),
-            Value::integer(thread.pid()),
-            Value::text(thread.comm.as_deref()),
-        ]);
-        values.extend(of.values(length));
-        values.push(Value::integer(thread.prio()));
+impl ThreadRows {
+    fn thread(&self, [_, thread]: &Key<2>) -> &Thread {
+        self.0.thread(ThreadIndex(*thread as u32))
     }
 }
 
-impl OfCpu {
-    fn parts(&mut self) -> [&mut Ns; 8] {
-        let OfCpu { task, user, system, irq, softirq, idle, unknown, suspended } = self;
-        [task, user, system, irq, softirq, idle, unknown, suspended]
+impl SumRows<2, ThreadTimes> for ThreadRows {
+    type Row<'r> = ThreadRow<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, ThreadRow<'r>>] {
+        ThreadRow::BY_THREAD
+    }
+
+    fn row<'r>(&'r self, key: &Key<2>, times: ThreadTimes, length: Ns) -> ThreadRow<'r> {
+        let thread = self.thread(key);
+        ThreadRow { thread: Some(thread), pid: thread.pid(), threads: 1, times, length }
+    }
+
+    fn machine(&self, key: &Key<2>) -> u32 {
+        self.thread(key).machine
+    }
+
+    fn number(&self, key: &Key<2>) -> i64 {
+        self.thread(key).tid
     }
 }
 
@@ -306,7 +382,7 @@ impl Observer for Cpu {
         }
         if let Some(of) = self.of_thread(machines, thread, at) {
             of.switches += 1;
-            of.migrations += i128::from(has_migrated);
+            of.migrations += u64::from(has_migrated);
         }
     }
 }
@@ -315,10 +391,6 @@ impl Analysis for Cpu {
     fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{CpuPiece, Credit, RunBegan, ThreadPiece};
         (if self.is_by_cpu() { &[CpuPiece, Credit] } else { &[ThreadPiece, Credit, RunBegan] }, ReportTimes::Range)
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        Vec::new()
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {

@@ -10,8 +10,9 @@ use tracemill_semantics::{Concept, Field};
 
 use crate::kernel::analysis::{Analysis, ReportKind, ReportTimes};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Column, Order, Table, Unit};
-use crate::kernel::value::Cell;
+use crate::kernel::rows::column_of::{ColumnOf, column, own_column};
+use crate::kernel::table::{Order, Table, Unit};
+use crate::kernel::value::Value;
 
 /// Files of all processes that are kept at most; those beyond are not known.
 const MAX_FILES: usize = 1 << 18;
@@ -372,12 +373,7 @@ impl Analysis for OpenFiles {
         (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All)
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.query.columns(&[(Unit::Name, &["pid", "fd", "file"])])
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let mut table = Table { analysis: "processes", range, columns: self.columns(), ..Table::default() };
         // Files belong to processes: those of the threads that are wanted.
         let AnalysisQuery { tids, comms, pids, .. } = &self.query;
         let of_threads = (tids.is_some() || comms.is_some()).then(|| {
@@ -385,22 +381,31 @@ impl Analysis for OpenFiles {
             let process = |(_, of): (ThreadIndex, &Thread)| Some((of.machine, of.pid()?));
             wanted.filter_map(process).collect::<HashSet<_>>()
         });
-        for (machine, pid, fd, name) in self.files.open() {
-            if pids.as_ref().is_some_and(|pids| !pids.has(pid))
-                || of_threads.as_ref().is_some_and(|wanted| !wanted.contains(&(machine, pid)))
-            {
-                continue;
-            }
-            let mut row = self.query.machine_cells(machine);
-            row.extend([pid.into(), fd.into(), Cell::text(Some(name))]);
-            if self.query.keeps(&row) {
-                table.rows.push(&row);
-            }
-        }
-        table.order = Order::Keys;
-        table.notes = vec![("files_left_out", self.files.left_out())];
-        table
+        let is_wanted = |machine: u32, pid: i64| {
+            pids.as_ref().is_none_or(|pids| pids.has(pid))
+                && of_threads.as_ref().is_none_or(|wanted| wanted.contains(&(machine, pid)))
+        };
+        let open = self.files.open().filter(|(machine, pid, ..)| is_wanted(*machine, *pid));
+        let open = open.map(|(machine, pid, fd, file)| (0, machine, FileRow { pid, fd, file }));
+        let (columns, rows) = self.query.step_rows(range, FileRow::COLUMNS, open);
+        let notes = vec![("files_left_out", self.files.left_out())];
+        Table { analysis: "processes", range, columns, rows, order: Order::Keys, notes, ..Table::default() }
     }
+}
+
+/// An open file.
+struct FileRow<'r> {
+    pid: i64,
+    fd: i64,
+    file: &'r str,
+}
+
+impl<'r> FileRow<'r> {
+    const COLUMNS: &'r [ColumnOf<'r, Self>] = &[
+        column("pid", Unit::Name, |row| row.pid.into()),
+        own_column("fd", Unit::Name, "file descriptor", |row| row.fd.into()),
+        column("file", Unit::Name, |row| Value::Text(row.file)),
+    ];
 }
 
 #[cfg(test)]

@@ -4,22 +4,22 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    Comm, CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex,
+    Comm, CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, Thread, ThreadIndex,
 };
 use tracemill_semantics::{Concept, Field};
 
-use crate::kernel::aggregate::account::{Account, Sum};
-use crate::kernel::aggregate::keys::{NO_KEY, duration, error_of, key_value, thread_of, thread_values};
+use crate::kernel::aggregate::keys::{NO_KEY, duration, error_of, known_key, thread_of};
 use crate::kernel::aggregate::latest::Latest;
-use crate::kernel::aggregate::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
+use crate::kernel::aggregate::spans::{Figures, GroupLabels, Key, Names, Span, Spans};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analyses::files::Files;
 use crate::kernel::analyses::states::MAX_REQUESTS;
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SPANS, SUMS};
 use crate::kernel::question::query::{AnalysisQuery, View};
-use crate::kernel::rows::store::Rows;
-use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, columns_of, own_column, values_of};
+use crate::kernel::table::{Order, Table, Unit};
+use crate::kernel::value::Value;
 
 /// Keys of groups that are no system calls: each has a form of its own.
 const DISK: &str = "disk";
@@ -146,23 +146,47 @@ impl Sum for Moved {
     }
 }
 
-impl Account for Moved {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend(self.cells());
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        let [bytes, errors] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
-        self.add(Moved { bytes: bytes as u128, errors: errors as u64 });
+impl Aggregate for Moved {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.bytes);
+        packing.number(&mut self.errors);
     }
 }
 
-impl SpanFigures for Moved {
-    const COLUMNS: Listed<'static> = &[(Unit::Count, &["bytes", "errors"])];
+impl Figures for Moved {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
+        own_column("bytes", Unit::Count, "bytes that were moved", |moved| Value::Integer(moved.bytes as i128)),
+        column("errors", Unit::Count, |moved| moved.errors.into()),
+    ];
+}
 
-    fn cells(&self) -> Vec<Cell> {
-        vec![Cell::Integer(self.bytes as i128), self.errors.into()]
-    }
+/// A system call, as lists show it.
+struct CallRow<'r> {
+    class: Class,
+    call: &'r SystemCall<'r>,
+    file: Option<&'r str>,
+    thread: &'r Thread,
+    cpu: u64,
+    span: Span,
+}
+
+/// Meanings of columns.
+const CLASS: &str = "open, read, write, sync, copy or close";
+const DIRECTION: &str = "read or write";
+
+impl<'r> CallRow<'r> {
+    const LOG: &'r [ColumnOf<'r, Self>] = &[
+        own_column("class", Unit::Name, CLASS, |row| Value::Word(row.class.name())),
+        own_column("name", Unit::Name, "name of the system call", |row| Value::Text(row.call.name)),
+        column("file", Unit::Name, |row| Value::text(row.file)),
+        column("tid", Unit::Name, |row| row.thread.tid.into()),
+        column("comm", Unit::Name, |row| Value::text(row.thread.comm.as_deref())),
+        column("cpu", Unit::Name, |row| row.cpu.into()),
+        column("from", Unit::Time, |row| row.span.from.into()),
+        column("to", Unit::Time, |row| row.span.to.into()),
+        column("duration_ns", Unit::Duration, |row| row.span.duration.into()),
+        column("ret", Unit::Name, |row| Value::integer(row.call.ret)),
+    ];
 }
 
 impl Calls {
@@ -190,21 +214,10 @@ impl Calls {
         let key = [i64::from(thread.machine), by, class as i64, 0];
         let moved =
             Moved { bytes: class.bytes(call.name, call.ret).into(), errors: error_of(call.ret).is_some().into() };
-        self.spans.add(machines, (call.from, call.to), (thread.machine, key), moved, |machine, put| {
-            let [tid, comm] = thread_values(machines, Some(call.thread));
-            put(&[
-                machine,
-                Value::Word(class.name()),
-                Value::Text(call.name),
-                Value::text(file.as_deref()),
-                tid,
-                comm,
-                Value::Integer(machines.cpu(call.cpu).number.into()),
-                Value::Integer(call.from),
-                Value::Integer(call.to),
-                Value::Integer(duration(machines, thread.machine, call.from, call.to).into()),
-                Value::integer(call.ret),
-            ]);
+        let span = Span::new(machines, thread.machine, (call.from, call.to));
+        self.spans.add(machines, &span, key, moved, || {
+            let (file, cpu) = (file.as_deref(), machines.cpu(call.cpu).number);
+            values_of(CallRow::LOG, CallRow { class, call, file, thread, cpu, span })
         });
     }
 }
@@ -265,61 +278,72 @@ impl Analysis for Calls {
         }))
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.spans.query.columns(CALLS)
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Calls { by, spans, files, names, .. } = *self;
-        let query = spans.query.clone();
-        let own: &[&'static str] = match by {
-            By::Thread => &["tid", "comm", "class"],
-            By::Process => &["pid", "class"],
-            By::File => &["file", "class"],
-            By::Class => &["class"],
-        };
-        let naming = CallsNamed { by, names, machines: machines.clone() };
-        let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), query.columns(CALLS), naming);
+        let labels = CallLabels { by, names, machines: machines.clone() };
+        let mut table = spans.finish("io", range, columns_of(CallRow::LOG), labels);
         let left_out = files.map_or(0, |known| known.borrow().files.left_out());
         table.notes.extend((left_out > 0).then_some(("files_left_out", left_out)));
         table
     }
 }
 
-/// The names of groups of system calls.
-struct CallsNamed {
+struct CallLabels {
     by: By,
     names: Names,
     machines: Rc<Machines>,
 }
 
-impl GroupNaming<Moved> for CallsNamed {
-    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+/// A class of system calls, of a thread, a process or a file where groups are of these.
+struct CallLine<'r> {
+    thread: Option<&'r Thread>,
+    pid: Option<i64>,
+    file: Option<&'r str>,
+    class: Option<Class>,
+}
+
+impl<'r> CallLine<'r> {
+    const TID: ColumnOf<'r, Self> = column("tid", Unit::Name, |line| Value::integer(line.thread.map(|of| of.tid)));
+    const COMM: ColumnOf<'r, Self> =
+        column("comm", Unit::Name, |line| Value::text(line.thread.and_then(|of| of.comm.as_deref())));
+    const PID: ColumnOf<'r, Self> = column("pid", Unit::Name, |line| Value::integer(line.pid));
+    const FILE: ColumnOf<'r, Self> = column("file", Unit::Name, |line| Value::text(line.file));
+    const CLASS: ColumnOf<'r, Self> = own_column("class", Unit::Name, CLASS, |line| {
+        line.class.map_or(Value::Null, |class| Value::Word(class.name()))
+    });
+    const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::TID, Self::COMM, Self::CLASS];
+    const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[Self::PID, Self::CLASS];
+    const BY_FILE: &'r [ColumnOf<'r, Self>] = &[Self::FILE, Self::CLASS];
+    const BY_CLASS: &'r [ColumnOf<'r, Self>] = &[Self::CLASS];
+}
+
+impl GroupLabels for CallLabels {
+    type Row<'r> = CallLine<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, CallLine<'r>>] {
         match self.by {
-            By::Thread => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
-            By::Process => values.push(key_value(key[1])),
-            By::File => values.push(Value::text(self.names.name(key[1]))),
-            By::Class => {}
+            By::Thread => CallLine::BY_THREAD,
+            By::Process => CallLine::BY_PROCESS,
+            By::File => CallLine::BY_FILE,
+            By::Class => CallLine::BY_CLASS,
         }
-        values.push(Class::ALL.get(key[2] as usize).map_or(Value::Null, |class| Value::Word(class.name())));
+    }
+
+    fn row<'r>(&'r self, key: &Key) -> CallLine<'r> {
+        let [machine, of, class, _] = *key;
+        let none = CallLine { thread: None, pid: None, file: None, class: Class::ALL.get(class as usize).copied() };
+        match self.by {
+            By::Thread => CallLine { thread: thread_of(&self.machines, machine, of), ..none },
+            By::Process => CallLine { pid: known_key(of), ..none },
+            By::File => CallLine { file: self.names.name(of), ..none },
+            By::Class => none,
+        }
     }
 
     fn number(&self, key: &Key) -> Option<i64> {
         matches!(self.by, By::Thread | By::Process).then_some(key[1])
     }
-
-    fn more(&self, _: &Key, moved: &Moved) -> Vec<Cell> {
-        moved.cells()
-    }
 }
-
-/// Columns of lists of system calls.
-const CALLS: Listed<'_> = &[
-    (Unit::Name, &["class", "name", "file", "tid", "comm", "cpu"]),
-    (Unit::Time, &["from", "to"]),
-    (Unit::Duration, &["duration_ns"]),
-    (Unit::Name, &["ret"]),
-];
 
 /// Requests of disks.
 struct Disks {
@@ -386,30 +410,50 @@ impl Sum for Requests {
     }
 }
 
-impl Account for Requests {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend(self.cells());
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        let [completed, bytes, queue_total, queue_max] = std::array::from_fn(|_| numbers.next().flatten());
-        self.add(Requests {
-            completed: completed.unwrap_or(0) as u64,
-            bytes: bytes.unwrap_or(0),
-            queue_total: queue_total.unwrap_or(0) as u128,
-            queue_max: queue_max.map(|longest| longest as u64),
-        });
+impl Aggregate for Requests {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.completed);
+        packing.number(&mut self.bytes);
+        packing.number(&mut self.queue_total);
+        packing.option(&mut self.queue_max);
     }
 }
 
-impl SpanFigures for Requests {
-    const COLUMNS: Listed<'static> =
-        &[(Unit::Count, &["completed", "bytes"]), (Unit::Duration, &["queue_total_ns", "queue_max_ns"])];
+impl Figures for Requests {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
+        own_column("completed", Unit::Count, "requests that were completed", |of| of.completed.into()),
+        own_column("bytes", Unit::Count, "bytes that were moved", |of| of.bytes.into()),
+        own_column("queue_total_ns", Unit::Duration, "sum of the times between insert and issue", |of| {
+            Value::Integer(of.queue_total as i128)
+        }),
+        own_column("queue_max_ns", Unit::Duration, "longest time between insert and issue", |of| {
+            Value::integer(of.queue_max)
+        }),
+    ];
+}
 
-    fn cells(&self) -> Vec<Cell> {
-        let queue_total = Cell::Integer(self.queue_total as i128);
-        vec![self.completed.into(), Cell::Integer(self.bytes), queue_total, Cell::integer(self.queue_max)]
-    }
+/// A request, as lists show it.
+struct RequestRow<'r> {
+    disk: Option<&'r str>,
+    done: &'r Done,
+    issue: &'r Issue,
+    span: Span,
+}
+
+impl<'r> RequestRow<'r> {
+    const LOG: &'r [ColumnOf<'r, Self>] = &[
+        column("disk", Unit::Name, |row| Value::text(row.disk)),
+        column("dev", Unit::Name, |row| row.done.dev.into()),
+        own_column("sector", Unit::Name, "its first sector", |row| row.done.sector.into()),
+        own_column("sectors", Unit::Count, "its sectors, of 512 bytes", |row| row.done.sectors.into()),
+        own_column("op", Unit::Name, DIRECTION, |row| Value::Word(op(row.issue.is_write))),
+        column("from", Unit::Time, |row| row.span.from.into()),
+        column("to", Unit::Time, |row| row.span.to.into()),
+        column("duration_ns", Unit::Duration, |row| row.span.duration.into()),
+        own_column("queue_ns", Unit::Duration, "time between insert and issue", |row| Value::integer(row.issue.queue)),
+        column("tid", Unit::Name, |row| Value::integer(row.issue.tid)),
+        column("comm", Unit::Name, |row| Value::text(row.issue.comm.as_deref())),
+    ];
 }
 
 /// Bytes of a sector.
@@ -480,9 +524,10 @@ impl Disks {
     ) {
         let open = self.open.clone();
         let open = open.borrow();
-        let Some(Done { dev, sector, sectors, issue }) = open.done.clone() else { return };
+        let Some(done) = &open.done else { return };
+        let Done { dev, sectors, issue, .. } = done;
         let query = &self.spans.query;
-        let is_wanted = match &issue {
+        let is_wanted = match issue {
             Some(issue) => issue.is_wanted,
             // The thread that issued the request is unknown.
             None => query.wants_thread(machines, None) && query.wants_cpu(machines, cpu),
@@ -490,7 +535,7 @@ impl Disks {
         if !is_wanted {
             return;
         }
-        let key = |is_write: bool| [i64::from(machine), dev, i64::from(is_write), 0];
+        let key = |is_write: bool| [i64::from(machine), *dev, i64::from(is_write), 0];
         let issued_write = issue.as_ref().map(|issue| issue.is_write);
         if query.view == View::Statistics && query.has_instant(at) {
             let is_write = is_write(happening).or(issued_write).unwrap_or(false);
@@ -500,22 +545,10 @@ impl Disks {
         let Some(issue) = issue else { return };
         let queued =
             Requests { queue_total: issue.queue.unwrap_or(0).into(), queue_max: issue.queue, ..Requests::default() };
-        let names = &open.names;
-        self.spans.add(machines, (issue.at, at), (machine, key(issue.is_write)), queued, |of_machine, put| {
-            put(&[
-                of_machine,
-                Value::text(names.get(&(machine, dev)).map(|name| &**name)),
-                Value::Integer(dev.into()),
-                Value::Integer(sector),
-                Value::Integer(sectors),
-                Value::Word(op(issue.is_write)),
-                Value::Integer(issue.at),
-                Value::Integer(at),
-                Value::Integer(duration(machines, machine, issue.at, at).into()),
-                Value::integer(issue.queue),
-                Value::integer(issue.tid),
-                Value::text(issue.comm.as_deref()),
-            ]);
+        let span = Span::new(machines, machine, (issue.at, at));
+        self.spans.add(machines, &span, key(issue.is_write), queued, || {
+            let disk = open.names.get(&(machine, *dev)).map(|name| &**name);
+            values_of(RequestRow::LOG, RequestRow { disk, done, issue, span })
         });
     }
 }
@@ -564,44 +597,45 @@ impl Analysis for Disks {
         Some(Box::new(Disks { spans: Spans::new(period), part: PeriodRole::Follows, open: self.open.clone() }))
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.spans.query.columns(REQUESTS)
-    }
-
     fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Disks { spans, open, .. } = *self;
         let (names, dropped) = (open.borrow().names.clone(), open.borrow().dropped);
-        let query = spans.query.clone();
-        let keys = listed(&[(Unit::Name, &["dev", "disk", "op"])]);
-        let mut table = spans.finish("io", range, keys, query.columns(REQUESTS), DisksNamed(names));
+        let mut table = spans.finish("io", range, columns_of(RequestRow::LOG), DiskLabels(names));
         table.notes.extend((dropped > 0).then_some(("dropped_requests", dropped)));
         table
     }
 }
 
-/// The names of groups of requests.
-struct DisksNamed(Map<(u32, i64), Box<str>>);
+/// Names of disks, by machine and number.
+struct DiskLabels(Map<(u32, i64), Box<str>>);
 
-impl GroupNaming<Requests> for DisksNamed {
-    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
-        let name = self.0.get(&(key[0] as u32, key[1])).map(|name| &**name);
-        values.extend([Value::Integer(key[1].into()), Value::text(name), Value::Word(op(key[2] != 0))]);
-    }
-
-    fn more(&self, _: &Key, requests: &Requests) -> Vec<Cell> {
-        requests.cells()
-    }
+/// A disk, and what its requests do.
+struct DiskLine<'r> {
+    dev: i64,
+    disk: Option<&'r str>,
+    is_write: bool,
 }
 
-/// Columns of lists of requests.
-const REQUESTS: Listed<'_> = &[
-    (Unit::Name, &["disk", "dev", "sector"]),
-    (Unit::Count, &["sectors"]),
-    (Unit::Name, &["op"]),
-    (Unit::Time, &["from", "to"]),
-    (Unit::Duration, &["duration_ns", "queue_ns"]),
-    (Unit::Name, &["tid", "comm"]),
-];
+impl<'r> DiskLine<'r> {
+    const COLUMNS: &'r [ColumnOf<'r, Self>] = &[
+        column("dev", Unit::Name, |line| line.dev.into()),
+        column("disk", Unit::Name, |line| Value::text(line.disk)),
+        own_column("op", Unit::Name, DIRECTION, |line| Value::Word(op(line.is_write))),
+    ];
+}
+
+impl GroupLabels for DiskLabels {
+    type Row<'r> = DiskLine<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, DiskLine<'r>>] {
+        DiskLine::COLUMNS
+    }
+
+    fn row<'r>(&'r self, &[machine, dev, is_write, _]: &Key) -> DiskLine<'r> {
+        let disk = self.0.get(&(machine as u32, dev)).map(|name| &**name);
+        DiskLine { dev, disk, is_write: is_write != 0 }
+    }
+}
 
 /// Packets of network devices. They are no spans: all views are counts.
 #[derive(Default)]
@@ -614,16 +648,42 @@ struct Net {
 
 /// Packets and bytes that came in and went out.
 #[derive(Clone, Copy, Default)]
-struct Packets([i128; 4]);
-
-impl Packets {
-    const COLUMNS: Listed<'static> = &[(Unit::Count, &["packets_in", "bytes_in", "packets_out", "bytes_out"])];
+struct Packets {
+    packets_in: i128,
+    bytes_in: i128,
+    packets_out: i128,
+    bytes_out: i128,
 }
 
 impl Sum for Packets {
     fn add(&mut self, other: Packets) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        self.packets_in = self.packets_in.saturating_add(other.packets_in);
+        self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
+        self.packets_out = self.packets_out.saturating_add(other.packets_out);
+        self.bytes_out = self.bytes_out.saturating_add(other.bytes_out);
     }
+}
+
+/// A row of an interface.
+#[derive(Default)]
+struct NetRow<'r> {
+    net: Option<&'r str>,
+    packets: Packets,
+}
+
+impl<'r> NetRow<'r> {
+    const NET: ColumnOf<'r, Self> = own_column("net", Unit::Name, "name of the interface", |row| Value::text(row.net));
+    const PACKETS_IN: ColumnOf<'r, Self> =
+        own_column("packets_in", Unit::Count, "packets that came in", |row| row.packets.packets_in.into());
+    const BYTES_IN: ColumnOf<'r, Self> =
+        own_column("bytes_in", Unit::Count, "bytes that came in", |row| row.packets.bytes_in.into());
+    const PACKETS_OUT: ColumnOf<'r, Self> =
+        own_column("packets_out", Unit::Count, "packets that went out", |row| row.packets.packets_out.into());
+    const BYTES_OUT: ColumnOf<'r, Self> =
+        own_column("bytes_out", Unit::Count, "bytes that went out", |row| row.packets.bytes_out.into());
+    const PACKETS: &'r [ColumnOf<'r, Self>] = &[Self::PACKETS_IN, Self::BYTES_IN, Self::PACKETS_OUT, Self::BYTES_OUT];
+    const COLUMNS: &'r [ColumnOf<'r, Self>] =
+        &[Self::NET, Self::PACKETS_IN, Self::BYTES_IN, Self::PACKETS_OUT, Self::BYTES_OUT];
 }
 
 impl Observer for Net {
@@ -640,8 +700,11 @@ impl Observer for Net {
         }
         let name = happening.text(Field::Dev).map_or(NO_KEY, |name| names.number(&name));
         let bytes = happening.values.integer(Field::Len).unwrap_or(0).max(0);
-        let packets = if is_in { [1, bytes, 0, 0] } else { [0, 0, 1, bytes] };
-        devices.entry((query.step_of(machines.begin(), at), (machine, name))).or_default().add(Packets(packets));
+        let packets = match is_in {
+            true => Packets { packets_in: 1, bytes_in: bytes, ..Packets::default() },
+            false => Packets { packets_out: 1, bytes_out: bytes, ..Packets::default() },
+        };
+        devices.entry((query.step_of(machines.begin(), at), (machine, name))).or_default().add(packets);
     }
 }
 
@@ -650,28 +713,17 @@ impl Analysis for Net {
         (&[ReportKind::Taken], ReportTimes::Range)
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let mut of = self.query.step_columns(&[(Unit::Name, &["net"])]);
-        of.extend(listed(Packets::COLUMNS));
-        of
-    }
-
     fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let columns_of = self.columns();
         let Net { query, names, devices } = *self;
-        let mut all = Packets::default();
-        let mut rows = Rows::default();
-        for ((step, (machine, name)), packets) in query.by_last_step(range, devices) {
-            all.add(packets);
-            let mut row = query.step_cells(range, step, machine);
-            row.push(Cell::text(names.name(name)));
-            row.extend(packets.0.map(Cell::Integer));
-            if query.keeps(&row) {
-                rows.push(&row);
-            }
-        }
-        let all = listed(Packets::COLUMNS).zip(all.0.map(Cell::Integer)).collect();
-        Table { analysis: "io", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
+        let mut all = NetRow::default();
+        let row = |((step, (machine, name)), packets): ((i64, (u32, i64)), Packets)| {
+            all.packets.add(packets);
+            (step, machine, NetRow { net: names.name(name), packets })
+        };
+        let found = query.by_last_step(range, devices).into_iter().map(row);
+        let (columns, rows) = query.step_rows(range, NetRow::COLUMNS, found);
+        let all = cells_of(NetRow::PACKETS, &all);
+        Table { analysis: "io", range, columns, rows, all, order: Order::Keys, ..Table::default() }
     }
 }
 

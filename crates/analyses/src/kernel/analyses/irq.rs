@@ -5,14 +5,15 @@ use std::rc::Rc;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
-use crate::kernel::aggregate::account::{Account, Sum};
 use crate::kernel::aggregate::keys::{NO_KEY, duration};
-use crate::kernel::aggregate::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
+use crate::kernel::aggregate::spans::{Figures, GroupLabels, Key, Names, Span, Spans};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SPANS};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Column, Listed, Table, Unit, listed};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
+use crate::kernel::table::{Table, Unit};
+use crate::kernel::value::Value;
 
 tracemill_semantics::named! {
     /// Keys of groups.
@@ -77,26 +78,53 @@ impl Sum for Raises {
     }
 }
 
-impl Account for Raises {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend(self.cells());
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        let [count, total, min, max] = std::array::from_fn(|_| numbers.next().flatten());
-        let [count, min, max] = [count, min, max].map(|number| number.map(|number| number as u64));
-        self.add(Raises { count: count.unwrap_or(0), total: total.unwrap_or(0) as u128, min, max });
+impl Aggregate for Raises {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.count);
+        packing.number(&mut self.total);
+        packing.option(&mut self.min);
+        packing.option(&mut self.max);
     }
 }
 
-impl SpanFigures for Raises {
-    const COLUMNS: Listed<'static> =
-        &[(Unit::Count, &["raises"]), (Unit::Duration, &["raise_total_ns", "raise_min_ns", "raise_max_ns"])];
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![self.count.into(), Cell::Integer(self.total as i128), Cell::integer(self.min), Cell::integer(self.max)]
-    }
+impl Figures for Raises {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
+        own_column("raises", Unit::Count, "runs whose raise was seen", |raises| raises.count.into()),
+        own_column("raise_total_ns", Unit::Duration, "sum of the times from raise to entry", |raises| {
+            Value::Integer(raises.total as i128)
+        }),
+        own_column("raise_min_ns", Unit::Duration, "shortest time from raise to entry", |raises| {
+            Value::integer(raises.min)
+        }),
+        own_column("raise_max_ns", Unit::Duration, "longest time from raise to entry", |raises| {
+            Value::integer(raises.max)
+        }),
+    ];
 }
+
+/// A run of an interrupt, as lists show it.
+struct Run<'r> {
+    interrupt: &'r Interrupt<'r>,
+    name: Option<&'r str>,
+    cpu: u64,
+    span: Span,
+}
+
+impl<'r> Run<'r> {
+    const LOG: &'r [ColumnOf<'r, Self>] = &[
+        column("kind", Unit::Name, |run| Value::Word(run.interrupt.kind.name())),
+        column("nr", Unit::Name, |run| run.interrupt.number.into()),
+        own_column("name", Unit::Name, NAME, |run| Value::text(run.name)),
+        column("cpu", Unit::Name, |run| run.cpu.into()),
+        column("from", Unit::Time, |run| run.span.from.into()),
+        column("to", Unit::Time, |run| run.span.to.into()),
+        column("duration_ns", Unit::Duration, |run| run.span.duration.into()),
+        own_column("raise_ns", Unit::Time, "when it was raised", |run| Value::integer(run.interrupt.raised)),
+    ];
+}
+
+/// Meaning of a column.
+const NAME: &str = "name of the handler";
 
 impl Observer for Irq {
     fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
@@ -115,20 +143,10 @@ impl Observer for Irq {
         };
         let wait = interrupt.raised.map(|raised| duration(machines, cpu.machine, raised, interrupt.from));
         let more = Raises { count: wait.is_some().into(), total: wait.unwrap_or(0).into(), min: wait, max: wait };
-        let (key, Interrupt { from, to, .. }) = ([kind, interrupt.number, name_number, of_cpu], interrupt);
-        self.spans.add(machines, (*from, *to), (cpu.machine, key), more, |machine, put| {
-            put(&[
-                machine,
-                Value::Word(interrupt.kind.name()),
-                Value::Integer(interrupt.number.into()),
-                Value::text(name),
-                Value::Integer(cpu.number.into()),
-                Value::Integer(*from),
-                Value::Integer(*to),
-                Value::Integer(duration(machines, cpu.machine, *from, *to).into()),
-                Value::integer(interrupt.raised),
-            ]);
-        });
+        let key = [kind, interrupt.number, name_number, of_cpu];
+        let span = Span::new(machines, cpu.machine, (interrupt.from, interrupt.to));
+        self.spans
+            .add(machines, &span, key, more, || values_of(Run::LOG, Run { interrupt, name, cpu: cpu.number, span }));
     }
 }
 
@@ -137,53 +155,59 @@ impl Analysis for Irq {
         (&[ReportKind::Interrupt], ReportTimes::Range)
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.spans.query.columns(LOG)
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Irq { by, spans, names } = *self;
-        let query = spans.query.clone();
-        let keys: &[_] = match by {
-            By::Cpu => &["kind", "nr", "name", "cpu"],
-            By::Number => &["kind", "nr", "name"],
-        };
-        let naming = IrqLabels { by, names, machines: machines.clone() };
-        spans.finish("irq", range, listed(&[(Unit::Name, keys)]), query.columns(LOG), naming)
+        spans.finish("irq", range, columns_of(Run::LOG), Labels { by, names, machines: machines.clone() })
     }
 }
 
-/// The names of groups.
-struct IrqLabels {
+struct Labels {
     by: By,
     names: Names,
     machines: Rc<Machines>,
+}
+
+/// An interrupt, on a CPU where groups are of CPUs.
+struct Line<'r> {
+    kind: InterruptKind,
+    number: i64,
+    name: Option<&'r str>,
+    cpu: Option<u64>,
+}
+
+impl<'r> Line<'r> {
+    const KIND: ColumnOf<'r, Self> = column("kind", Unit::Name, |line| Value::Word(line.kind.name()));
+    const NR: ColumnOf<'r, Self> = column("nr", Unit::Name, |line| line.number.into());
+    const NAME: ColumnOf<'r, Self> = own_column("name", Unit::Name, NAME, |line| Value::text(line.name));
+    const CPU: ColumnOf<'r, Self> = column("cpu", Unit::Name, |line| Value::integer(line.cpu));
+    const BY_NUMBER: &'r [ColumnOf<'r, Self>] = &[Self::KIND, Self::NR, Self::NAME];
+    const BY_CPU: &'r [ColumnOf<'r, Self>] = &[Self::KIND, Self::NR, Self::NAME, Self::CPU];
 }
 
 fn is_soft(key: &Key) -> bool {
     key[0] >> 32 == 1
 }
 
-impl GroupNaming<Raises> for IrqLabels {
-    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
-        let kind = if is_soft(key) { InterruptKind::Softirq } else { InterruptKind::Irq };
-        values.extend([Value::Word(kind.name()), Value::Integer(key[1].into()), Value::text(self.names.name(key[2]))]);
-        let cpu = || Value::Integer(self.machines.cpu(CpuIndex(key[3] as u32)).number.into());
-        values.extend((self.by == By::Cpu).then(cpu));
+impl GroupLabels for Labels {
+    type Row<'r> = Line<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
+        match self.by {
+            By::Cpu => Line::BY_CPU,
+            By::Number => Line::BY_NUMBER,
+        }
     }
 
-    fn more(&self, key: &Key, raises: &Raises) -> Vec<Cell> {
-        if is_soft(key) { raises.cells() } else { vec![Cell::Null; 4] }
+    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
+        let kind = if is_soft(key) { InterruptKind::Softirq } else { InterruptKind::Irq };
+        let cpu = || self.machines.cpu(CpuIndex(key[3] as u32)).number;
+        Line { kind, number: key[1], name: self.names.name(key[2]), cpu: (self.by == By::Cpu).then(cpu) }
+    }
+
+    fn has_figures(&self, key: &Key) -> bool {
+        is_soft(key)
     }
 }
-
-/// Columns of lists.
-const LOG: Listed<'_> = &[
-    (Unit::Name, &["kind", "nr", "name", "cpu"]),
-    (Unit::Time, &["from", "to"]),
-    (Unit::Duration, &["duration_ns"]),
-    (Unit::Time, &["raise_ns"]),
-];
 
 #[cfg(test)]
 mod tests {

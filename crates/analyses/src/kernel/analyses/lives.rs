@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, ThreadIndex, ThreadState};
 
-use crate::kernel::aggregate::account::{Account, Sum};
 use crate::kernel::aggregate::keys::{TELL_INTERRUPTS, TELL_MODES};
 use crate::kernel::aggregate::ledger::Closed;
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Listed, Unit};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::rows::column_of::{ColumnOf, column, own_column};
+use crate::kernel::table::Unit;
+use crate::kernel::value::Value;
 
 /// Concepts that tell which threads run.
 const TELL_RUNS: &[Concept] = &[Concept::Switch, Concept::Running];
@@ -163,7 +164,7 @@ pub(crate) struct OfLife {
 }
 
 /// The dates of a life.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Life {
     /// When it was met first.
     pub(crate) met: Option<Ns>,
@@ -194,15 +195,44 @@ pub(crate) struct Spent {
     pub(crate) migrations: Ns,
 }
 
-/// The columns that can be added up.
-pub(crate) const AMOUNTS: Listed<'_> = &[
-    (
-        Unit::Duration,
-        &["user_ns", "system_ns", "irq_ns", "wait_cpu_ns", "wait_ns", "wait_fork_ns", "zombie_ns", "unknown_ns"],
-    ),
-    (Unit::Count, &["switches", "preempted", "migrations"]),
-    (Unit::Duration, &["suspended_ns"]),
-];
+/// The amounts of a life, or of all.
+pub(crate) struct Amounts<'r> {
+    pub(crate) spent: &'r Spent,
+    pub(crate) machines: &'r Machines,
+    /// The machine; all of them where there is none.
+    pub(crate) machine: Option<u32>,
+}
+
+impl<'r> Amounts<'r> {
+    /// The columns that can be added up; amounts of which no event tells are not known.
+    pub(crate) const COLUMNS: &'r [ColumnOf<'static, Self>] = &[
+        column("user_ns", Unit::Duration, |of| of.told(of.spent.user, TELL_MODES)),
+        column("system_ns", Unit::Duration, |of| of.told(of.spent.system, TELL_MODES)),
+        column("irq_ns", Unit::Duration, |of| of.told(of.spent.irq, TELL_INTERRUPTS)),
+        column("wait_cpu_ns", Unit::Duration, |of| of.told(of.spent.wait_cpu, &[Concept::Wake])),
+        own_column("wait_ns", Unit::Duration, "time in which it was blocked", |of| of.told(of.spent.wait, TELL_RUNS)),
+        own_column("wait_fork_ns", Unit::Duration, "time before its first wake", |of| {
+            of.told(of.spent.wait_fork, TELL_RUNS)
+        }),
+        own_column("zombie_ns", Unit::Duration, "time between its end and its parent's wait", |of| {
+            of.told(of.spent.zombie, TELL_RUNS)
+        }),
+        column("unknown_ns", Unit::Duration, |of| of.told(of.spent.unknown, TELL_RUNS)),
+        column("switches", Unit::Count, |of| of.told(of.spent.switches, TELL_RUNS)),
+        column("preempted", Unit::Count, |of| of.told(of.spent.preempted, TELL_RUNS)),
+        column("migrations", Unit::Count, |of| of.told(of.spent.migrations, TELL_RUNS)),
+        column("suspended_ns", Unit::Duration, |of| of.spent.suspended.into()),
+    ];
+
+    fn told(&self, amount: i128, by: &[Concept]) -> Value<'static> {
+        let tells = |by: &[Concept]| match self.machine {
+            Some(machine) => self.machines.tells(machine, by),
+            None => self.machines.all_tell(by),
+        };
+        // Other events show only a part of the time: that is not a sum.
+        if tells(by) && tells(TELL_RUNS) { Value::Integer(amount) } else { Value::Null }
+    }
+}
 
 impl Spent {
     pub(crate) fn of(&mut self, state: ThreadState) -> &mut Ns {
@@ -222,88 +252,46 @@ impl Spent {
         }
     }
 
-    /// The values of [`AMOUNTS`] but the last one, the time that is in none of them, and the last one.
-    fn parts(&mut self) -> [&mut i128; 13] {
-        let Spent {
-            user,
-            system,
-            irq,
-            wait_cpu,
-            wait,
-            wait_fork,
-            zombie,
-            unknown,
-            dead,
-            suspended,
-            switches,
-            preempted,
-            migrations,
-        } = self;
-        [
-            user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, dead,
-            suspended,
-        ]
-    }
-
-    fn numbers(&self) -> [i128; 13] {
-        let Spent { user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, .. } = *self;
-        let Spent { dead, suspended, switches, preempted, migrations, .. } = *self;
-        [
-            user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, dead,
-            suspended,
-        ]
-    }
-
     pub(crate) fn known(&self) -> Ns {
         let running = self.user + self.system + self.irq + self.unknown;
         running + self.wait_cpu + self.wait + self.wait_fork + self.zombie + self.dead + self.suspended
     }
-
-    /// The values of [`AMOUNTS`]; those of which no event tells are not known.
-    pub(crate) fn values<'v>(&self, tells: impl Fn(&[Concept]) -> bool) -> impl Iterator<Item = Value<'v>> {
-        let [
-            user,
-            system,
-            irq,
-            wait_cpu,
-            wait,
-            wait_fork,
-            zombie,
-            unknown,
-            switches,
-            preempted,
-            migrations,
-            _,
-            suspended,
-        ] = self.numbers();
-        let told = |time: Ns, by: &[Concept]| match tells(by) && tells(TELL_RUNS) {
-            true => Value::Integer(time),
-            // Other events show only a part of the time: that is not a sum.
-            false => Value::Null,
-        };
-        let modes = [told(user, TELL_MODES), told(system, TELL_MODES), told(irq, TELL_INTERRUPTS)];
-        let waits = [told(wait_cpu, &[Concept::Wake]), told(wait, TELL_RUNS), told(wait_fork, TELL_RUNS)];
-        let rest = [zombie, unknown, switches, preempted, migrations].map(|amount| told(amount, TELL_RUNS));
-        modes.into_iter().chain(waits).chain(rest).chain([Value::Integer(suspended)])
-    }
 }
 
-impl Account for Spent {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        let numbers = self.numbers();
-        // Few machines are ever suspended: the last number is left out where it is 0.
-        let kept = numbers.len() - usize::from(self.suspended == 0);
-        cells.extend(numbers.into_iter().take(kept).map(Cell::Integer));
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        self.parts().into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
+impl Aggregate for Spent {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.user);
+        packing.number(&mut self.system);
+        packing.number(&mut self.irq);
+        packing.number(&mut self.wait_cpu);
+        packing.number(&mut self.wait);
+        packing.number(&mut self.wait_fork);
+        packing.number(&mut self.zombie);
+        packing.number(&mut self.unknown);
+        packing.number(&mut self.switches);
+        packing.number(&mut self.preempted);
+        packing.number(&mut self.migrations);
+        packing.number(&mut self.dead);
+        // Few machines are ever suspended.
+        packing.last(&mut self.suspended);
     }
 }
 
 impl Sum for Spent {
     fn add(&mut self, other: Spent) {
-        self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
+        self.user += other.user;
+        self.system += other.system;
+        self.irq += other.irq;
+        self.wait_cpu += other.wait_cpu;
+        self.wait += other.wait;
+        self.wait_fork += other.wait_fork;
+        self.zombie += other.zombie;
+        self.unknown += other.unknown;
+        self.switches += other.switches;
+        self.preempted += other.preempted;
+        self.migrations += other.migrations;
+        self.dead += other.dead;
+        self.suspended += other.suspended;
     }
 }
 
@@ -317,23 +305,14 @@ impl Sum for Life {
     }
 }
 
-impl Account for Life {
-    fn put(&self, cells: &mut Vec<Cell>) {
+impl Aggregate for Life {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
         // Dates of a life are near each other, so that the numbers are short.
-        let met = self.met.unwrap_or(0);
-        let ended = self.exited.unwrap_or(met);
-        let since = [(self.met, 0), (self.forked, met), (self.exited, met), (self.freed, ended)];
-        cells.extend(since.map(|(date, before)| Cell::integer(date.map(|date| date - before))));
-        cells.push(u8::from(self.was_there).into());
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        let mut since = |before: Option<Ns>| Some(numbers.next().flatten()? + before.unwrap_or(0));
-        let met = since(None);
-        let (forked, exited) = (since(met), since(met));
-        let freed = since(exited.or(met));
-        let was_there = numbers.next().flatten() == Some(1);
-        self.add(Life { met, forked, exited, freed, was_there });
+        packing.since(&mut self.met, None);
+        packing.since(&mut self.forked, self.met);
+        packing.since(&mut self.exited, self.met);
+        packing.since(&mut self.freed, self.exited.or(self.met));
+        packing.truth(&mut self.was_there);
     }
 }
 
@@ -344,14 +323,9 @@ impl Sum for OfLife {
     }
 }
 
-impl Account for OfLife {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        self.dates.put(cells);
-        self.spent.put(cells);
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        self.dates.take(numbers);
-        self.spent.take(numbers);
+impl Aggregate for OfLife {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        self.dates.pack(packing);
+        self.spent.pack(packing);
     }
 }

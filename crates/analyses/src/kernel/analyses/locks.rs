@@ -5,19 +5,21 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    CpuIndex, Happening, Machines, Map, Ns, Observer, Reason, RunEnd, SystemCall, ThreadIndex, ThreadState, Woken,
+    CpuIndex, Happening, Machines, Map, Ns, Observer, Reason, RunEnd, SystemCall, Thread, ThreadIndex, ThreadState,
+    Woken,
 };
 use tracemill_semantics::{Concept, Field};
 
 use crate::durations::Durations;
-use crate::kernel::aggregate::account::{Account, Sum};
-use crate::kernel::aggregate::keys::{NO_KEY, duration, error_of, key_value, thread_of, thread_values};
-use crate::kernel::aggregate::spans::{GroupNaming, Key, SpanFigures, Spans};
+use crate::kernel::aggregate::keys::{NO_KEY, error_of, known_key, thread_of};
+use crate::kernel::aggregate::spans::{Figures, GroupLabels, Key, Span, Spans};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SPANS};
 use crate::kernel::question::query::{AnalysisQuery, View};
-use crate::kernel::table::{Column, Listed, Table, Unit, listed};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
+use crate::kernel::table::{Table, Unit};
+use crate::kernel::value::Value;
 
 tracemill_semantics::named! {
     /// Keys of groups.
@@ -152,29 +154,57 @@ impl Sum for Waits {
     }
 }
 
-impl Account for Waits {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend([self.errors, self.wakes, self.waiters.len() as u64].map(Cell::from));
-        cells.extend(self.waiters.iter().flat_map(|(machine, tid)| [Cell::from(*machine), Cell::from(*tid)]));
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        let [errors, wakes, waiters] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
-        self.errors += errors as u64;
-        self.wakes += wakes as u64;
-        for _ in 0..waiters {
-            let [machine, tid] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
-            self.waiters.insert((machine as u32, tid as i64));
-        }
+impl Aggregate for Waits {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.errors);
+        packing.number(&mut self.wakes);
+        let mut waiters: Vec<(u32, i64)> = std::mem::take(&mut self.waiters).into_iter().collect();
+        packing.list(&mut waiters, |packing, (machine, tid)| {
+            packing.number(machine);
+            packing.number(tid);
+        });
+        self.waiters = waiters.into_iter().collect();
     }
 }
 
-impl SpanFigures for Waits {
-    const COLUMNS: Listed<'static> = &[(Unit::Count, &["waiters", "errors", "wakes"])];
+impl Figures for Waits {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
+        own_column("waiters", Unit::Count, "threads that waited", |waits| (waits.waiters.len() as u64).into()),
+        column("errors", Unit::Count, |waits| waits.errors.into()),
+        own_column("wakes", Unit::Count, "calls that let others go on", |waits| waits.wakes.into()),
+    ];
+}
 
-    fn cells(&self) -> Vec<Cell> {
-        vec![(self.waiters.len() as u64).into(), self.errors.into(), self.wakes.into()]
-    }
+/// A wait, as lists show it.
+struct Wait<'r> {
+    call: &'r SystemCall<'r>,
+    open: Open,
+    thread: &'r Thread,
+    waker: Option<&'r Thread>,
+    span: Span,
+}
+
+/// Meaning of a column.
+const ADDRESS: &str = "address of the lock";
+
+impl<'r> Wait<'r> {
+    const LOG: &'r [ColumnOf<'r, Self>] = &[
+        own_column("uaddr", Unit::Name, ADDRESS, |wait| Value::integer(wait.open.address)),
+        own_column("op", Unit::Name, "operation of futex", |wait| {
+            let name = usize::try_from(wait.open.operation).ok().and_then(|at| OPERATIONS.get(at));
+            name.map_or(Value::Null, |name| Value::Word(name))
+        }),
+        column("tid", Unit::Name, |wait| wait.thread.tid.into()),
+        column("pid", Unit::Name, |wait| Value::integer(wait.thread.pid())),
+        column("comm", Unit::Name, |wait| Value::text(wait.thread.comm.as_deref())),
+        column("from", Unit::Time, |wait| wait.span.from.into()),
+        column("to", Unit::Time, |wait| wait.span.to.into()),
+        column("duration_ns", Unit::Duration, |wait| wait.span.duration.into()),
+        column("ret", Unit::Name, |wait| Value::integer(wait.call.ret)),
+        own_column("waker", Unit::Name, "number of the thread that let it go on", |wait| {
+            Value::integer(wait.waker.map(|waker| waker.tid))
+        }),
+    ];
 }
 
 impl Locks {
@@ -240,31 +270,18 @@ impl Observer for Locks {
             }
             *ended
         };
-        let Some(OpenWait { address, operation, waker }) = ended else { return };
+        let Some(open) = ended else { return };
         if !self.part.tells() || !self.wants(machines, call.thread, Some(call.cpu)) {
             return;
         }
         let thread = machines.thread(call.thread);
-        let key = self.key(machines, call.thread, address);
+        let key = self.key(machines, call.thread, open.address);
         let errors = u64::from(error_of(call.ret).is_some());
-        let of = machines.thread(call.thread);
-        let more = Waits { waiter: Some((of.machine, of.tid)), errors, ..Waits::default() };
-        self.spans.add(machines, (call.from, call.to), (thread.machine, key), more, |machine, put| {
-            let operation = usize::try_from(operation).ok().and_then(|at| OPERATIONS.get(at).copied());
-            let waker = waker.map(|waker| machines.thread(waker).tid);
-            put(&[
-                machine,
-                Value::integer(address),
-                operation.map_or(Value::Null, Value::Word),
-                Value::Integer(thread.tid.into()),
-                Value::integer(thread.pid()),
-                Value::text(thread.comm.as_deref()),
-                Value::Integer(call.from),
-                Value::Integer(call.to),
-                Value::Integer(duration(machines, thread.machine, call.from, call.to).into()),
-                Value::integer(call.ret),
-                Value::integer(waker),
-            ]);
+        let waits = Waits { waiter: Some((thread.machine, thread.tid)), errors, ..Waits::default() };
+        let span = Span::new(machines, thread.machine, (call.from, call.to));
+        self.spans.add(machines, &span, key, waits, || {
+            let waker = open.waker.map(|waker| machines.thread(waker));
+            values_of(Wait::LOG, Wait { call, open, thread, waker, span })
         });
     }
 
@@ -297,37 +314,57 @@ impl Analysis for Locks {
         }))
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.spans.query.columns(LOG)
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Locks { by, spans, waits, .. } = *self;
         let query = spans.query.clone();
-        let own: &[&'static str] = match by {
-            By::Thread => &["tid", "comm"],
-            By::Process => &["pid"],
-            By::Lock => &["pid", "uaddr"],
-        };
-        let naming = LockLabels { by, machines: machines.clone() };
-        let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), query.columns(LOG), naming);
+        let labels = Labels { by, machines: machines.clone() };
+        let mut table = spans.finish("locks", range, columns_of(Wait::LOG), labels);
         table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines, &query)));
         table
     }
 }
 
-/// The names of groups.
-struct LockLabels {
+struct Labels {
     by: By,
     machines: Rc<Machines>,
 }
 
-impl GroupNaming<Waits> for LockLabels {
-    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+/// A lock of a process, a thread or a process.
+struct Line<'r> {
+    thread: Option<&'r Thread>,
+    pid: Option<i64>,
+    address: Option<u64>,
+}
+
+impl<'r> Line<'r> {
+    const TID: ColumnOf<'r, Self> = column("tid", Unit::Name, |line| Value::integer(line.thread.map(|of| of.tid)));
+    const COMM: ColumnOf<'r, Self> =
+        column("comm", Unit::Name, |line| Value::text(line.thread.and_then(|of| of.comm.as_deref())));
+    const PID: ColumnOf<'r, Self> = column("pid", Unit::Name, |line| Value::integer(line.pid));
+    const UADDR: ColumnOf<'r, Self> = own_column("uaddr", Unit::Name, ADDRESS, |line| Value::integer(line.address));
+    const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::TID, Self::COMM];
+    const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[Self::PID];
+    const BY_LOCK: &'r [ColumnOf<'r, Self>] = &[Self::PID, Self::UADDR];
+}
+
+impl GroupLabels for Labels {
+    type Row<'r> = Line<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
         match self.by {
-            By::Thread => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
-            By::Process => values.push(key_value(key[1])),
-            By::Lock => values.extend([key_value(key[1]), Value::integer((key[3] != 0).then_some(key[2] as u64))]),
+            By::Thread => Line::BY_THREAD,
+            By::Process => Line::BY_PROCESS,
+            By::Lock => Line::BY_LOCK,
+        }
+    }
+
+    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
+        let [machine, number, address, has_address] = *key;
+        match self.by {
+            By::Thread => Line { thread: thread_of(&self.machines, machine, number), pid: None, address: None },
+            By::Process | By::Lock => {
+                Line { thread: None, pid: known_key(number), address: (has_address != 0).then_some(address as u64) }
+            }
         }
     }
 
@@ -339,24 +376,13 @@ impl GroupNaming<Waits> for LockLabels {
         // Locks without waits, and threads that only wake others, have none.
         durations.moments.count > 0
     }
-
-    fn more(&self, _: &Key, waits: &Waits) -> Vec<Cell> {
-        waits.cells()
-    }
 }
-
-/// Columns of lists.
-const LOG: Listed<'_> = &[
-    (Unit::Name, &["uaddr", "op", "tid", "pid", "comm"]),
-    (Unit::Time, &["from", "to"]),
-    (Unit::Duration, &["duration_ns"]),
-    (Unit::Name, &["ret", "waker"]),
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernel::testing::played::{played, rows};
+    use crate::kernel::value::Cell;
 
     const START: &str = "100 0 dump_task tid=5 pid=4 mode=0 status=5
         100 0 dump_task tid=6 pid=4 mode=0 status=5

@@ -3,17 +3,18 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer};
+use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer, Thread};
 use tracemill_semantics::{Concept, Field};
 
-use crate::kernel::aggregate::account::{Account, Sum};
 use crate::kernel::aggregate::keys::thread_of;
 use crate::kernel::aggregate::latest::Latest;
-use crate::kernel::aggregate::ledger::{Describe, Key, Ledger, rows_of};
+use crate::kernel::aggregate::ledger::{Key, Ledger, SumRows, rows_of};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, FormWord, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Column, Order, Table, Unit, listed};
+use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, own_column};
+use crate::kernel::table::{Column, Order, Table, Unit};
 use crate::kernel::value::{Cell, Value};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -122,20 +123,12 @@ impl Sum for Sums {
     }
 }
 
-impl Sums {
-    fn numbers(&self) -> [i128; 4] {
-        [self.allocs.into(), self.frees.into(), self.allocated, self.freed]
-    }
-}
-
-impl Account for Sums {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend(self.numbers().map(Cell::Integer));
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        let [allocs, frees, allocated, freed] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
-        self.add(Sums { allocs: allocs as u64, frees: frees as u64, allocated, freed });
+impl Aggregate for Sums {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.allocs);
+        packing.number(&mut self.frees);
+        packing.number(&mut self.allocated);
+        packing.number(&mut self.freed);
     }
 }
 
@@ -163,29 +156,72 @@ fn number_of([.., number, kind]: &Key<4>) -> Option<i128> {
     }
 }
 
-/// The values of rows.
+/// A row of a thread or of a site.
+#[derive(Default)]
+struct SumsRow<'r> {
+    number: Option<i128>,
+    thread: Option<&'r Thread>,
+    sums: Sums,
+}
+
+impl<'r> SumsRow<'r> {
+    const TID: ColumnOf<'r, Self> = column("tid", Unit::Name, |row| Value::integer(row.number));
+    const COMM: ColumnOf<'r, Self> =
+        column("comm", Unit::Name, |row| Value::text(row.thread.and_then(|thread| thread.comm.as_deref())));
+    const SITE: ColumnOf<'r, Self> =
+        own_column("site", Unit::Name, "address in the kernel that asked for the objects", |row| {
+            Value::integer(row.number)
+        });
+    const ALLOCS: ColumnOf<'r, Self> = own_column("allocs", Unit::Count, "allocations", |row| row.sums.allocs.into());
+    const FREES: ColumnOf<'r, Self> = own_column("frees", Unit::Count, "frees", |row| row.sums.frees.into());
+    const BYTES: ColumnOf<'r, Self> =
+        own_column("bytes", Unit::Count, "bytes that were allocated", |row| row.sums.allocated.into());
+    const BYTES_FREED: ColumnOf<'r, Self> =
+        own_column("bytes_freed", Unit::Count, "bytes that were freed", |row| row.sums.freed.into());
+    const PAGES_ALLOCATED: ColumnOf<'r, Self> =
+        own_column("pages_allocated", Unit::Count, "pages that were allocated", |row| row.sums.allocated.into());
+    const PAGES_FREED: ColumnOf<'r, Self> =
+        own_column("pages_freed", Unit::Count, "pages that were freed", |row| row.sums.freed.into());
+
+    const PAGES: &'r [ColumnOf<'r, Self>] = &[Self::ALLOCS, Self::FREES, Self::PAGES_ALLOCATED, Self::PAGES_FREED];
+    const OBJECTS: &'r [ColumnOf<'r, Self>] = &[Self::ALLOCS, Self::FREES, Self::BYTES, Self::BYTES_FREED];
+    const PAGES_BY_THREAD: &'r [ColumnOf<'r, Self>] =
+        &[Self::TID, Self::COMM, Self::ALLOCS, Self::FREES, Self::PAGES_ALLOCATED, Self::PAGES_FREED];
+    const OBJECTS_BY_THREAD: &'r [ColumnOf<'r, Self>] =
+        &[Self::TID, Self::COMM, Self::ALLOCS, Self::FREES, Self::BYTES, Self::BYTES_FREED];
+    const OBJECTS_BY_SITE: &'r [ColumnOf<'r, Self>] =
+        &[Self::SITE, Self::ALLOCS, Self::FREES, Self::BYTES, Self::BYTES_FREED];
+}
+
 struct Groups {
+    is_slab: bool,
     is_by_site: bool,
     machines: Rc<Machines>,
 }
 
-impl Describe<4, Sums> for Groups {
+impl SumRows<4, Sums> for Groups {
+    type Row<'r> = SumsRow<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, SumsRow<'r>>] {
+        match (self.is_slab, self.is_by_site) {
+            (false, _) => SumsRow::PAGES_BY_THREAD,
+            (true, false) => SumsRow::OBJECTS_BY_THREAD,
+            (true, true) => SumsRow::OBJECTS_BY_SITE,
+        }
+    }
+
+    fn row<'r>(&'r self, key: &Key<4>, sums: Sums, _: Ns) -> SumsRow<'r> {
+        let number = number_of(key);
+        let tid = number.filter(|_| !self.is_by_site).and_then(|tid| i64::try_from(tid).ok()).filter(|tid| *tid != 0);
+        SumsRow { number, thread: tid.and_then(|tid| thread_of(&self.machines, key[1], tid)), sums }
+    }
+
     fn machine(&self, key: &Key<4>) -> u32 {
         key[1] as u32
     }
 
     fn number(&self, key: &Key<4>) -> i64 {
         number_of(key).map_or(i64::MIN, |number| i64::try_from(number).unwrap_or(i64::MAX))
-    }
-
-    fn put<'s>(&'s self, key: &Key<4>, sums: &Sums, _: Ns, values: &mut Vec<Value<'s>>) {
-        values.push(Value::integer(number_of(key)));
-        if !self.is_by_site {
-            let tid = number_of(key).and_then(|tid| i64::try_from(tid).ok()).filter(|tid| *tid != 0);
-            let thread = tid.and_then(|tid| thread_of(&self.machines, key[1], tid));
-            values.push(Value::text(thread.and_then(|thread| self.machines.thread(thread).comm.as_deref())));
-        }
-        values.extend(sums.numbers().map(Value::Integer));
     }
 }
 
@@ -202,13 +238,6 @@ impl Memory {
             bad_orders: 0,
             part: PeriodRole::Alone,
             objects: Rc::default(),
-        }
-    }
-
-    fn amounts(&self) -> [&'static str; 4] {
-        match self.is_slab {
-            true => ["allocs", "frees", "bytes", "bytes_freed"],
-            false => ["allocs", "frees", "pages_allocated", "pages_freed"],
         }
     }
 
@@ -279,31 +308,26 @@ impl Analysis for Memory {
         Some(Box::new(Memory { part: PeriodRole::Follows, objects: self.objects.clone(), ..Memory::new(period) }))
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let names: &[_] = if self.is_by_site { &["site"] } else { &["tid", "comm"] };
-        self.query.step_columns(&[(Unit::Name, names), (Unit::Count, &self.amounts())])
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let (columns_of, amounts) = (self.columns(), self.amounts());
-        let query = &self.query;
-        let mut all = Sums::default();
-        let groups = self.groups.finish(query.last_step(range));
-        groups.iter().for_each(|(_, sums)| all.add(sums));
-        let describe = Groups { is_by_site: self.is_by_site, machines: machines.clone() };
-        let rows = rows_of(query, range, groups, describe, |_| true);
-        let peak = Column::new(if self.is_slab { "peak_bytes" } else { "peak_pages" }, Unit::Count);
-        let mut of_all: Vec<(Column, Cell)> =
-            listed(&[(Unit::Count, &amounts)]).zip(all.numbers().map(Cell::Integer)).collect();
-        of_all.push((peak, Cell::Integer(self.peak)));
+        let (query, is_slab) = (&self.query, self.is_slab);
+        let mut all = SumsRow::default();
+        let sums = self.groups.finish(query.last_step(range));
+        sums.iter().for_each(|(_, sums)| all.sums.add(sums));
+        let groups = Groups { is_slab, is_by_site: self.is_by_site, machines: machines.clone() };
+        let (columns, rows) = rows_of(query, range, sums, groups, |_| true);
+        let (amounts, largest, peak) = match is_slab {
+            true => (SumsRow::OBJECTS, "bytes", "peak_bytes"),
+            false => (SumsRow::PAGES, "pages_allocated", "peak_pages"),
+        };
+        let mut all = cells_of(amounts, &all);
+        all.push((Column::new(peak, Unit::Count), Cell::Integer(self.peak)));
         let counts = [
             ("bad_orders", self.bad_orders),
             ("unmatched_frees", self.objects.borrow().unmatched_frees),
             ("dropped_objects", self.objects.borrow().dropped),
         ];
-        let order = if query.step.is_some() { Order::Keys } else { Order::Largest(amounts[2]) };
+        let order = if query.step.is_some() { Order::Keys } else { Order::Largest(largest) };
         let notes = counts.into_iter().filter(|(_, count)| *count > 0).collect();
-        let (columns, all) = (columns_of, of_all);
         Table { analysis: "memory", range, columns, rows, all, order, notes, ..Table::default() }
     }
 }

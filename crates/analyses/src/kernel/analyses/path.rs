@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    CpuIndex, CpuStatus, Happening, Machines, Map, Ns, Observer, Reason, ThreadIndex, ThreadPiece, ThreadState, Woken,
+    CpuIndex, CpuStatus, Happening, Machines, Map, Ns, Observer, Reason, Thread, ThreadIndex, ThreadPiece, ThreadState,
+    Woken,
 };
 use tracemill_semantics::{Concept, Field};
 
-use crate::kernel::aggregate::keys::thread_values;
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, PATH, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Column, Order, Table, Unit};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, share, values_of};
+use crate::kernel::table::{Order, Table, Unit};
+use crate::kernel::value::Value;
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "path",
@@ -430,17 +431,10 @@ impl Analysis for CriticalPath {
         Some(Box::new(CriticalPath { query: period.clone(), part: PeriodRole::Follows, known: self.known.clone() }))
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.query.columns(&[
-            (Unit::Time, &["from", "to"]),
-            (Unit::Duration, &["duration_ns"]),
-            (Unit::Name, &["tid", "comm", "state"]),
-        ])
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let (query, known) = (&self.query, self.known.borrow());
-        let mut table = Table { analysis: "path", range, columns: self.columns(), ..Table::default() };
+        let columns = query.columns(columns_of(PathRow::COLUMNS));
+        let mut table = Table { analysis: "path", range, columns, order: Order::Found, ..Table::default() };
         let tid = query.tids.as_ref().and_then(|tids| tids.single());
         let threads = (0..machines.count()).filter_map(|machine| known.life_in(machines, range, machine, tid?));
         let mut of_lives: Map<(ThreadIndex, &'static str), Ns> = Map::default();
@@ -452,13 +446,9 @@ impl Analysis for CriticalPath {
             let begin = known.begins.get(&thread).filter(|_| !is_forked);
             let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
             known.search(machines, origin, Search { thread, from, to, same: 0 }, |found| {
-                let Found { from, to, thread, state } = found;
-                *of_lives.entry((thread, state)).or_default() += to - from;
-                let [tid, comm] = thread_values(machines, Some(thread));
-                let machine = query.machine_value(machines.thread(thread).machine);
-                let times = [from, to, to - from].map(Value::Integer);
-                let row = [machine, times[0], times[1], times[2], tid, comm, Value::Word(state)];
-                query.put(&row, &mut table.rows);
+                *of_lives.entry((found.thread, found.state)).or_default() += found.to - found.from;
+                let thread = machines.thread(found.thread);
+                query.put(thread.machine, values_of(PathRow::COLUMNS, PathRow { found, thread }), &mut table.rows);
             });
         }
         let mut totals: BTreeMap<(u32, i64, &'static str), Ns> = BTreeMap::new();
@@ -466,25 +456,52 @@ impl Analysis for CriticalPath {
             let of = machines.thread(thread);
             *totals.entry((of.machine, of.tid, state)).or_default() += total;
         }
-        let columns_of = query.columns(&[
-            (Unit::Name, &["tid", "state"]),
-            (Unit::Duration, &["total_ns"]),
-            (Unit::Share, &["share"]),
-        ]);
+        let mut totals: Vec<_> = totals.into_iter().collect();
+        totals.sort_by_key(|(_, total)| std::cmp::Reverse(*total));
         let length = range.map_or(0, |(from, to)| to - from);
-        let share = |total: Ns| if length > 0 { Cell::Real(total as f64 / length as f64) } else { Cell::Null };
-        let total = |((machine, tid, state), total): ((u32, i64, &'static str), Ns)| {
-            let mut row = query.machine_cells(machine);
-            row.extend([tid.into(), Cell::text(Some(state)), Cell::Integer(total), share(total)]);
-            row
-        };
-        let mut totals: Vec<Vec<Cell>> = totals.into_iter().map(total).collect();
-        let by = columns_of.len() - 2;
-        totals.sort_by(|a, b| b[by].order(&a[by]));
-        table.totals = Some((columns_of, totals));
-        table.order = Order::Found;
+        let row = |((machine, tid, state), total)| (machine, Total { tid, state, total, length });
+        table.totals = Some(query.totals(Total::COLUMNS, totals.into_iter().map(row)));
         table
     }
+}
+
+/// A part of the path.
+struct PathRow<'r> {
+    found: Found,
+    thread: &'r Thread,
+}
+
+/// Meanings of columns.
+const TID: &str = "the thread on which the wanted one depends";
+const STATE: &str = "running, wait_cpu, blocked, .. or what ended the wait: disk, timer";
+
+impl<'r> PathRow<'r> {
+    const COLUMNS: &'r [ColumnOf<'r, Self>] = &[
+        column("from", Unit::Time, |row| row.found.from.into()),
+        column("to", Unit::Time, |row| row.found.to.into()),
+        column("duration_ns", Unit::Duration, |row| (row.found.to - row.found.from).into()),
+        own_column("tid", Unit::Name, TID, |row| row.thread.tid.into()),
+        column("comm", Unit::Name, |row| Value::text(row.thread.comm.as_deref())),
+        own_column("state", Unit::Name, STATE, |row| Value::Word(row.found.state)),
+    ];
+}
+
+/// The time of a thread in a state, on the path.
+struct Total {
+    tid: i64,
+    state: &'static str,
+    total: Ns,
+    /// Length of the range.
+    length: Ns,
+}
+
+impl Total {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
+        own_column("tid", Unit::Name, TID, |row| row.tid.into()),
+        own_column("state", Unit::Name, STATE, |row| Value::Word(row.state)),
+        column("total_ns", Unit::Duration, |row| row.total.into()),
+        column("share", Unit::Share, |row| share(row.total, row.length)),
+    ];
 }
 
 #[cfg(test)]

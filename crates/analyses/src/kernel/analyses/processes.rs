@@ -4,20 +4,21 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    CpuIndex, Happening, Machines, Ns, Observer, RunEnd, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, Happening, Machines, Ns, Observer, RunEnd, Thread, ThreadIndex, ThreadPiece, ThreadState,
 };
 use tracemill_semantics::{Concept, Field};
 
-use crate::kernel::aggregate::account::Sum;
 use crate::kernel::aggregate::ledger::{Closed, Ledger};
+use crate::kernel::aggregate::sum::Sum;
 use crate::kernel::analyses::files::OpenFiles;
-use crate::kernel::analyses::lives::{AMOUNTS, Life, Lives, OfLife, Spent};
+use crate::kernel::analyses::lives::{Amounts, Life, Lives, OfLife, Spent};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, FormWord, LIVES, OPEN_FILES, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, columns_of, own_column, values_of};
 use crate::kernel::rows::store::{Rows, Source};
-use crate::kernel::table::{Column, Order, Table, Unit, listed};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::table::{Column, Order, Table, Unit};
+use crate::kernel::value::Value;
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "processes",
@@ -98,13 +99,43 @@ impl Processes {
     }
 
     fn row_columns(&self, is_tree: bool) -> Vec<Column> {
-        let mut columns_of = self.query.step_columns(&[
-            (Unit::Name, &["tid", "life", "pid", "ppid", "comm", "kernel"]),
-            (Unit::Time, &["born_ns", "exit_ns", "freed_ns"]),
-        ]);
-        columns_of.extend(listed(AMOUNTS));
-        columns_of.extend(is_tree.then(|| Column::new("depth", Unit::Name)));
-        columns_of
+        let depth = if is_tree { &[LifeRow::DEPTH][..] } else { &[] };
+        let columns = columns_of(LifeRow::COLUMNS).chain(columns_of(Amounts::COLUMNS)).chain(columns_of(depth));
+        self.query.step_columns(columns)
+    }
+}
+
+/// A row of a life, but for its amounts.
+struct LifeRow<'r> {
+    thread: &'r Thread,
+    is_kernel: Option<bool>,
+    dates: Life,
+    /// The end of the range: what comes later is not known.
+    end: Ns,
+    depth: Option<usize>,
+}
+
+impl<'r> LifeRow<'r> {
+    const COLUMNS: &'r [ColumnOf<'r, Self>] = &[
+        column("tid", Unit::Name, |row| row.thread.tid.into()),
+        own_column("life", Unit::Name, "which thread of this number, from 0", |row| row.thread.life().into()),
+        column("pid", Unit::Name, |row| Value::integer(row.thread.pid())),
+        own_column("ppid", Unit::Name, "number of the parent process", |row| Value::integer(row.thread.ppid())),
+        column("comm", Unit::Name, |row| Value::text(row.thread.comm.as_deref())),
+        own_column("kernel", Unit::Name, "is it a thread of the kernel?", |row| {
+            row.is_kernel.map_or(Value::Null, Value::Bool)
+        }),
+        own_column("born_ns", Unit::Time, "when it was made", |row| row.date(row.dates.forked)),
+        own_column("exit_ns", Unit::Time, "when it exited", |row| row.date(row.dates.exited)),
+        own_column("freed_ns", Unit::Time, "when the kernel forgot it", |row| row.date(row.dates.freed)),
+    ];
+
+    const DEPTH: ColumnOf<'r, Self> = own_column("depth", Unit::Name, "how deep in the tree of processes", |row| {
+        Value::integer(row.depth.map(|depth| depth as i128))
+    });
+
+    fn date(&self, date: Option<Ns>) -> Value<'static> {
+        Value::integer(date.filter(|date| *date <= self.end))
     }
 }
 
@@ -137,18 +168,23 @@ impl LifeRows {
         OfLife { spent: own.unwrap_or(account.spent), ..account }
     }
 
-    fn put_row<'s>(&'s self, step: i64, life: ThreadIndex, dates: &Life, spent: &Spent, values: &mut Vec<Value<'s>>) {
-        let of = self.machines.thread(life);
-        self.query.put_step(Some(self.range), step, of.machine, values);
-        values.extend([of.tid, of.life().into()].map(|number| Value::Integer(number.into())));
-        values.extend([Value::integer(of.pid()), Value::integer(of.ppid())]);
+    fn put_row<'s>(
+        &'s self,
+        step: i64,
+        (life, depth): (ThreadIndex, Option<usize>),
+        dates: Life,
+        spent: &Spent,
+        values: &mut Vec<Value<'s>>,
+    ) {
+        let thread = self.machines.thread(life);
+        self.query.put_step(Some(self.range), step, thread.machine, values);
         // A dump of states lists the threads of the kernel: others are not of it.
-        let is_listed = self.machines.tells(of.machine, &[Concept::DumpTask]).then_some(false);
-        let kernel = of.kernel().or(is_listed).map_or(Value::Null, Value::Bool);
-        values.extend([Value::text(of.comm.as_deref()), kernel]);
-        let dates = [dates.forked, dates.exited, dates.freed];
-        values.extend(dates.map(|date| Value::integer(date.filter(|date| *date <= self.range.1))));
-        values.extend(spent.values(|told| self.machines.tells(of.machine, told)));
+        let is_listed = self.machines.tells(thread.machine, &[Concept::DumpTask]).then_some(false);
+        let row = LifeRow { thread, is_kernel: thread.kernel().or(is_listed), dates, end: self.range.1, depth };
+        values.extend(LifeRow::COLUMNS.iter().map(|column| column.value(&row)));
+        let amounts = Amounts { spent, machines: &self.machines, machine: Some(thread.machine) };
+        values.extend(values_of(Amounts::COLUMNS, amounts));
+        values.extend(depth.map(|_| LifeRow::DEPTH.value(&row)));
     }
 }
 
@@ -156,7 +192,7 @@ impl Source for LifeRows {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let life = ThreadIndex(row);
         let OfLife { dates, spent } = self.account(life);
-        self.put_row(0, life, &dates, &self.filled(0, life, spent), values);
+        self.put_row(0, (life, None), dates, &self.filled(0, life, spent), values);
     }
 
     fn rank(&self, row: u32) -> i64 {
@@ -235,15 +271,11 @@ impl Analysis for Processes {
         Some(Box::new(Processes { query, part, shared, accounts: Ledger::default() }))
     }
 
-    fn columns(&self) -> Vec<Column> {
-        Vec::new()
-    }
-
     fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let is_tree = self.query.has(FormWord::Tree);
-        let columns_of = self.row_columns(is_tree);
+        let columns = self.row_columns(is_tree);
         let Some((begin, end)) = range else {
-            return Table { analysis: "processes", columns: columns_of, ..Table::default() };
+            return Table { analysis: "processes", columns, ..Table::default() };
         };
         let last = self.query.last_step(range).saturating_add(first_step(&self.query));
         let mut own = Some(std::mem::take(&mut self.accounts).finish(last));
@@ -260,12 +292,11 @@ impl Analysis for Processes {
         let (query, all_of, machines) = (self.query.clone(), machines.clone(), machines.clone());
         let of = LifeRows { query: query.clone(), machines, range: (begin, end), lives, spent: own };
         let (mut all, mut rows, mut row) = (Spent::default(), Rows::default(), Vec::new());
-        let mut put = |step: i64, life: ThreadIndex, dates: &Life, spent: Spent, depth: Option<usize>| {
+        let mut put = |step: i64, life: ThreadIndex, dates: Life, spent: Spent, depth: Option<usize>| {
             let spent = of.filled(step, life, spent);
             all.add(spent.clone());
             row.clear();
-            of.put_row(step, life, dates, &spent, &mut row);
-            row.extend(depth.map(|depth| Value::Integer(depth as i128)));
+            of.put_row(step, (life, depth), dates, &spent, &mut row);
             let is_kept = query.keeps_values(&row);
             if is_kept && (depth.is_some() || query.step.is_some()) {
                 rows.push_values(row.iter().copied());
@@ -274,7 +305,7 @@ impl Analysis for Processes {
         };
         let mut first = |life: ThreadIndex, depth| {
             let OfLife { dates, spent } = of.account(life);
-            put(0, life, &dates, spent, depth)
+            put(0, life, dates, spent, depth)
         };
         match (is_tree, query.step) {
             (true, None) => {
@@ -307,7 +338,7 @@ impl Analysis for Processes {
                     found.sort_unstable();
                     for (place, at) in found {
                         let (life, depth) = places[place as usize];
-                        put(step - first_step(&query), life, &of.lives.of(life), accounts.get(at).spent, depth);
+                        put(step - first_step(&query), life, of.lives.of(life), accounts.get(at).spent, depth);
                     }
                     from = behind;
                 }
@@ -316,10 +347,9 @@ impl Analysis for Processes {
         if !is_tree && query.step.is_none() {
             rows = Rows::made(Rc::new(of), wanted.into_iter().map(|life| life.0).collect());
         }
-        let all = all.values(|told| all_of.all_tell(told));
-        let all = listed(AMOUNTS).zip(all.map(Cell::from)).collect();
+        let all = cells_of(Amounts::COLUMNS, &Amounts { spent: &all, machines: &all_of, machine: None });
         let order = if is_tree { Order::Found } else { Order::Keys };
-        Table { analysis: "processes", range, columns: columns_of, rows, all, order, ..Table::default() }
+        Table { analysis: "processes", range, columns, rows, all, order, ..Table::default() }
     }
 }
 
@@ -327,6 +357,7 @@ impl Analysis for Processes {
 mod tests {
     use super::*;
     use crate::kernel::testing::played::{played, rows};
+    use crate::kernel::value::Cell;
 
     #[test]
     fn what_is_not_known_fills_the_rest_of_a_life() {

@@ -4,18 +4,19 @@ use std::rc::Rc;
 
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{
-    CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, Thread, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use crate::kernel::aggregate::account::{Account, Sum};
-use crate::kernel::aggregate::keys::{NO_KEY, duration, key_value, thread_key, thread_of, thread_values};
-use crate::kernel::aggregate::ledger::{Describe, Ledger, rows_of};
-use crate::kernel::aggregate::spans::{self, GroupNaming, Spans};
+use crate::kernel::aggregate::keys::{NO_KEY, known_key, thread_key, thread_of};
+use crate::kernel::aggregate::ledger::{self, Ledger, SumRows, rows_of};
+use crate::kernel::aggregate::spans::{GroupLabels, Key, Span, Spans};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, FormWord, RowNouns, SPANS, SUMS, SUMS_OF_THREADS};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, columns_of, own_column, values_of};
+use crate::kernel::table::{Order, Table, Unit};
+use crate::kernel::value::Value;
 
 tracemill_semantics::named! {
     /// Keys of groups.
@@ -78,6 +79,38 @@ struct Sched {
     spans: Spans,
 }
 
+/// A latency, as lists show it.
+struct Latency<'r> {
+    scheduled: &'r Scheduled,
+    thread: &'r Thread,
+    waker: Option<&'r Thread>,
+    cpu: u64,
+    span: Span,
+}
+
+/// Meanings of columns.
+const WAKER: &str = "number of the thread that woke it";
+const WAKER_COMM: &str = "name of that thread";
+
+impl<'r> Latency<'r> {
+    const LOG: &'r [ColumnOf<'r, Self>] = &[
+        own_column("wake_ns", Unit::Time, "when the thread was woken", |of| of.span.from.into()),
+        own_column("run_ns", Unit::Time, "when it ran", |of| of.span.to.into()),
+        own_column("latency_ns", Unit::Duration, "time between the two", |of| of.span.duration.into()),
+        column("tid", Unit::Name, |of| of.thread.tid.into()),
+        column("comm", Unit::Name, |of| Value::text(of.thread.comm.as_deref())),
+        column("prio", Unit::Name, |of| Value::integer(of.scheduled.prio)),
+        column("cpu", Unit::Name, |of| of.cpu.into()),
+        own_column("waker", Unit::Name, WAKER, |of| Value::integer(of.waker.map(|waker| waker.tid))),
+        own_column("waker_comm", Unit::Name, WAKER_COMM, |of| {
+            Value::text(of.waker.and_then(|waker| waker.comm.as_deref()))
+        }),
+        own_column("reason", Unit::Name, "why: thread, timer, network, disk, irq, softirq, ipi or unknown", |of| {
+            Value::Word(of.scheduled.woken.reason.name())
+        }),
+    ];
+}
+
 impl Observer for Sched {
     fn scheduled(&mut self, machines: &Machines, scheduled: &Scheduled) {
         let Scheduled { woken, at, cpu, prio } = *scheduled;
@@ -94,24 +127,10 @@ impl Observer for Sched {
             By::Process => [machine, thread.pid().unwrap_or(NO_KEY), 0, 0],
             By::Thread => [machine, thread.tid, 0, 0],
         };
-        self.spans.add(machines, (woken.at, at), (thread.machine, key), (), |machine, put| {
-            let [tid, comm] = thread_values(machines, Some(woken.thread));
-            let [waker, waker_comm] = thread_values(machines, woken.waker);
-            let (cpu, latency) =
-                (machines.cpu(cpu).number.into(), duration(machines, thread.machine, woken.at, at).into());
-            put(&[
-                machine,
-                Value::Integer(woken.at),
-                Value::Integer(at),
-                Value::Integer(latency),
-                tid,
-                comm,
-                Value::integer(prio),
-                Value::Integer(cpu),
-                waker,
-                waker_comm,
-                Value::Word(woken.reason.name()),
-            ]);
+        let span = Span::new(machines, thread.machine, (woken.at, at));
+        self.spans.add(machines, &span, key, (), || {
+            let waker = woken.waker.map(|waker| machines.thread(waker));
+            values_of(Latency::LOG, Latency { scheduled, thread, waker, cpu: machines.cpu(cpu).number, span })
         });
     }
 }
@@ -121,48 +140,64 @@ impl Analysis for Sched {
         (&[ReportKind::Scheduled], ReportTimes::Range)
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.spans.query.columns(LOG)
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Sched { by, spans } = *self;
-        let query = spans.query.clone();
-        let names: &[&'static str] = match by {
-            By::Prio => &["prio"],
-            By::Cpu => &["cpu"],
-            By::Waker => &["waker", "waker_comm"],
-            By::Process => &["pid"],
-            By::Thread => &["tid", "comm"],
-        };
-        let (log, naming) = (query.columns(LOG), SchedLabels { by, machines: machines.clone() });
-        spans.finish("sched", range, listed(&[(Unit::Name, names)]), log, naming)
+        spans.finish("sched", range, columns_of(Latency::LOG), Labels { by, machines: machines.clone() })
     }
 }
 
-/// The names of groups.
-struct SchedLabels {
+struct Labels {
     by: By,
     machines: Rc<Machines>,
 }
 
-impl GroupNaming<()> for SchedLabels {
-    fn name<'s>(&'s self, key: &spans::Key, values: &mut Vec<Value<'s>>) {
+/// A thread, a process, a priority or a CPU.
+struct Line<'r> {
+    thread: Option<&'r Thread>,
+    number: Option<i64>,
+    cpu: Option<u64>,
+}
+
+impl<'r> Line<'r> {
+    const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[
+        column("tid", Unit::Name, |line| Value::integer(line.thread.map(|thread| thread.tid))),
+        column("comm", Unit::Name, |line| Value::text(line.thread.and_then(|thread| thread.comm.as_deref()))),
+    ];
+    const BY_WAKER: &'r [ColumnOf<'r, Self>] = &[
+        own_column("waker", Unit::Name, WAKER, |line| Value::integer(line.thread.map(|waker| waker.tid))),
+        own_column("waker_comm", Unit::Name, WAKER_COMM, |line| {
+            Value::text(line.thread.and_then(|waker| waker.comm.as_deref()))
+        }),
+    ];
+    const BY_PRIO: &'r [ColumnOf<'r, Self>] = &[column("prio", Unit::Name, |line| Value::integer(line.number))];
+    const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[column("pid", Unit::Name, |line| Value::integer(line.number))];
+    const BY_CPU: &'r [ColumnOf<'r, Self>] = &[column("cpu", Unit::Name, |line| Value::integer(line.cpu))];
+}
+
+impl GroupLabels for Labels {
+    type Row<'r> = Line<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
         match self.by {
-            By::Prio | By::Process => values.push(key_value(key[1])),
-            By::Cpu => values.push(Value::Integer(self.machines.cpu(CpuIndex(key[1] as u32)).number.into())),
-            By::Thread | By::Waker => {
-                values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1])))
-            }
+            By::Thread => Line::BY_THREAD,
+            By::Waker => Line::BY_WAKER,
+            By::Prio => Line::BY_PRIO,
+            By::Process => Line::BY_PROCESS,
+            By::Cpu => Line::BY_CPU,
         }
     }
 
-    fn number(&self, key: &spans::Key) -> Option<i64> {
-        (self.by != By::Cpu).then_some(key[1])
+    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
+        let none = Line { thread: None, number: None, cpu: None };
+        match self.by {
+            By::Thread | By::Waker => Line { thread: thread_of(&self.machines, key[0], key[1]), ..none },
+            By::Prio | By::Process => Line { number: known_key(key[1]), ..none },
+            By::Cpu => Line { cpu: Some(self.machines.cpu(CpuIndex(key[1] as u32)).number), ..none },
+        }
     }
 
-    fn more(&self, _: &spans::Key, (): &()) -> Vec<Cell> {
-        Vec::new()
+    fn number(&self, key: &Key) -> Option<i64> {
+        (self.by != By::Cpu).then_some(key[1])
     }
 }
 
@@ -173,7 +208,7 @@ struct Switches {
     /// By step.
     cpus: Map<(i64, CpuIndex), u64>,
     /// By step and thread.
-    threads: Ledger<2, OfThread>,
+    threads: Ledger<2, Runs>,
 }
 
 impl Sum for u64 {
@@ -182,62 +217,97 @@ impl Sum for u64 {
     }
 }
 
-impl Sum for OfThread {
-    fn add(&mut self, other: OfThread) {
-        self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
+impl Sum for Runs {
+    fn add(&mut self, other: Runs) {
+        self.runs += other.runs;
+        self.preempted += other.preempted;
+        self.blocked += other.blocked;
+        self.migrations += other.migrations;
+        self.wait_cpu += other.wait_cpu;
     }
 }
 
+/// Runs of a thread.
 #[derive(Clone, Default)]
-struct OfThread {
-    runs: i128,
-    preempted: i128,
-    blocked: i128,
-    migrations: i128,
+struct Runs {
+    runs: u64,
+    preempted: u64,
+    blocked: u64,
+    migrations: u64,
     wait_cpu: Ns,
 }
 
-impl OfThread {
-    fn numbers(&self) -> [i128; 5] {
-        [self.runs, self.preempted, self.blocked, self.migrations, self.wait_cpu]
-    }
-
-    fn parts(&mut self) -> [&mut i128; 5] {
-        let OfThread { runs, preempted, blocked, migrations, wait_cpu } = self;
-        [runs, preempted, blocked, migrations, wait_cpu]
-    }
-}
-
-impl Account for OfThread {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend(self.numbers().map(Cell::Integer));
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        self.parts().into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
+impl Aggregate for Runs {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.runs);
+        packing.number(&mut self.preempted);
+        packing.number(&mut self.blocked);
+        packing.number(&mut self.migrations);
+        packing.number(&mut self.wait_cpu);
     }
 }
 
-/// The values of rows of threads.
-struct OfThreads(Rc<Machines>);
+/// A row of `--switches --by thread`.
+struct ThreadRow<'r> {
+    thread: &'r Thread,
+    of: Runs,
+}
 
-impl Describe<2, OfThread> for OfThreads {
-    fn machine(&self, [_, thread]: &[i64; 2]) -> u32 {
-        self.0.thread(ThreadIndex(*thread as u32)).machine
+impl<'r> ThreadRow<'r> {
+    const COLUMNS: &'r [ColumnOf<'r, Self>] = &[
+        column("tid", Unit::Name, |row| row.thread.tid.into()),
+        column("comm", Unit::Name, |row| Value::text(row.thread.comm.as_deref())),
+        own_column("runs", Unit::Count, "how often it began to run", |row| row.of.runs.into()),
+        column("preempted", Unit::Count, |row| row.of.preempted.into()),
+        own_column("blocked", Unit::Count, "how often it left its CPU to wait", |row| row.of.blocked.into()),
+        column("migrations", Unit::Count, |row| row.of.migrations.into()),
+        column("wait_cpu_ns", Unit::Duration, |row| row.of.wait_cpu.into()),
+    ];
+}
+
+struct ThreadRows(Rc<Machines>);
+
+impl ThreadRows {
+    fn thread(&self, [_, thread]: &ledger::Key<2>) -> &Thread {
+        self.0.thread(ThreadIndex(*thread as u32))
+    }
+}
+
+impl SumRows<2, Runs> for ThreadRows {
+    type Row<'r> = ThreadRow<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, ThreadRow<'r>>] {
+        ThreadRow::COLUMNS
     }
 
-    fn number(&self, [_, thread]: &[i64; 2]) -> i64 {
-        self.0.thread(ThreadIndex(*thread as u32)).tid
+    fn row<'r>(&'r self, key: &ledger::Key<2>, of: Runs, _: Ns) -> ThreadRow<'r> {
+        ThreadRow { thread: self.thread(key), of }
     }
 
-    fn put<'s>(&'s self, [_, thread]: &[i64; 2], of: &OfThread, _: Ns, values: &mut Vec<Value<'s>>) {
-        values.extend(thread_values(&self.0, Some(ThreadIndex(*thread as u32))));
-        values.extend(of.numbers().map(Value::Integer));
+    fn machine(&self, key: &ledger::Key<2>) -> u32 {
+        self.thread(key).machine
     }
+
+    fn number(&self, key: &ledger::Key<2>) -> i64 {
+        self.thread(key).tid
+    }
+}
+
+/// A row of `--switches`.
+struct CpuRow {
+    cpu: u64,
+    switches: u64,
+}
+
+impl CpuRow {
+    const SWITCHES: ColumnOf<'static, Self> =
+        own_column("switches", Unit::Count, "switches of the CPU", |row| row.switches.into());
+    const COLUMNS: &'static [ColumnOf<'static, Self>] =
+        &[column("cpu", Unit::Name, |row| row.cpu.into()), Self::SWITCHES];
 }
 
 impl Switches {
-    fn thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
+    fn thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut Runs> {
         let is_wanted = self.query.has_instant(at) && self.query.wants_thread(machines, Some(thread));
         let step = self.query.step_of(machines.begin(), at);
         is_wanted.then(|| self.threads.of([step, thread.0.into()]))
@@ -256,14 +326,14 @@ impl Observer for Switches {
     fn run_began(&mut self, machines: &Machines, thread: ThreadIndex, has_migrated: bool, at: Ns) {
         if let Some(of) = self.thread(machines, thread, at) {
             of.runs += 1;
-            of.migrations += i128::from(has_migrated);
+            of.migrations += u64::from(has_migrated);
         }
     }
 
     fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
         if let Some(of) = self.thread(machines, thread, at) {
-            of.preempted += i128::from(how == RunEnd::Preempted);
-            of.blocked += i128::from(how == RunEnd::Blocked);
+            of.preempted += u64::from(how == RunEnd::Preempted);
+            of.blocked += u64::from(how == RunEnd::Blocked);
         }
     }
 
@@ -284,41 +354,24 @@ impl Analysis for Switches {
         (&[Switched, RunBegan, RunEnded, ThreadPiece], ReportTimes::Range)
     }
 
-    fn columns(&self) -> Vec<Column> {
-        Vec::new()
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Switches { query, cpus, threads } = *self;
-        let switches: u64 = cpus.values().sum();
-        let all = vec![(Column::new("switches", Unit::Count), switches.into())];
+        let switches = cpus.values().sum();
+        let all = cells_of(&[CpuRow::SWITCHES], &CpuRow { cpu: 0, switches });
+        let table = Table { analysis: "sched", range, all, order: Order::Keys, ..Table::default() };
         if query.key(By::of_name) == Some(By::Thread) {
-            let own: Listed<'_> = &[
-                (Unit::Name, &["tid", "comm"]),
-                (Unit::Count, &["runs", "preempted", "blocked", "migrations"]),
-                (Unit::Duration, &["wait_cpu_ns"]),
-            ];
             let threads = threads.finish(query.last_step(range));
-            let rows = rows_of(&query, range, threads, OfThreads(machines.clone()), |_| true);
-            let columns = query.step_columns(own);
-            return Table { analysis: "sched", range, columns, rows, all, order: Order::Keys, ..Table::default() };
+            let (columns, rows) = rows_of(&query, range, threads, ThreadRows(machines.clone()), |_| true);
+            return Table { columns, rows, ..table };
         }
-        let rows = query.by_last_step(range, cpus).into_iter().map(|((step, cpu), count)| {
-            let mut row = query.step_cells(range, step, machines.cpu(cpu).machine);
-            row.extend([machines.cpu(cpu).number.into(), count.into()]);
-            row
+        let cpus = query.by_last_step(range, cpus).into_iter().map(|((step, cpu), switches)| {
+            let cpu = machines.cpu(cpu);
+            (step, cpu.machine, CpuRow { cpu: cpu.number, switches })
         });
-        let own: Listed<'_> = &[(Unit::Name, &["cpu"]), (Unit::Count, &["switches"])];
-        query.table("sched", range, query.step_columns(own), rows, all, Order::Keys)
+        let (columns, rows) = query.step_rows(range, CpuRow::COLUMNS, cpus);
+        Table { columns, rows, ..table }
     }
 }
-
-/// Columns of lists.
-const LOG: Listed<'_> = &[
-    (Unit::Time, &["wake_ns", "run_ns"]),
-    (Unit::Duration, &["latency_ns"]),
-    (Unit::Name, &["tid", "comm", "prio", "cpu", "waker", "waker_comm", "reason"]),
-];
 
 #[cfg(test)]
 mod tests {

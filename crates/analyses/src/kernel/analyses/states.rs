@@ -14,10 +14,11 @@ use crate::kernel::aggregate::ledger::FEW;
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{CPU_ROWS, DISK_ROWS, Form, FormWord, RowNouns, THREAD_ROWS};
 use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::rows::column_of::{ColumnOf, column, share};
 use crate::kernel::rows::state_row::{RowForm, StateKey, StateOf, StateRow, keys_of};
 use crate::kernel::rows::state_rows::{NO_PLACE, StateRows, What};
 use crate::kernel::rows::store::Rows;
-use crate::kernel::table::{Column, Order, Table, Unit, column_of};
+use crate::kernel::table::{Column, Order, Table, Unit};
 use crate::kernel::value::{Cell, Value};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -78,6 +79,39 @@ type TotalKey = (u32, i64, TotalOf);
 enum TotalOf {
     Cpu(&'static str),
     Thread(&'static str),
+}
+
+/// The time of a CPU or a thread in a state.
+struct Total {
+    number: i64,
+    of: TotalOf,
+    total: Ns,
+    /// Length of the range.
+    length: Ns,
+}
+
+impl Total {
+    const CPU: ColumnOf<'static, Self> = column("cpu", Unit::Name, |row| match row.of {
+        TotalOf::Cpu(_) => (row.number as u64).into(),
+        TotalOf::Thread(_) => Value::Null,
+    });
+    const TID: ColumnOf<'static, Self> = column("tid", Unit::Name, |row| match row.of {
+        TotalOf::Cpu(_) => Value::Null,
+        TotalOf::Thread(_) => row.number.into(),
+    });
+    const STATUS: ColumnOf<'static, Self> = column("status", Unit::Name, Total::word);
+    const STATE: ColumnOf<'static, Self> = column("state", Unit::Name, Total::word);
+    const TOTAL: ColumnOf<'static, Self> = column("total_ns", Unit::Duration, |row| row.total.into());
+    const SHARE: ColumnOf<'static, Self> = column("share", Unit::Share, |row| share(row.total, row.length));
+
+    const OF_BOTH: &'static [ColumnOf<'static, Self>] = &[Self::CPU, Self::TID, Self::STATE, Self::TOTAL, Self::SHARE];
+    const OF_CPUS: &'static [ColumnOf<'static, Self>] = &[Self::CPU, Self::STATUS, Self::TOTAL, Self::SHARE];
+    const OF_THREADS: &'static [ColumnOf<'static, Self>] = &[Self::TID, Self::STATE, Self::TOTAL, Self::SHARE];
+
+    fn word(&self) -> Value<'static> {
+        let (TotalOf::Cpu(word) | TotalOf::Thread(word)) = self.of;
+        Value::Word(word)
+    }
 }
 
 /// Requests of a disk: those that wait, by their first sector, and those that its driver has.
@@ -226,16 +260,15 @@ impl States {
     /// The columns of all kinds of rows; a row has those of its kind.
     fn row_columns(&self) -> Vec<Column> {
         let kinds = [self.of_irqs, self.of_cpus, self.of_threads, self.of_disks].into_iter().zip([3, 0, 1, 2]);
-        let mut names = Vec::new();
+        let mut keys = Vec::new();
         for key in kinds.filter(|(is_shown, _)| *is_shown).flat_map(|(_, kind)| keys_of(kind)) {
-            if *key != StateKey::Duration && !names.contains(key) {
-                names.push(*key);
+            if *key != StateKey::Duration && !keys.contains(key) {
+                keys.push(*key);
             }
         }
         // It came after the others: in CSV, it does not move them.
-        names.push(StateKey::Duration);
-        let columns = names.iter().map(|key| column_of(key.name(), key.unit()));
-        self.query.columns(&[]).into_iter().chain(columns).collect()
+        keys.push(StateKey::Duration);
+        self.query.columns(keys.into_iter().map(StateKey::column))
     }
 
     /// A place for a row that begins at a time.
@@ -269,34 +302,20 @@ impl States {
 
     /// The totals: their columns, and for each CPU and thread the time and the share of the range in each state.
     fn totals(&mut self, range: Option<(Ns, Ns)>) -> Option<(Vec<Column>, Vec<Vec<Cell>>)> {
-        let names: &[&'static str] = match (self.of_cpus, self.of_threads) {
-            (true, true) => &["cpu", "tid", "state"],
-            (true, false) => &["cpu", "status"],
-            (false, true) => &["tid", "state"],
+        let columns = match (self.of_cpus, self.of_threads) {
+            (true, true) => Total::OF_BOTH,
+            (true, false) => Total::OF_CPUS,
+            (false, true) => Total::OF_THREADS,
             (false, false) => return None,
         };
-        let columns =
-            self.query.columns(&[(Unit::Name, names), (Unit::Duration, &["total_ns"]), (Unit::Share, &["share"])]);
         let length = range.map_or(0, |(from, to)| to - from);
-        let share = |total: Ns| if length > 0 { Cell::Real(total as f64 / length as f64) } else { Cell::Null };
         let totals = std::mem::take(&mut self.totals).into_iter().filter(|(_, total)| *total > 0);
         let mut totals: Vec<(TotalKey, Ns)> = totals.collect();
         let is_thread = |of: TotalOf| matches!(of, TotalOf::Thread(_));
         totals.sort_by_key(|((machine, number, of), total)| (is_thread(*of), *machine, *number, -total, *of));
-        let has_both = self.of_cpus && self.of_threads;
-        let row = |((machine, number, of), total): (TotalKey, Ns)| {
-            let mut row = self.query.machine_cells(machine);
-            let (TotalOf::Cpu(word) | TotalOf::Thread(word)) = of;
-            match (has_both, of) {
-                (true, TotalOf::Cpu(_)) => row.extend([Cell::from(number as u64), Cell::Null]),
-                (true, TotalOf::Thread(_)) => row.extend([Cell::Null, Cell::from(number)]),
-                (false, TotalOf::Cpu(_)) => row.push(Cell::from(number as u64)),
-                (false, TotalOf::Thread(_)) => row.push(Cell::from(number)),
-            }
-            row.extend([Cell::name(word), Cell::Integer(total), share(total)]);
-            row
-        };
-        Some((columns, totals.into_iter().map(row).collect()))
+        let rows =
+            totals.into_iter().map(|((machine, number, of), total)| (machine, Total { number, of, total, length }));
+        Some(self.query.totals(columns, rows))
     }
 
     #[inline]
@@ -493,10 +512,6 @@ impl Analysis for States {
         (reports, if self.of_disks { ReportTimes::All } else { ReportTimes::Range })
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.columns.clone()
-    }
-
     fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         for piece in std::mem::take(&mut self.cpus).into_iter().flatten() {
             self.put_cpu(machines, &piece);
@@ -509,7 +524,7 @@ impl Analysis for States {
         for key in disks {
             self.put_disk(key, machines.now());
         }
-        let (columns, totals) = (self.columns(), self.totals(range));
+        let (columns, totals) = (self.columns.clone(), self.totals(range));
         let States { rows: mut states, mut cells, query, .. } = *self;
         states.sort();
         let table = Table { analysis: "states", range, columns, totals, order: Order::Found, ..Table::default() };

@@ -6,16 +6,17 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Ns, Observer};
 
-use crate::kernel::aggregate::account::{Account, Sum};
-use crate::kernel::aggregate::keys::{NO_KEY, key_value};
+use crate::kernel::aggregate::keys::{NO_KEY, known_key};
 use crate::kernel::aggregate::ledger::{self, Closed, Ledger};
 use crate::kernel::aggregate::spans::Names;
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, columns_of, own_column, values_of};
 use crate::kernel::rows::store::{Rows, Source};
-use crate::kernel::table::{Column, Order, Table, Unit};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::table::{Order, Table, Unit};
+use crate::kernel::value::Value;
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "stats",
@@ -51,12 +52,15 @@ const MODES: [CpuStatus; CpuStatus::ALL.len()] = [
 
 /// Time and events.
 #[derive(Clone, Copy, PartialEq, Default)]
-struct Sums(Ns, u64);
+struct Sums {
+    time: Ns,
+    events: u64,
+}
 
 impl Sums {
-    fn add(&mut self, Sums(time, events): Sums) {
-        self.0 += time;
-        self.1 += events;
+    fn add(&mut self, other: Sums) {
+        self.time += other.time;
+        self.events += other.events;
     }
 }
 
@@ -76,17 +80,13 @@ impl Sum for Modes {
     }
 }
 
-impl Account for Modes {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.push(self.used().map(|mode| 1u64 << mode).sum::<u64>().into());
-        cells.extend(self.used().flat_map(|mode| [Cell::Integer(self.0[mode].0), self.0[mode].1.into()]));
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        let used = numbers.next().flatten().unwrap_or(0);
+impl Aggregate for Modes {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        let mut used: u64 = self.used().map(|mode| 1 << mode).sum();
+        packing.number(&mut used);
         for mode in (0..self.0.len()).filter(|mode| used >> mode & 1 != 0) {
-            let [time, events] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
-            self.0[mode].add(Sums(time, events as u64));
+            packing.number(&mut self.0[mode].time);
+            packing.number(&mut self.0[mode].events);
         }
     }
 }
@@ -209,7 +209,7 @@ impl Stats {
         if events > 0
             && let Some(sums) = self.sums_of(machines, step, cpu, thread, status)
         {
-            sums.1 += events;
+            sums.events += events;
         }
     }
 
@@ -248,19 +248,19 @@ impl Observer for Stats {
             let query = self.query.clone();
             query.each_step(machines.begin(), from, to, |step, length| {
                 if let Some(sums) = self.sums_of(machines, step, cpu, thread, status) {
-                    sums.0 += length;
+                    sums.time += length;
                 }
             });
         } else if let Some((from, to)) = self.query.clip(from, to)
             && let Some(place) = self.place_of(machines, 0, cpu, thread)
         {
             let sums = &mut self.sums.at(place).0[status as usize];
-            sums.0 += to - from;
+            sums.time += to - from;
             // One look for a row is enough for its time and its events.
             if let Some(open) = self.open.get_mut(cpu.0 as usize)
                 && (open.thread, open.status) == (thread, status)
             {
-                sums.1 += std::mem::take(&mut open.events);
+                sums.events += std::mem::take(&mut open.events);
             }
         }
     }
@@ -303,17 +303,7 @@ impl Analysis for Stats {
             let Some(sums) = self.sums_of(machines, step, cpu, current, status) else { return };
             sums
         };
-        sums.1 += 1;
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        let names: &[&'static str] = match self.by {
-            By::Process => &["cpu", "pid", "mode"],
-            By::Event => &["cpu", "tid", "mode", "name"],
-            By::Trace => &["mode"],
-            By::Thread => &["cpu", "tid", "mode"],
-        };
-        self.query.step_columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
+        sums.events += 1;
     }
 
     fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
@@ -321,7 +311,7 @@ impl Analysis for Stats {
             let open = self.open[at];
             self.turn(machines, CpuIndex(at as u32), open);
         }
-        let columns = self.columns();
+        let columns = self.query.step_columns(columns_of(ModeRow::by(self.by)));
         let Stats { query, by, sums, names, .. } = *self;
         let accounts = sums.finish(query.last_step(range));
         let (mut sum, mut wanted, mut row) = (Sums::default(), Vec::new(), Vec::new());
@@ -338,10 +328,8 @@ impl Analysis for Stats {
                 wanted.extend(is_kept.then_some(number));
             }
         }
-        let mut all = vec![(Column::new("events", Unit::Count), Cell::from(sum.1))];
-        if by != By::Event {
-            all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(sum.0)));
-        }
+        let columns_of_all = if by == By::Event { &[ModeRow::EVENTS][..] } else { &[ModeRow::CPU_NS, ModeRow::EVENTS] };
+        let all = cells_of(columns_of_all, &ModeRow::new(CpuStatus::Unknown, sum));
         let rows = Rows::made(Rc::new(rows), wanted);
         Table { analysis: "stats", range, columns, rows, all, order: Order::Keys, ..Table::default() }
     }
@@ -357,23 +345,70 @@ struct ModeRows {
     names: Names,
 }
 
+/// A row of a mode.
+struct ModeRow<'r> {
+    cpu: u64,
+    /// The thread or the process.
+    number: Option<i64>,
+    mode: CpuStatus,
+    /// The class of the events.
+    name: Option<&'r str>,
+    sums: Sums,
+}
+
+impl<'r> ModeRow<'r> {
+    const CPU: ColumnOf<'r, Self> = column("cpu", Unit::Name, |row| row.cpu.into());
+    const TID: ColumnOf<'r, Self> = column("tid", Unit::Name, |row| Value::integer(row.number));
+    const PID: ColumnOf<'r, Self> = column("pid", Unit::Name, |row| Value::integer(row.number));
+    const MODE: ColumnOf<'r, Self> = own_column(
+        "mode",
+        Unit::Name,
+        "idle, user, syscall, trap, kernel, irq, softirq, suspended or unknown",
+        |row| Value::Word(row.mode.name()),
+    );
+    const NAME: ColumnOf<'r, Self> = own_column("name", Unit::Name, "name of the event", |row| Value::text(row.name));
+    const CPU_NS: ColumnOf<'r, Self> = own_column("cpu_ns", Unit::Duration, TIME, |row| row.sums.time.into());
+    /// Time belongs to no event.
+    const NO_CPU_NS: ColumnOf<'r, Self> = own_column("cpu_ns", Unit::Duration, TIME, |_| Value::Null);
+    const EVENTS: ColumnOf<'r, Self> =
+        own_column("events", Unit::Count, "events in this mode with this thread", |row| row.sums.events.into());
+
+    const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::CPU, Self::TID, Self::MODE, Self::CPU_NS, Self::EVENTS];
+    const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[Self::CPU, Self::PID, Self::MODE, Self::CPU_NS, Self::EVENTS];
+    const BY_EVENT: &'r [ColumnOf<'r, Self>] =
+        &[Self::CPU, Self::TID, Self::MODE, Self::NAME, Self::NO_CPU_NS, Self::EVENTS];
+    const BY_TRACE: &'r [ColumnOf<'r, Self>] = &[Self::MODE, Self::CPU_NS, Self::EVENTS];
+
+    fn by(by: By) -> &'r [ColumnOf<'r, Self>] {
+        match by {
+            By::Thread => Self::BY_THREAD,
+            By::Process => Self::BY_PROCESS,
+            By::Event => Self::BY_EVENT,
+            By::Trace => Self::BY_TRACE,
+        }
+    }
+
+    fn new(mode: CpuStatus, sums: Sums) -> Self {
+        ModeRow { cpu: 0, number: None, mode, name: None, sums }
+    }
+}
+
+/// Meaning of a column.
+const TIME: &str = "time of the CPU in this mode with this thread";
+
 impl Source for ModeRows {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (at, mode) = (row as usize / MODES.len(), MODES[row as usize % MODES.len()]);
         let [step, machine, who, cpu, name] = self.accounts.key(at);
-        let Sums(time, events) = self.accounts.get(at).0[mode as usize];
         self.query.put_step(self.range, step, machine as u32, values);
-        if self.by != By::Trace {
+        let row = ModeRow {
             // Numbers of CPUs have no sign.
-            values.extend([Value::Integer((cpu as u64).into()), key_value(who)]);
-        }
-        values.push(Value::Word(mode.name()));
-        if self.by == By::Event {
-            values.push(Value::text(self.names.name(name)));
-        }
-        // Time belongs to no event.
-        values.push(if self.by == By::Event { Value::Null } else { Value::Integer(time) });
-        values.push(Value::Integer(events.into()));
+            cpu: cpu as u64,
+            number: known_key(who),
+            name: self.names.name(name),
+            ..ModeRow::new(mode, self.accounts.get(at).0[mode as usize])
+        };
+        values.extend(values_of(ModeRow::by(self.by), row));
     }
 
     fn rank(&self, row: u32) -> i64 {

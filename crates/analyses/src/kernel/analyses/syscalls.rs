@@ -5,17 +5,17 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 use tracemill_semantics::Concept;
-use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
+use tracemill_semantics::states::{Happening, Machines, Ns, Observer, SystemCall, Thread, returns};
 
-use crate::kernel::aggregate::account::{Account, Sum};
-use crate::kernel::aggregate::keys::{MAX_ERRNO, error_of};
-use crate::kernel::aggregate::keys::{NO_KEY, duration, key_value, thread_of, thread_values};
-use crate::kernel::aggregate::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
+use crate::kernel::aggregate::keys::{MAX_ERRNO, NO_KEY, error_of, known_key, thread_of};
+use crate::kernel::aggregate::spans::{CountsColumn, Figures, GroupLabels, Key, Names, Span, Spans};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SPANS};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Column, Listed, Table, Unit, listed};
-use crate::kernel::value::{Cell, Value};
+use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
+use crate::kernel::table::{Table, Unit};
+use crate::kernel::value::Value;
 
 tracemill_semantics::named! {
     /// Keys of groups.
@@ -86,38 +86,59 @@ impl Sum for Errors {
     }
 }
 
-impl Account for Errors {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.push((self.counts.len() as u64).into());
-        cells.extend(self.counts.iter().flat_map(|(number, count)| [Cell::from(*number), Cell::from(*count)]));
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        for _ in 0..numbers.next().flatten().unwrap_or(0) {
-            if let (Some(Some(number)), Some(Some(count))) = (numbers.next(), numbers.next()) {
-                *self.counts.entry(number as i64).or_default() += count as u64;
-            }
-        }
+impl Aggregate for Errors {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        let mut counts: Vec<(i64, u64)> = std::mem::take(&mut self.counts).into_iter().collect();
+        packing.list(&mut counts, |packing, (number, count)| {
+            packing.number(number);
+            packing.number(count);
+        });
+        self.counts = counts.into_iter().collect();
     }
 }
 
-impl SpanFigures for Errors {
-    const COLUMNS: Listed<'static> = &[(Unit::Count, &["errors", "errnos"])];
+impl Figures for Errors {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] =
+        &[own_column("errors", Unit::Count, "calls that returned -4095 to -1", |errors| {
+            errors.counts.values().sum::<u64>().into()
+        })];
 
-    fn cells(&self) -> Vec<Cell> {
-        let name = |number: i64| errno_name(number).unwrap_or_default().to_string();
-        let names = self.counts.iter().map(|(number, count)| (name(*number), *count)).collect();
-        vec![self.counts.values().sum::<u64>().into(), Cell::Counts(names)]
-    }
+    const COUNTS: Option<CountsColumn<Self>> = Some(CountsColumn {
+        name: "errnos",
+        meaning: "how often each error occurred",
+        counts: |errors| {
+            let name = |number: i64| errno_name(number).unwrap_or_default().to_string();
+            errors.counts.iter().map(|(number, count)| (name(*number), *count)).collect()
+        },
+    });
+}
+
+/// A system call, as lists show it.
+struct Call<'r> {
+    call: &'r SystemCall<'r>,
+    thread: &'r Thread,
+    cpu: u64,
+    span: Span,
+}
+
+/// Meaning of a column.
+const NAME: &str = "name of the system call";
+
+impl<'r> Call<'r> {
+    const LOG: &'r [ColumnOf<'r, Self>] = &[
+        own_column("name", Unit::Name, NAME, |of| Value::Text(of.call.name)),
+        column("tid", Unit::Name, |of| of.thread.tid.into()),
+        column("comm", Unit::Name, |of| Value::text(of.thread.comm.as_deref())),
+        column("cpu", Unit::Name, |of| of.cpu.into()),
+        column("from", Unit::Time, |of| of.span.from.into()),
+        column("to", Unit::Time, |of| of.span.to.into()),
+        column("duration_ns", Unit::Duration, |of| of.span.duration.into()),
+        column("ret", Unit::Name, |of| Value::integer(of.call.ret)),
+    ];
 }
 
 impl Observer for Calls {
-    fn call_ended(
-        &mut self,
-        machines: &Machines,
-        call: &SystemCall<'_>,
-        _: &tracemill_semantics::states::Happening<'_>,
-    ) {
+    fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, _: &Happening<'_>) {
         let query = &self.spans.query;
         if !query.wants_cpu(machines, Some(call.cpu)) || !query.wants_thread(machines, Some(call.thread)) {
             return;
@@ -131,20 +152,9 @@ impl Observer for Calls {
             By::Errno => [machine, error_of(call.ret).unwrap_or(NO_KEY), name, 0],
             By::Name => [machine, name, 0, 0],
         };
-        let times = (call.from, call.to);
-        self.spans.add(machines, times, (thread.machine, key), Errors::of(call.ret), |machine, put| {
-            let [tid, comm] = thread_values(machines, Some(call.thread));
-            put(&[
-                machine,
-                Value::Text(call.name),
-                tid,
-                comm,
-                Value::Integer(machines.cpu(call.cpu).number.into()),
-                Value::Integer(call.from),
-                Value::Integer(call.to),
-                Value::Integer(duration(machines, thread.machine, call.from, call.to).into()),
-                Value::integer(call.ret),
-            ]);
+        let span = Span::new(machines, thread.machine, (call.from, call.to));
+        self.spans.add(machines, &span, key, Errors::of(call.ret), || {
+            values_of(Call::LOG, Call { call, thread, cpu: machines.cpu(call.cpu).number, span })
         });
     }
 }
@@ -154,22 +164,11 @@ impl Analysis for Calls {
         (&[ReportKind::CallEnded], ReportTimes::Range)
     }
 
-    fn columns(&self) -> Vec<Column> {
-        self.spans.query.columns(LOG)
-    }
-
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Calls { by, spans, names } = *self;
         let query = spans.query.clone();
-        let own: &[_] = match by {
-            By::Thread => &["tid", "comm", "name"],
-            By::Process => &["pid", "name"],
-            By::Errno => &["errno", "name"],
-            By::Name => &["name"],
-        };
-        let naming = SyscallLabels { by, names, machines: machines.clone() };
-        let keys = [(Unit::Name, own)];
-        let mut table = spans.finish("syscalls", range, listed(&keys), query.columns(LOG), naming);
+        let labels = Labels { by, names, machines: machines.clone() };
+        let mut table = spans.finish("syscalls", range, columns_of(Call::LOG), labels);
         let threads = machines.threads().filter(|(thread, _)| query.wants_thread(machines, Some(*thread)));
         let open = threads.flat_map(|(thread, _)| machines.open_calls(thread));
         table.notes.push(("unfinished", open.filter(|name| returns(name)).count() as u64));
@@ -177,39 +176,59 @@ impl Analysis for Calls {
     }
 }
 
-/// The names of groups.
-struct SyscallLabels {
+struct Labels {
     by: By,
     names: Names,
     machines: Rc<Machines>,
 }
 
-impl GroupNaming<Errors> for SyscallLabels {
-    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
-        let call = match self.by {
-            By::Thread => {
-                values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1])));
-                key[2]
-            }
-            By::Process => {
-                values.push(key_value(key[1]));
-                key[2]
-            }
-            By::Errno => {
-                values.push(Value::text(errno_name(key[1])));
-                key[2]
-            }
-            By::Name => key[1],
-        };
-        values.push(Value::text(self.names.name(call)));
+/// A system call, of a thread, a process or with an error where groups are of these.
+struct Line<'r> {
+    thread: Option<&'r Thread>,
+    pid: Option<i64>,
+    errno: Option<&'static str>,
+    name: Option<&'r str>,
+}
+
+impl<'r> Line<'r> {
+    const TID: ColumnOf<'r, Self> = column("tid", Unit::Name, |line| Value::integer(line.thread.map(|of| of.tid)));
+    const COMM: ColumnOf<'r, Self> =
+        column("comm", Unit::Name, |line| Value::text(line.thread.and_then(|of| of.comm.as_deref())));
+    const PID: ColumnOf<'r, Self> = column("pid", Unit::Name, |line| Value::integer(line.pid));
+    const ERRNO: ColumnOf<'r, Self> =
+        own_column("errno", Unit::Name, "the error; none for calls that succeeded", |line| Value::text(line.errno));
+    const NAME: ColumnOf<'r, Self> = own_column("name", Unit::Name, NAME, |line| Value::text(line.name));
+    const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::TID, Self::COMM, Self::NAME];
+    const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[Self::PID, Self::NAME];
+    const BY_ERRNO: &'r [ColumnOf<'r, Self>] = &[Self::ERRNO, Self::NAME];
+    const BY_NAME: &'r [ColumnOf<'r, Self>] = &[Self::NAME];
+}
+
+impl GroupLabels for Labels {
+    type Row<'r> = Line<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
+        match self.by {
+            By::Thread => Line::BY_THREAD,
+            By::Process => Line::BY_PROCESS,
+            By::Errno => Line::BY_ERRNO,
+            By::Name => Line::BY_NAME,
+        }
+    }
+
+    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
+        let [machine, of, name, _] = *key;
+        let none = Line { thread: None, pid: None, errno: None, name: self.names.name(name) };
+        match self.by {
+            By::Thread => Line { thread: thread_of(&self.machines, machine, of), ..none },
+            By::Process => Line { pid: known_key(of), ..none },
+            By::Errno => Line { errno: errno_name(of), ..none },
+            By::Name => Line { name: self.names.name(of), ..none },
+        }
     }
 
     fn number(&self, key: &Key) -> Option<i64> {
         matches!(self.by, By::Thread | By::Process).then_some(key[1])
-    }
-
-    fn more(&self, _: &Key, errors: &Errors) -> Vec<Cell> {
-        errors.cells()
     }
 }
 
@@ -240,14 +259,6 @@ const ERRNOS: &str = "1=EPERM 2=ENOENT 3=ESRCH 4=EINTR 5=EIO 6=ENXIO 7=E2BIG 8=E
     111=ECONNREFUSED 112=EHOSTDOWN 113=EHOSTUNREACH 114=EALREADY 115=EINPROGRESS 116=ESTALE 117=EUCLEAN 118=ENOTNAM \
     119=ENAVAIL 120=EISNAM 121=EREMOTEIO 122=EDQUOT 123=ENOMEDIUM 124=EMEDIUMTYPE 125=ECANCELED 126=ENOKEY \
     127=EKEYEXPIRED 128=EKEYREVOKED 129=EKEYREJECTED 130=EOWNERDEAD 131=ENOTRECOVERABLE 132=ERFKILL 133=EHWPOISON";
-
-/// Columns of lists.
-const LOG: Listed<'_> = &[
-    (Unit::Name, &["name", "tid", "comm", "cpu"]),
-    (Unit::Time, &["from", "to"]),
-    (Unit::Duration, &["duration_ns"]),
-    (Unit::Name, &["ret"]),
-];
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@
 mod bound;
 mod definitions;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -19,13 +20,13 @@ pub use bound::BoundPeriods;
 use bound::StateOf;
 pub use definitions::{Definition, Definitions, Written};
 
-use crate::kernel::aggregate::account::{Account, Sum};
-use crate::kernel::aggregate::keys::duration;
-use crate::kernel::aggregate::spans::{GroupNaming, Key, SpanFigures, Spans};
+use crate::kernel::aggregate::spans::{Figures, GroupLabels, Key, Span, Spans};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, PERIODS, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::table::{Column, Listed, Table, Unit, listed};
+use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
+use crate::kernel::table::{Column, Table, Unit};
 use crate::kernel::value::{Cell, Value};
 use definitions::{Bound, Periods};
 
@@ -90,22 +91,39 @@ impl Sum for Incomplete {
     }
 }
 
-impl Account for Incomplete {
-    fn put(&self, cells: &mut Vec<Cell>) {
-        cells.push(self.0.into());
-    }
-
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
-        self.0 += numbers.next().flatten().unwrap_or(0) as u64;
+impl Aggregate for Incomplete {
+    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
+        packing.number(&mut self.0);
     }
 }
 
-impl SpanFigures for Incomplete {
-    const COLUMNS: Listed<'static> = &[(Unit::Count, &["incomplete"])];
+impl Figures for Incomplete {
+    const COLUMNS: &'static [ColumnOf<'static, Self>] =
+        &[own_column("incomplete", Unit::Count, "periods that their parents ended", |incomplete| incomplete.0.into())];
+}
 
-    fn cells(&self) -> Vec<Cell> {
-        vec![self.0.into()]
-    }
+/// A period, as lists show it: its name, the values that were matched, and what follows these.
+struct PeriodRow<'r> {
+    name: &'r str,
+    parent: Option<&'r str>,
+    is_completed: bool,
+    span: Span,
+}
+
+/// Meaning of a column.
+const PERIOD: &str = "name of the period";
+
+impl<'r> PeriodRow<'r> {
+    const FIRST: &'r [ColumnOf<'r, Self>] = &[own_column("period", Unit::Name, PERIOD, |row| Value::Text(row.name))];
+    const LAST: &'r [ColumnOf<'r, Self>] = &[
+        column("from", Unit::Time, |row| row.span.from.into()),
+        column("to", Unit::Time, |row| row.span.to.into()),
+        column("duration_ns", Unit::Duration, |row| row.span.duration.into()),
+        own_column("completed", Unit::Name, "did its own end end it, not that of its parent?", |row| {
+            Value::Bool(row.is_completed)
+        }),
+        own_column("parent", Unit::Name, "name of the parent", |row| Value::text(row.parent)),
+    ];
 }
 
 impl Found {
@@ -197,15 +215,15 @@ impl Found {
             _ => 0,
         };
         let key = [i64::from(*machine), *definition as i64, group, 0];
-        let more = Incomplete(u64::from(!is_completed));
-        self.spans.add(machines, (open.from, to), (*machine, key), more, |of_machine, put| {
-            let cells = value_cells(periods, *definition, values);
-            let mut row = vec![of_machine, Value::Text(&periods.definitions[*definition].name)];
-            row.extend(cells.iter().map(Value::from));
-            row.extend([open.from, to, duration(machines, *machine, open.from, to).into()].map(Value::Integer));
-            row.push(Value::Bool(is_completed));
-            row.push(Value::text(open.parent_definition.map(|parent| &*periods.definitions[parent].name)));
-            put(&row);
+        let incomplete = Incomplete(u64::from(!is_completed));
+        let span = Span::new(machines, *machine, (open.from, to));
+        let name = |definition: usize| &*periods.definitions[definition].name;
+        let cells = OnceCell::new();
+        self.spans.add(machines, &span, key, incomplete, || {
+            let row =
+                || PeriodRow { name: name(*definition), parent: open.parent_definition.map(name), is_completed, span };
+            let cells = cells.get_or_init(|| value_cells(periods, *definition, values)).iter().map(Value::from);
+            values_of(PeriodRow::FIRST, row()).chain(cells).chain(values_of(PeriodRow::LAST, row()))
         });
     }
 }
@@ -280,34 +298,24 @@ impl Analysis for Found {
         }
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let mut list = self.spans.query.columns(&[(Unit::Name, &["period"])]);
-        list.extend(self.value_columns());
-        let own: Listed<'_> = &[
-            (Unit::Time, &["from", "to"]),
-            (Unit::Duration, &["duration_ns"]),
-            (Unit::Name, &["completed", "parent"]),
-        ];
-        list.extend(listed(own));
-        list
-    }
-
     fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let log = self.columns();
-        let value_columns = self.value_columns();
         let Found { spans, periods, open, groups, without_match, unfinished, too_many, .. } = *self;
         let query = spans.query.clone();
+        let names = periods.iter().flat_map(|bound| &bound.periods.columns);
+        let own: Vec<Column> = names.map(|name| Column::new(name.to_string(), Unit::Name)).collect();
+        let log = columns_of(PeriodRow::FIRST).chain(own.clone()).chain(columns_of(PeriodRow::LAST));
         let is_by_match = query.by.as_deref() == Some("match");
-        let keys = std::iter::once(Column::new("period", Unit::Name));
-        let keys = keys.chain(value_columns.into_iter().filter(|_| is_by_match));
         let values_of = |(definition, values): OpenValues| {
             periods.as_ref().map_or(Vec::new(), |bound| value_cells(&bound.periods, definition, &values))
         };
-        let values = groups.into_iter().map(|(of, group)| (group, values_of(of))).collect();
-        let naming =
-            PeriodLabels { periods: periods.clone(), values: if is_by_match { values } else { BTreeMap::new() } };
-        let mut table = spans.finish("periods", range, keys, log, naming);
-        let is_open = |open: &&OpenPeriod| open.is_wanted && query.end.is_none_or(|end| open.from <= end);
+        let groups = if is_by_match { groups } else { BTreeMap::new() };
+        let labels = Labels {
+            values: groups.into_iter().map(|(of, group)| (group, values_of(of))).collect(),
+            columns: if is_by_match { own } else { Vec::new() },
+            periods: periods.clone(),
+        };
+        let mut table = spans.finish("periods", range, log, labels);
+        let is_open = |open: &&Open| open.is_wanted && query.end.is_none_or(|end| open.from <= end);
         table.notes.push(("unfinished", unfinished + open.values().filter(is_open).count() as u64));
         let more = [("without_match", without_match), ("too_many_open", too_many)];
         table.notes.extend(more.into_iter().filter(|(_, count)| *count > 0));
@@ -315,28 +323,40 @@ impl Analysis for Found {
     }
 }
 
-/// The names of groups.
-struct PeriodLabels {
+struct Labels {
     periods: Option<Rc<BoundPeriods>>,
-    /// Matched values of each group of `--by match`.
+    /// Columns of the matched values, and those of each group, of `--by match`.
+    columns: Vec<Column>,
     values: BTreeMap<i64, Vec<Cell>>,
 }
 
-impl GroupNaming<Incomplete> for PeriodLabels {
-    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
-        let name = |bound: &'s Rc<BoundPeriods>| bound.periods.definitions.get(key[1] as usize).map(|of| &*of.name);
-        values.push(Value::text(self.periods.as_ref().and_then(name)));
-        values.extend(self.values.get(&key[2]).into_iter().flatten().map(Value::from));
-    }
-
-    fn more(&self, _: &Key, incomplete: &Incomplete) -> Vec<Cell> {
-        incomplete.cells()
-    }
+/// Periods of a definition.
+struct Line<'r> {
+    name: Option<&'r str>,
 }
 
-impl Found {
-    fn value_columns(&self) -> Vec<Column> {
-        let names = self.periods.iter().flat_map(|bound| &bound.periods.columns);
-        names.map(|name| Column::new(name.to_string(), Unit::Name)).collect()
+impl<'r> Line<'r> {
+    const COLUMNS: &'r [ColumnOf<'r, Self>] =
+        &[own_column("period", Unit::Name, PERIOD, |line| Value::text(line.name))];
+}
+
+impl GroupLabels for Labels {
+    type Row<'r> = Line<'r>;
+
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
+        Line::COLUMNS
+    }
+
+    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
+        let bound = self.periods.as_ref();
+        Line { name: bound.and_then(|bound| bound.periods.definitions.get(key[1] as usize)).map(|of| &*of.name) }
+    }
+
+    fn asked_columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn asked_cells(&self, key: &Key) -> &[Cell] {
+        self.values.get(&key[2]).map_or(&[], |cells| cells)
     }
 }

@@ -8,12 +8,13 @@ use std::rc::Rc;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_semantics::states::{CpuIndex, Interrupt, Machines, Map, Ns, ThreadIndex};
 
-use crate::kernel::aggregate::account::Sum;
+use crate::kernel::aggregate::sum::Sum;
 use crate::kernel::periods::BoundPeriods;
 use crate::kernel::question::forms::FormWord;
+use crate::kernel::rows::column_of::{ColumnOf, columns_of, values_of};
 use crate::kernel::rows::state_row::StateRow;
 use crate::kernel::rows::store::Rows;
-use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
+use crate::kernel::table::{Column, Unit, known_column};
 use crate::kernel::value::{Cell, Value};
 
 /// Steps of a range at most: times that a trace only claims may be centuries apart.
@@ -136,7 +137,7 @@ pub struct AnalysisQuery {
 
 impl fmt::Debug for AnalysisQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asked").field("by", &self.by).field("view", &self.view).finish_non_exhaustive()
+        f.debug_struct("AnalysisQuery").field("by", &self.by).field("view", &self.view).finish_non_exhaustive()
     }
 }
 
@@ -237,14 +238,7 @@ impl AnalysisQuery {
         self.span_of_step(range, step).map_or(0, |(from, to)| to - from)
     }
 
-    /// The first cells of the rows of [`AnalysisQuery::step_columns`].
-    pub(crate) fn step_cells(&self, range: Option<(Ns, Ns)>, step: i64, machine: u32) -> Vec<Cell> {
-        let mut values = Vec::new();
-        self.put_step(range, step, machine, &mut values);
-        values.into_iter().map(Cell::from).collect()
-    }
-
-    /// Appends the values of [`AnalysisQuery::step_cells`].
+    /// Appends the first values of the rows of [`AnalysisQuery::step_columns`].
     pub(crate) fn put_step<'s>(
         &'s self,
         range: Option<(Ns, Ns)>,
@@ -264,19 +258,14 @@ impl AnalysisQuery {
     }
 
     /// Columns of rows about steps: their times, the machine, and others.
-    pub(crate) fn step_columns(&self, others: Listed<'_>) -> Vec<Column> {
-        let times: Listed<'_> = if self.step.is_some() { &[(Unit::Time, &["from", "to"])] } else { &[] };
-        listed(times).chain(self.columns(others)).collect()
+    pub(crate) fn step_columns(&self, others: impl IntoIterator<Item = Column>) -> Vec<Column> {
+        let times = self.step.map(|_| ["from", "to"].map(|name| known_column(name, Unit::Time)));
+        times.into_iter().flatten().chain(self.columns(others)).collect()
     }
 
     /// Columns of rows: one that names the machine when there are several, and others.
-    pub(crate) fn columns(&self, others: Listed<'_>) -> Vec<Column> {
-        let machine: Listed<'_> = if self.has_machines { &[(Unit::Name, &["trace"])] } else { &[] };
-        listed(machine).chain(listed(others)).collect()
-    }
-
-    pub(crate) fn machine_cells(&self, machine: u32) -> Vec<Cell> {
-        self.has_machines.then(|| self.machine_value(machine).into()).into_iter().collect()
+    pub(crate) fn columns(&self, others: impl IntoIterator<Item = Column>) -> Vec<Column> {
+        self.has_machines.then(|| Column::new("trace", Unit::Name)).into_iter().chain(others).collect()
     }
 
     /// Is a thread wanted? `None` is one that is not known, or the idle one.
@@ -318,24 +307,38 @@ impl AnalysisQuery {
         self.test.as_ref().is_none_or(|test| test.keeps(&row.iter().map(Value::from).collect::<Vec<_>>()))
     }
 
-    /// As [`keeps`](Asked::keeps), of the values of a row.
+    /// As [`keeps`](AnalysisQuery::keeps), of the values of a row.
     pub(crate) fn keeps_values(&self, row: &[Value<'_>]) -> bool {
         self.test.as_ref().is_none_or(|test| test.keeps(row))
     }
 
-    /// A table of the rows that are wanted.
-    pub(crate) fn table(
-        &self,
-        analysis: &'static str,
+    /// The columns of rows about steps and machines, and those rows that are wanted.
+    pub(crate) fn step_rows<'v, R>(
+        &'v self,
         range: Option<(Ns, Ns)>,
-        columns: Vec<Column>,
-        found: impl IntoIterator<Item = Vec<Cell>>,
-        all: Vec<(Column, Cell)>,
-        order: Order,
-    ) -> Table {
-        let mut rows = Rows::default();
-        found.into_iter().filter(|row| self.keeps(row)).for_each(|row| rows.push(&row));
-        Table { analysis, range, columns, rows, all, order, ..Table::default() }
+        columns: &[ColumnOf<'v, R>],
+        found: impl IntoIterator<Item = (i64, u32, R)>,
+    ) -> (Vec<Column>, Rows) {
+        let (mut rows, mut values) = (Rows::default(), Vec::new());
+        for (step, machine, row) in found {
+            values.clear();
+            self.put_step(range, step, machine, &mut values);
+            values.extend(values_of(columns, row));
+            if self.keeps_values(&values) {
+                rows.push_values(values.iter().copied());
+            }
+        }
+        (self.step_columns(columns_of(columns)), rows)
+    }
+
+    /// A second table: its columns and rows, each of a machine.
+    pub(crate) fn totals<'v, R>(
+        &'v self,
+        columns: &[ColumnOf<'v, R>],
+        found: impl IntoIterator<Item = (u32, R)>,
+    ) -> (Vec<Column>, Vec<Vec<Cell>>) {
+        let cells = |(machine, row)| self.row_values(machine, values_of(columns, row)).map(Cell::from).collect();
+        (self.columns(columns_of(columns)), found.into_iter().map(cells).collect())
     }
 
     /// The name of a machine, where rows have one.
@@ -343,10 +346,39 @@ impl AnalysisQuery {
         Value::text(self.machine_names.get(machine as usize).map(|name| &**name))
     }
 
-    /// Keeps a row, or hands it on. Its first value is that of the machine, which rows have where there are several.
+    /// The values of a row of a list: its machine, where there are several, and others.
     #[inline]
-    pub(crate) fn put(&self, row: &[Value<'_>], rows: &mut Rows) {
-        let row = &row[usize::from(!self.has_machines)..];
+    pub(crate) fn row_values<'s, 'v: 's>(
+        &'s self,
+        machine: u32,
+        others: impl Iterator<Item = Value<'v>>,
+    ) -> impl Iterator<Item = Value<'s>> {
+        // The values of a row may live longer than the name of its machine.
+        fn shorter<'s, 'v: 's>(value: Value<'v>) -> Value<'s> {
+            value
+        }
+        self.has_machines.then(|| self.machine_value(machine)).into_iter().chain(others.map(shorter))
+    }
+
+    /// Keeps a row of a list, or hands it on.
+    #[inline]
+    pub(crate) fn put<'v>(&self, machine: u32, others: impl Iterator<Item = Value<'v>>, rows: &mut Rows) {
+        let mut values = self.row_values(machine, others);
+        if self.test.is_none() && self.sink.is_none() {
+            return rows.push_values(values);
+        }
+        // Most rows have few values, for which no memory is taken each time.
+        let (mut few, mut count) = ([Value::Null; 16], 0);
+        for (place, value) in few.iter_mut().zip(values.by_ref()) {
+            (*place, count) = (value, count + 1);
+        }
+        match values.next() {
+            None => self.put_whole(&few[..count], rows),
+            Some(next) => self.put_whole(&few.into_iter().chain([next]).chain(values).collect::<Vec<_>>(), rows),
+        }
+    }
+
+    fn put_whole(&self, row: &[Value<'_>], rows: &mut Rows) {
         if !self.keeps_values(row) {
             return;
         }

@@ -1,5 +1,6 @@
 //! Rows of tables in few bytes: any rows, and those of `states`, with their lines.
 
+pub(crate) mod column_of;
 pub(crate) mod state_lines;
 pub(crate) mod state_row;
 pub(crate) mod state_rows;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{CpuStatus, InterruptKind, Ns, ThreadState};
 
-use crate::kernel::table::{Column, Unit, shown_order};
+use crate::kernel::table::{Column, Unit, known_column, shown_order};
 use crate::kernel::value::{Cell, Value};
 
 /// A row of `states`: what a CPU, thread, disk or interrupt did for some time.
@@ -125,6 +125,11 @@ const KEYS_OF: [(StateKey, &[StateKey]); STATE_KINDS] = {
 };
 
 impl StateKey {
+    /// The column.
+    pub(crate) fn column(self) -> Column {
+        known_column(self.name(), self.unit())
+    }
+
     /// The unit of its values.
     pub(crate) fn unit(self) -> Unit {
         match self {
