@@ -118,7 +118,7 @@ impl Observer for Keeper {
 }
 
 impl Analysis for Keeper {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         (&[ReportKind::CpuPiece, ReportKind::ThreadPiece, ReportKind::Woken], ReportTimes::All)
     }
 

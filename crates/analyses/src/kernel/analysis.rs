@@ -1,4 +1,4 @@
-//! Analyses: the reports that they listen to, and how they describe themselves.
+//! Analyses: the reports that they subscribe to, and how they describe themselves.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -43,8 +43,8 @@ pub enum ReportKind {
     CallEnded,
     /// [`Observer::taken`].
     Taken,
-    /// [`Analysis::passed`].
-    Passed,
+    /// [`Analysis::on_event`].
+    Event,
 }
 
 impl ReportKind {
@@ -64,7 +64,7 @@ impl ReportKind {
         ReportKind::CallBegan,
         ReportKind::CallEnded,
         ReportKind::Taken,
-        ReportKind::Passed,
+        ReportKind::Event,
     ];
 }
 
@@ -78,15 +78,15 @@ pub enum ReportTimes {
     All,
 }
 
-/// One analysis: it looks on while the events pass, and says at the end what it has seen.
+/// One analysis: it observes reports while the events pass, and gives a table at the end.
 pub trait Analysis: Observer {
-    /// The reports that it is told, and of what times; all unless it says so.
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    /// The reports that it gets, and of what times; all by default, which is right and slow.
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         (ReportKind::ALL, ReportTimes::All)
     }
 
-    /// Any event has passed, whatever it says.
-    fn passed<'e>(
+    /// Any event, after the machine of states has read it.
+    fn on_event<'e>(
         &mut self,
         _machines: &Machines,
         _machine: u32,
@@ -96,10 +96,10 @@ pub trait Analysis: Observer {
     ) {
     }
 
-    /// An analysis of the same question about a period, which asks this one for what was before. From then on this one is
-    /// told all reports, before others are, and has no table; the other one hears those of its period only. `None` where
-    /// nothing before the period counts.
-    fn within(&mut self, _period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+    /// An analysis of the same question about a period, which asks this one for what was before. From then on this one gets
+    /// all reports, before others do, and has no table; the other one gets those of its period only. `None` where nothing
+    /// before the period counts.
+    fn for_period(&mut self, _period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
         None
     }
 
@@ -107,31 +107,31 @@ pub trait Analysis: Observer {
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table;
 }
 
-/// The part of an analysis, where several are about periods.
+/// The role of an analysis, where several are about periods.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum PeriodRole {
     /// It is the only one.
     #[default]
     Alone,
-    /// It looks at all events, and knows what was before each period.
-    Leads,
-    /// It is about one period, and asks the one that leads.
-    Follows,
+    /// It tracks all events, and knows what was before each period.
+    Tracker,
+    /// It is about one period, and asks the tracker for what was before.
+    View,
 }
 
 impl PeriodRole {
-    /// Does it look at all events itself?
-    pub(super) fn looks(self) -> bool {
-        self != PeriodRole::Follows
+    /// Does it track all events itself?
+    pub(super) fn is_tracking(self) -> bool {
+        self != PeriodRole::View
     }
 
     /// Has it a table?
-    pub(super) fn tells(self) -> bool {
-        self != PeriodRole::Leads
+    pub(super) fn has_table(self) -> bool {
+        self != PeriodRole::Tracker
     }
 }
 
-/// An analysis that there is.
+/// The description of an analysis: help, the list of analyses and the checks of options follow from it.
 pub struct Descriptor {
     /// Its name.
     pub name: &'static str,

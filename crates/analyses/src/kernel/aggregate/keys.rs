@@ -22,9 +22,8 @@ pub(crate) fn thread_key(machines: &Machines, thread: Option<ThreadIndex>) -> i6
 }
 
 /// The newest life of the thread of a key.
-pub(crate) fn thread_of(machines: &Machines, machine: i64, tid: i64) -> Option<&Thread> {
-    let thread = machines.find_thread(u32::try_from(machine).ok()?, tid)?;
-    Some(machines.thread(thread))
+pub(crate) fn thread_of(machines: &Machines, machine: u32, tid: i64) -> Option<&Thread> {
+    machines.find_thread(machine, tid).map(|thread| machines.thread(thread))
 }
 
 /// A number in a key.

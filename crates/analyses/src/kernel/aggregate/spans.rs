@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tracemill_semantics::states::{Machines, Map, Ns};
+use tracemill_semantics::states::{Machines, Ns};
 
 use crate::durations::Durations;
+use crate::kernel::aggregate::aggregate_map::{AggregateMap, PackedAggregates};
+use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, SpanGroup};
 use crate::kernel::aggregate::keys::duration;
-use crate::kernel::aggregate::ledger::{Closed, Ledger};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::question::query::{AnalysisQuery, View};
 use crate::kernel::rows::column_of::{ColumnOf, cells_of, columns_of, own_column, values_of};
@@ -18,12 +19,9 @@ use crate::kernel::value::{Cell, Counts, Value};
 /// The percentiles of all statistics.
 pub const PERCENTS: [u32; 4] = [50, 90, 95, 99];
 
-/// Key of a group: numbers, or numbers that stand for names. The first is that of the machine.
-pub(crate) type Key = [i64; 4];
-
 /// A span of time on a machine.
 #[derive(Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct SpanTimes {
     pub(crate) machine: u32,
     pub(crate) from: Ns,
     pub(crate) to: Ns,
@@ -31,10 +29,10 @@ pub(crate) struct Span {
     pub(crate) duration: u64,
 }
 
-impl Span {
+impl SpanTimes {
     #[inline]
-    pub(crate) fn new(machines: &Machines, machine: u32, (from, to): (Ns, Ns)) -> Span {
-        Span { machine, from, to, duration: duration(machines, machine, from, to) }
+    pub(crate) fn new(machines: &Machines, machine: u32, (from, to): (Ns, Ns)) -> SpanTimes {
+        SpanTimes { machine, from, to, duration: duration(machines, machine, from, to) }
     }
 }
 
@@ -96,8 +94,8 @@ impl<M: Sum> Sum for (Durations, M) {
     }
 }
 
-/// Figures of a group next to the statistics of its spans.
-pub(crate) trait Figures: Aggregate + 'static {
+/// SpanFigures of a group next to the statistics of its spans.
+pub(crate) trait SpanFigures: Aggregate + 'static {
     /// Their columns.
     const COLUMNS: &'static [ColumnOf<'static, Self>];
 
@@ -126,7 +124,7 @@ impl Aggregate for () {
     fn pack<I: Iterator<Item = Option<i128>>>(&mut self, _: &mut Packing<'_, I>) {}
 }
 
-impl Figures for () {
+impl SpanFigures for () {
     const COLUMNS: &'static [ColumnOf<'static, Self>] = &[];
 }
 
@@ -144,48 +142,11 @@ impl<M: Aggregate> Aggregate for (Durations, M) {
     }
 }
 
-/// The names of groups: what they are made of, and their columns before the statistics.
-pub(crate) trait GroupLabels: 'static {
-    /// What names a group.
-    type Row<'r>;
-
-    /// The columns.
-    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Self::Row<'r>>];
-
-    /// The names of the group of a key.
-    fn row<'r>(&'r self, key: &Key) -> Self::Row<'r>;
-
-    /// Further columns, which only the question knows.
-    fn asked_columns(&self) -> &[Column] {
-        &[]
-    }
-
-    /// The cells of a group in these.
-    fn asked_cells(&self, _key: &Key) -> &[Cell] {
-        &[]
-    }
-
-    /// The number that stands first in the name, where groups are of threads or processes: there may be many of these.
-    fn number(&self, _key: &Key) -> Option<i64> {
-        None
-    }
-
-    /// Does a group have a row?
-    fn has_row(&self, _durations: &Durations) -> bool {
-        true
-    }
-
-    /// Are the figures of a group known?
-    fn has_figures(&self, _key: &Key) -> bool {
-        true
-    }
-}
-
 /// The spans of an analysis.
 pub(crate) struct Spans<M = ()> {
     pub(crate) query: AnalysisQuery,
     /// By step and key.
-    groups: Ledger<5, (Durations, M)>,
+    groups: AggregateMap<5, (Durations, M)>,
     rows: Rows,
     top: BTreeMap<(std::cmp::Reverse<u64>, u64), Vec<Cell>>,
     found: u64,
@@ -193,11 +154,11 @@ pub(crate) struct Spans<M = ()> {
     values: Vec<u64>,
 }
 
-impl<M: Figures> Spans<M> {
+impl<M: SpanFigures> Spans<M> {
     pub(crate) fn new(query: &AnalysisQuery) -> Self {
         Spans {
             query: query.clone(),
-            groups: Ledger::default(),
+            groups: AggregateMap::default(),
             rows: Rows::default(),
             top: BTreeMap::new(),
             found: 0,
@@ -217,12 +178,12 @@ impl<M: Figures> Spans<M> {
     pub(crate) fn add<'v, I: Iterator<Item = Value<'v>>>(
         &mut self,
         machines: &Machines,
-        span: &Span,
-        key: Key,
+        span: &SpanTimes,
+        key: GroupKey,
         figures: M,
         row: impl FnOnce() -> I,
     ) {
-        let Span { machine, to, duration, .. } = *span;
+        let SpanTimes { machine, to, duration, .. } = *span;
         if !self.wants(to, duration) {
             return;
         }
@@ -261,23 +222,23 @@ impl<M: Figures> Spans<M> {
 
     /// The group of a key at a time, which may have no spans.
     #[inline]
-    pub(crate) fn group(&mut self, begin: Option<Ns>, at: Ns, key: Key) -> &mut (Durations, M) {
+    pub(crate) fn group(&mut self, begin: Option<Ns>, at: Ns, key: GroupKey) -> &mut (Durations, M) {
         let step = self.query.step_of(begin, at);
-        self.groups.of([step, key[0], key[1], key[2], key[3]])
+        self.groups.of([step, key.machine.into(), key.number, key.name, key.other])
     }
 
     /// The table; `log` are the columns of lists.
-    pub(crate) fn finish(
+    pub(crate) fn finish<B: GroupBy>(
         self,
         analysis: &'static str,
         range: Option<(Ns, Ns)>,
         log: impl IntoIterator<Item = Column>,
-        labels: impl GroupLabels,
+        labels: GroupLabels<B>,
     ) -> Table {
         let mut table = Table { analysis, range, ..Table::default() };
         match self.query.view {
             View::Statistics => {
-                let names = columns_of(labels.columns()).chain(labels.asked_columns().iter().cloned());
+                let names = columns_of(labels.by.columns()).chain(labels.by.asked_columns().iter().cloned());
                 let figures = columns_of(M::COLUMNS).chain(M::COUNTS.map(|of| of.column()));
                 table.columns = self.query.step_columns([]);
                 table.columns.extend(names.chain(columns_of(Statistics::COLUMNS)).chain(figures));
@@ -326,13 +287,13 @@ impl<M: Figures> Spans<M> {
 }
 
 /// Rows of groups, made of what is kept of them when they are shown.
-struct GroupRows<M, L> {
+struct GroupRows<M, B> {
     query: AnalysisQuery,
     range: Option<(Ns, Ns)>,
     /// The column of total times.
     total: usize,
-    groups: Closed<5, (Durations, M)>,
-    labels: L,
+    groups: PackedAggregates<5, (Durations, M)>,
+    labels: GroupLabels<B>,
     /// Rows that were made before, and whose they are: of groups that have many durations.
     ready: Rows,
     ready_of: Vec<u32>,
@@ -341,26 +302,26 @@ struct GroupRows<M, L> {
     counts_of: Vec<u32>,
 }
 
-impl<M: Figures, L: GroupLabels> GroupRows<M, L> {
+impl<M: SpanFigures, B: GroupBy> GroupRows<M, B> {
     /// The rows that are wanted, and the sums over all groups.
     fn into_rows(mut self, all: &mut (Durations, M), is_rough: &mut bool) -> Rows {
         let (mut rows, mut wanted) = (Rows::default(), Vec::new());
         for at in 0..self.groups.len() {
-            let (key, mut account) = (self.key(at as u32).1, self.groups.get(at));
-            let counts = M::COUNTS.map_or(Vec::new(), |of| (of.counts)(&account.1));
+            let mut aggregate = self.groups.get(at);
+            let counts = M::COUNTS.map_or(Vec::new(), |of| (of.counts)(&aggregate.1));
             if !counts.is_empty() {
                 self.counts.push(&[Cell::Counts(counts)]);
                 self.counts_of.push(at as u32);
             }
             // Groups that are neither of threads nor of processes are few.
-            let (is_ready, is_made) = (account.is_large(), self.labels.number(&key).is_some());
-            if self.labels.has_row(&account.0) {
+            let (is_ready, is_made) = (aggregate.is_large(), self.labels.by.is_by_number());
+            if self.labels.by.has_row(&aggregate.0) {
                 let mut row = Vec::new();
                 if is_ready || !is_made || self.query.test.is_some() {
-                    self.make(at as u32, &mut account, &mut row);
+                    self.make(at as u32, &mut aggregate, &mut row);
                 }
                 if self.query.keeps_values(&row) {
-                    *is_rough |= !account.0.is_exact();
+                    *is_rough |= !aggregate.0.is_exact();
                     let row = row.into_iter();
                     match (is_made, is_ready) {
                         (false, _) => rows.push_values(row),
@@ -374,29 +335,29 @@ impl<M: Figures, L: GroupLabels> GroupRows<M, L> {
                     }
                 }
             }
-            all.add(account);
+            all.add(aggregate);
         }
         if wanted.is_empty() { rows } else { Rows::made(Rc::new(self), wanted) }
     }
 
     /// The step and the key of a row.
-    fn key(&self, row: u32) -> (i64, Key) {
-        let [step, key @ ..] = self.groups.key(row as usize);
-        (step, key)
+    fn key(&self, row: u32) -> (i64, GroupKey) {
+        let [step, machine, number, name, other] = self.groups.key(row as usize);
+        (step, GroupKey { machine: machine as u32, number, name, other })
     }
 
     fn put_name<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (step, key) = self.key(row);
-        self.query.put_step(self.range, step, key[0] as u32, values);
-        values.extend(values_of(self.labels.columns(), self.labels.row(&key)));
-        values.extend(self.labels.asked_cells(&key).iter().map(Value::from));
+        self.query.put_step(self.range, step, key.machine, values);
+        values.extend(values_of(self.labels.by.columns(), SpanGroup { key, labels: &self.labels }));
+        values.extend(self.labels.by.asked_cells(&key).iter().map(Value::from));
     }
 
-    fn make<'s>(&'s self, row: u32, account: &mut (Durations, M), values: &mut Vec<Value<'s>>) {
+    fn make<'s>(&'s self, row: u32, aggregate: &mut (Durations, M), values: &mut Vec<Value<'s>>) {
         self.put_name(row, values);
-        values.extend(values_of(Statistics::COLUMNS, Statistics::new(&mut account.0)));
-        let has_figures = self.labels.has_figures(&self.key(row).1);
-        values.extend(M::COLUMNS.iter().map(|of| if has_figures { of.value(&account.1) } else { Value::Null }));
+        values.extend(values_of(Statistics::COLUMNS, Statistics::new(&mut aggregate.0)));
+        let has_figures = self.labels.by.has_figures(&self.key(row).1);
+        values.extend(M::COLUMNS.iter().map(|of| if has_figures { of.value(&aggregate.1) } else { Value::Null }));
         values.extend(M::COUNTS.map(|_| {
             let counts = self.counts_of.binary_search(&row).ok().and_then(|at| self.counts.values(at).next());
             counts.unwrap_or(Value::Counts(Counts::NONE))
@@ -404,7 +365,7 @@ impl<M: Figures, L: GroupLabels> GroupRows<M, L> {
     }
 }
 
-impl<M: Figures, L: GroupLabels> Source for GroupRows<M, L> {
+impl<M: SpanFigures, B: GroupBy> Source for GroupRows<M, B> {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         match self.ready_of.binary_search(&row) {
             Ok(at) => values.extend(self.ready.values(at)),
@@ -414,7 +375,7 @@ impl<M: Figures, L: GroupLabels> Source for GroupRows<M, L> {
 
     fn rank(&self, row: u32) -> i64 {
         let (step, key) = self.key(row);
-        self.query.rank(step, self.labels.number(&key).unwrap_or(0))
+        self.query.rank(step, if self.labels.by.is_by_number() { key.number } else { 0 })
     }
 
     fn put_head<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
@@ -476,48 +437,4 @@ fn powers_of_two(counts: &[u64]) -> Vec<Bucket> {
     };
     let edge = |at: usize| if at == 0 { 0 } else { 1 << (at - 1) };
     (first..=last).map(|at| Bucket { from: edge(at), to: edge(at + 1), count: counts[at] }).collect()
-}
-
-/// Names as numbers.
-pub(crate) struct Names {
-    numbers: Map<Box<str>, i64>,
-    names: Vec<Box<str>>,
-    /// Numbers of names by where they stood last: most names stand in one place all the time.
-    recent: [usize; 64],
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Names { numbers: Map::default(), names: Vec::new(), recent: [0; 64] }
-    }
-}
-
-impl Names {
-    /// The number of a name.
-    #[inline]
-    pub(crate) fn number(&mut self, name: &str) -> i64 {
-        let place = (name.as_ptr() as usize >> 4) % self.recent.len();
-        let recent = self.recent[place];
-        if self.names.get(recent).is_some_and(|known| **known == *name) {
-            return recent as i64;
-        }
-        let number = self.find(name);
-        self.recent[place] = number as usize;
-        number
-    }
-
-    fn find(&mut self, name: &str) -> i64 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let number = self.names.len() as i64;
-        self.names.push(name.into());
-        self.numbers.insert(name.into(), number);
-        number
-    }
-
-    /// The name of a number.
-    pub(crate) fn name(&self, number: i64) -> Option<&str> {
-        usize::try_from(number).ok().and_then(|at| self.names.get(at)).map(|name| &**name)
-    }
 }

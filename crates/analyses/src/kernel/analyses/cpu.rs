@@ -7,8 +7,8 @@ use tracemill_semantics::states::{
     CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, Thread, ThreadIndex, ThreadPiece, ThreadState,
 };
 
+use crate::kernel::aggregate::aggregate_map::{AggregateMap, SumKey, SumRows, rows_of};
 use crate::kernel::aggregate::keys::{NO_KEY, known_key};
-use crate::kernel::aggregate::ledger::{Key, Ledger, SumRows, rows_of};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analyses::states::is_system;
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
@@ -51,7 +51,7 @@ struct Cpu {
     query: AnalysisQuery,
     by: By,
     /// By step and thread.
-    threads: Ledger<2, ThreadTimes>,
+    threads: AggregateMap<2, ThreadTimes>,
     cpus: Map<(i64, CpuIndex), CpuTimes>,
 }
 
@@ -226,7 +226,7 @@ impl CpuRow {
 
 impl Cpu {
     fn new(query: &AnalysisQuery) -> Self {
-        Cpu { query: query.clone(), by: By::of(query), threads: Ledger::default(), cpus: Map::default() }
+        Cpu { query: query.clone(), by: By::of(query), threads: AggregateMap::default(), cpus: Map::default() }
     }
 
     fn is_by_cpu(&self) -> bool {
@@ -290,7 +290,7 @@ impl Cpu {
 struct ThreadRows(Rc<Machines>);
 
 impl ThreadRows {
-    fn thread(&self, [_, thread]: &Key<2>) -> &Thread {
+    fn thread(&self, [_, thread]: &SumKey<2>) -> &Thread {
         self.0.thread(ThreadIndex(*thread as u32))
     }
 }
@@ -302,16 +302,16 @@ impl SumRows<2, ThreadTimes> for ThreadRows {
         ThreadRow::BY_THREAD
     }
 
-    fn row<'r>(&'r self, key: &Key<2>, times: ThreadTimes, length: Ns) -> ThreadRow<'r> {
+    fn row<'r>(&'r self, key: &SumKey<2>, times: ThreadTimes, length: Ns) -> ThreadRow<'r> {
         let thread = self.thread(key);
         ThreadRow { thread: Some(thread), pid: thread.pid(), threads: 1, times, length }
     }
 
-    fn machine(&self, key: &Key<2>) -> u32 {
+    fn machine(&self, key: &SumKey<2>) -> u32 {
         self.thread(key).machine
     }
 
-    fn number(&self, key: &Key<2>) -> i64 {
+    fn number(&self, key: &SumKey<2>) -> i64 {
         self.thread(key).tid
     }
 }
@@ -388,7 +388,7 @@ impl Observer for Cpu {
 }
 
 impl Analysis for Cpu {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{CpuPiece, Credit, RunBegan, ThreadPiece};
         (if self.is_by_cpu() { &[CpuPiece, Credit] } else { &[ThreadPiece, Credit, RunBegan] }, ReportTimes::Range)
     }

@@ -368,7 +368,7 @@ impl Observer for OpenFiles {
 }
 
 impl Analysis for OpenFiles {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
         (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All)
     }

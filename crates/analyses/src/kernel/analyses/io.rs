@@ -8,9 +8,10 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use crate::kernel::aggregate::keys::{NO_KEY, duration, error_of, known_key, thread_of};
+use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
+use crate::kernel::aggregate::keys::{NO_KEY, duration, error_of};
 use crate::kernel::aggregate::latest::Latest;
-use crate::kernel::aggregate::spans::{Figures, GroupLabels, Key, Names, Span, Spans};
+use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analyses::files::Files;
 use crate::kernel::analyses::states::MAX_REQUESTS;
@@ -118,7 +119,7 @@ impl Class {
 struct Calls {
     by: By,
     spans: Spans<Moved>,
-    part: PeriodRole,
+    role: PeriodRole,
     /// Only when rows name files.
     files: Option<Rc<RefCell<KnownFiles>>>,
     names: Names,
@@ -153,7 +154,7 @@ impl Aggregate for Moved {
     }
 }
 
-impl Figures for Moved {
+impl SpanFigures for Moved {
     const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
         own_column("bytes", Unit::Count, "bytes that were moved", |moved| Value::Integer(moved.bytes as i128)),
         column("errors", Unit::Count, |moved| moved.errors.into()),
@@ -167,7 +168,7 @@ struct CallRow<'r> {
     file: Option<&'r str>,
     thread: &'r Thread,
     cpu: u64,
-    span: Span,
+    span: SpanTimes,
 }
 
 /// Meanings of columns.
@@ -194,7 +195,7 @@ impl Calls {
         let by = By::of(query);
         let has_files = by == By::File || matches!(query.view, View::Log | View::Top(_));
         let files = has_files.then(Rc::default);
-        Calls { by, spans: Spans::new(query), part: PeriodRole::Alone, files, names: Names::default() }
+        Calls { by, spans: Spans::new(query), role: PeriodRole::Alone, files, names: Names::default() }
     }
 
     fn add(&mut self, machines: &Machines, call: &SystemCall<'_>) {
@@ -205,16 +206,16 @@ impl Calls {
         }
         let thread = machines.thread(call.thread);
         let file = self.files.as_ref().and_then(|known| known.borrow().of_ended.clone());
-        let by = match self.by {
-            By::Thread => thread.tid,
-            By::Process => thread.pid().unwrap_or(NO_KEY),
-            By::File => file.as_ref().map_or(NO_KEY, |file| self.names.number(file)),
-            By::Class => 0,
+        let (number, name) = match self.by {
+            By::Thread => (thread.tid, 0),
+            By::Process => (thread.pid().unwrap_or(NO_KEY), 0),
+            By::File => (0, file.as_ref().map_or(NO_KEY, |file| self.names.number(file))),
+            By::Class => (0, 0),
         };
-        let key = [i64::from(thread.machine), by, class as i64, 0];
+        let key = GroupKey { machine: thread.machine, number, name, other: class as i64 };
         let moved =
             Moved { bytes: class.bytes(call.name, call.ret).into(), errors: error_of(call.ret).is_some().into() };
-        let span = Span::new(machines, thread.machine, (call.from, call.to));
+        let span = SpanTimes::new(machines, thread.machine, (call.from, call.to));
         self.spans.add(machines, &span, key, moved, || {
             let (file, cpu) = (file.as_deref(), machines.cpu(call.cpu).number);
             values_of(CallRow::LOG, CallRow { class, call, file, thread, cpu, span })
@@ -228,14 +229,14 @@ impl Observer for Calls {
     }
 
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {
-        if self.part.looks()
+        if self.role.is_tracking()
             && let Some(known) = &self.files
         {
             let KnownFiles { files, of_ended } = &mut *known.borrow_mut();
             *of_ended = files.of_call(call.thread).cloned();
             files.call_ended(machines, call, happening);
         }
-        if self.part.tells() {
+        if self.role.has_table() {
             self.add(machines, call);
         }
     }
@@ -258,21 +259,23 @@ impl Observer for Calls {
 }
 
 impl Analysis for Calls {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
         match self.files {
-            Some(_) if self.part.looks() => (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All),
+            Some(_) if self.role.is_tracking() => {
+                (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All)
+            }
             _ => (&[CallEnded], ReportTimes::Range),
         }
     }
 
-    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+    fn for_period(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
         let files = Some(self.files.clone()?);
-        self.part = PeriodRole::Leads;
+        self.role = PeriodRole::Tracker;
         Some(Box::new(Calls {
             by: self.by,
             spans: Spans::new(period),
-            part: PeriodRole::Follows,
+            role: PeriodRole::View,
             files,
             names: Names::default(),
         }))
@@ -280,7 +283,7 @@ impl Analysis for Calls {
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Calls { by, spans, files, names, .. } = *self;
-        let labels = CallLabels { by, names, machines: machines.clone() };
+        let labels = GroupLabels { by, names, machines: machines.clone() };
         let mut table = spans.finish("io", range, columns_of(CallRow::LOG), labels);
         let left_out = files.map_or(0, |known| known.borrow().files.left_out());
         table.notes.extend((left_out > 0).then_some(("files_left_out", left_out)));
@@ -288,67 +291,36 @@ impl Analysis for Calls {
     }
 }
 
-struct CallLabels {
-    by: By,
-    names: Names,
-    machines: Rc<Machines>,
-}
-
-/// A class of system calls, of a thread, a process or a file where groups are of these.
-struct CallLine<'r> {
-    thread: Option<&'r Thread>,
-    pid: Option<i64>,
-    file: Option<&'r str>,
-    class: Option<Class>,
-}
-
-impl<'r> CallLine<'r> {
-    const TID: ColumnOf<'r, Self> = column("tid", Unit::Name, |line| Value::integer(line.thread.map(|of| of.tid)));
-    const COMM: ColumnOf<'r, Self> =
-        column("comm", Unit::Name, |line| Value::text(line.thread.and_then(|of| of.comm.as_deref())));
-    const PID: ColumnOf<'r, Self> = column("pid", Unit::Name, |line| Value::integer(line.pid));
-    const FILE: ColumnOf<'r, Self> = column("file", Unit::Name, |line| Value::text(line.file));
-    const CLASS: ColumnOf<'r, Self> = own_column("class", Unit::Name, CLASS, |line| {
-        line.class.map_or(Value::Null, |class| Value::Word(class.name()))
+impl<'r> SpanGroup<'r, By> {
+    const CLASS: ColumnOf<'r, Self> = own_column("class", Unit::Name, CLASS, |group| {
+        Class::ALL.get(group.key.other as usize).map_or(Value::Null, |class| Value::Word(class.name()))
     });
+    const FILE: ColumnOf<'r, Self> = column("file", Unit::Name, |group| Value::text(group.name()));
+    const BY_CLASS: &'r [ColumnOf<'r, Self>] = &[Self::CLASS];
     const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::TID, Self::COMM, Self::CLASS];
     const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[Self::PID, Self::CLASS];
     const BY_FILE: &'r [ColumnOf<'r, Self>] = &[Self::FILE, Self::CLASS];
-    const BY_CLASS: &'r [ColumnOf<'r, Self>] = &[Self::CLASS];
 }
 
-impl GroupLabels for CallLabels {
-    type Row<'r> = CallLine<'r>;
-
-    fn columns<'r>(&self) -> &'r [ColumnOf<'r, CallLine<'r>>] {
-        match self.by {
-            By::Thread => CallLine::BY_THREAD,
-            By::Process => CallLine::BY_PROCESS,
-            By::File => CallLine::BY_FILE,
-            By::Class => CallLine::BY_CLASS,
+impl GroupBy for By {
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, SpanGroup<'r, By>>] {
+        match self {
+            By::Class => SpanGroup::<By>::BY_CLASS,
+            By::Thread => SpanGroup::<By>::BY_THREAD,
+            By::Process => SpanGroup::<By>::BY_PROCESS,
+            By::File => SpanGroup::<By>::BY_FILE,
         }
     }
 
-    fn row<'r>(&'r self, key: &Key) -> CallLine<'r> {
-        let [machine, of, class, _] = *key;
-        let none = CallLine { thread: None, pid: None, file: None, class: Class::ALL.get(class as usize).copied() };
-        match self.by {
-            By::Thread => CallLine { thread: thread_of(&self.machines, machine, of), ..none },
-            By::Process => CallLine { pid: known_key(of), ..none },
-            By::File => CallLine { file: self.names.name(of), ..none },
-            By::Class => none,
-        }
-    }
-
-    fn number(&self, key: &Key) -> Option<i64> {
-        matches!(self.by, By::Thread | By::Process).then_some(key[1])
+    fn is_by_number(&self) -> bool {
+        matches!(self, By::Thread | By::Process)
     }
 }
 
 /// Requests of disks.
 struct Disks {
     spans: Spans<Requests>,
-    part: PeriodRole,
+    role: PeriodRole,
     open: Rc<RefCell<OpenRequests>>,
 }
 
@@ -419,7 +391,7 @@ impl Aggregate for Requests {
     }
 }
 
-impl Figures for Requests {
+impl SpanFigures for Requests {
     const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
         own_column("completed", Unit::Count, "requests that were completed", |of| of.completed.into()),
         own_column("bytes", Unit::Count, "bytes that were moved", |of| of.bytes.into()),
@@ -437,7 +409,7 @@ struct RequestRow<'r> {
     disk: Option<&'r str>,
     done: &'r Done,
     issue: &'r Issue,
-    span: Span,
+    span: SpanTimes,
 }
 
 impl<'r> RequestRow<'r> {
@@ -461,7 +433,7 @@ const SECTOR_BYTES: i128 = 512;
 
 impl Disks {
     fn new(query: &AnalysisQuery) -> Self {
-        Disks { spans: Spans::new(query), part: PeriodRole::Alone, open: Rc::default() }
+        Disks { spans: Spans::new(query), role: PeriodRole::Alone, open: Rc::default() }
     }
 
     fn issue(
@@ -535,7 +507,7 @@ impl Disks {
         if !is_wanted {
             return;
         }
-        let key = |is_write: bool| [i64::from(machine), *dev, i64::from(is_write), 0];
+        let key = |is_write: bool| GroupKey { machine, number: *dev, name: 0, other: i64::from(is_write) };
         let issued_write = issue.as_ref().map(|issue| issue.is_write);
         if query.view == View::Statistics && query.has_instant(at) {
             let is_write = is_write(happening).or(issued_write).unwrap_or(false);
@@ -545,7 +517,7 @@ impl Disks {
         let Some(issue) = issue else { return };
         let queued =
             Requests { queue_total: issue.queue.unwrap_or(0).into(), queue_max: issue.queue, ..Requests::default() };
-        let span = Span::new(machines, machine, (issue.at, at));
+        let span = SpanTimes::new(machines, machine, (issue.at, at));
         self.spans.add(machines, &span, key(issue.is_write), queued, || {
             let disk = open.names.get(&(machine, *dev)).map(|name| &**name);
             values_of(RequestRow::LOG, RequestRow { disk, done, issue, span })
@@ -568,17 +540,17 @@ impl Observer for Disks {
         match happening.concept {
             Concept::DumpDisk => {
                 if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name))
-                    && self.part.looks()
+                    && self.role.is_tracking()
                 {
                     self.open.borrow_mut().names.insert((machine, dev), name.into());
                 }
             }
             Concept::RqInsert | Concept::RqIssue | Concept::RqComplete => {
-                if self.part.looks() {
+                if self.role.is_tracking() {
                     self.open.borrow_mut().done = None;
                     self.request(machines, machine, cpu, happening, at);
                 }
-                if self.part.tells() && happening.concept == Concept::RqComplete {
+                if self.role.has_table() && happening.concept == Concept::RqComplete {
                     self.complete(machines, machine, cpu, happening, at);
                 }
             }
@@ -588,52 +560,41 @@ impl Observer for Disks {
 }
 
 impl Analysis for Disks {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
-        (&[ReportKind::Taken], if self.part.looks() { ReportTimes::All } else { ReportTimes::Range })
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Taken], if self.role.is_tracking() { ReportTimes::All } else { ReportTimes::Range })
     }
 
-    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
-        self.part = PeriodRole::Leads;
-        Some(Box::new(Disks { spans: Spans::new(period), part: PeriodRole::Follows, open: self.open.clone() }))
+    fn for_period(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.role = PeriodRole::Tracker;
+        Some(Box::new(Disks { spans: Spans::new(period), role: PeriodRole::View, open: self.open.clone() }))
     }
 
-    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Disks { spans, open, .. } = *self;
         let (names, dropped) = (open.borrow().names.clone(), open.borrow().dropped);
-        let mut table = spans.finish("io", range, columns_of(RequestRow::LOG), DiskLabels(names));
+        let labels = GroupLabels { by: DiskNames(names), names: Names::default(), machines: machines.clone() };
+        let mut table = spans.finish("io", range, columns_of(RequestRow::LOG), labels);
         table.notes.extend((dropped > 0).then_some(("dropped_requests", dropped)));
         table
     }
 }
 
 /// Names of disks, by machine and number.
-struct DiskLabels(Map<(u32, i64), Box<str>>);
+struct DiskNames(Map<(u32, i64), Box<str>>);
 
-/// A disk, and what its requests do.
-struct DiskLine<'r> {
-    dev: i64,
-    disk: Option<&'r str>,
-    is_write: bool,
-}
-
-impl<'r> DiskLine<'r> {
+impl<'r> SpanGroup<'r, DiskNames> {
     const COLUMNS: &'r [ColumnOf<'r, Self>] = &[
-        column("dev", Unit::Name, |line| line.dev.into()),
-        column("disk", Unit::Name, |line| Value::text(line.disk)),
-        own_column("op", Unit::Name, DIRECTION, |line| Value::Word(op(line.is_write))),
+        column("dev", Unit::Name, |group| group.key.number.into()),
+        column("disk", Unit::Name, |group| {
+            Value::text(group.labels.by.0.get(&(group.key.machine, group.key.number)).map(|name| &**name))
+        }),
+        own_column("op", Unit::Name, DIRECTION, |group| Value::Word(op(group.key.other != 0))),
     ];
 }
 
-impl GroupLabels for DiskLabels {
-    type Row<'r> = DiskLine<'r>;
-
-    fn columns<'r>(&self) -> &'r [ColumnOf<'r, DiskLine<'r>>] {
-        DiskLine::COLUMNS
-    }
-
-    fn row<'r>(&'r self, &[machine, dev, is_write, _]: &Key) -> DiskLine<'r> {
-        let disk = self.0.get(&(machine as u32, dev)).map(|name| &**name);
-        DiskLine { dev, disk, is_write: is_write != 0 }
+impl GroupBy for DiskNames {
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, SpanGroup<'r, DiskNames>>] {
+        SpanGroup::<DiskNames>::COLUMNS
     }
 }
 
@@ -709,7 +670,7 @@ impl Observer for Net {
 }
 
 impl Analysis for Net {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         (&[ReportKind::Taken], ReportTimes::Range)
     }
 

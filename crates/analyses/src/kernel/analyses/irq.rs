@@ -5,8 +5,9 @@ use std::rc::Rc;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
+use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
 use crate::kernel::aggregate::keys::{NO_KEY, duration};
-use crate::kernel::aggregate::spans::{Figures, GroupLabels, Key, Names, Span, Spans};
+use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SPANS};
@@ -87,7 +88,7 @@ impl Aggregate for Raises {
     }
 }
 
-impl Figures for Raises {
+impl SpanFigures for Raises {
     const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
         own_column("raises", Unit::Count, "runs whose raise was seen", |raises| raises.count.into()),
         own_column("raise_total_ns", Unit::Duration, "sum of the times from raise to entry", |raises| {
@@ -107,7 +108,7 @@ struct Run<'r> {
     interrupt: &'r Interrupt<'r>,
     name: Option<&'r str>,
     cpu: u64,
-    span: Span,
+    span: SpanTimes,
 }
 
 impl<'r> Run<'r> {
@@ -135,76 +136,60 @@ impl Observer for Irq {
         let is_soft = interrupt.kind == InterruptKind::Softirq;
         let soft_name = || usize::try_from(interrupt.number).ok().and_then(|at| SOFTIRQS.get(at)).copied();
         let name = if is_soft { soft_name() } else { interrupt.name };
-        let kind = i64::from(is_soft) << 32 | i64::from(cpu.machine);
         let name_number = name.map_or(NO_KEY, |name| self.names.number(name));
         let of_cpu = match self.by {
             By::Cpu => i64::from(interrupt.cpu.0),
-            By::Number => NO_KEY,
+            By::Number => 0,
         };
         let wait = interrupt.raised.map(|raised| duration(machines, cpu.machine, raised, interrupt.from));
         let more = Raises { count: wait.is_some().into(), total: wait.unwrap_or(0).into(), min: wait, max: wait };
-        let key = [kind, interrupt.number, name_number, of_cpu];
-        let span = Span::new(machines, cpu.machine, (interrupt.from, interrupt.to));
+        let other = of_cpu << 1 | i64::from(is_soft);
+        let key = GroupKey { machine: cpu.machine, number: interrupt.number, name: name_number, other };
+        let span = SpanTimes::new(machines, cpu.machine, (interrupt.from, interrupt.to));
         self.spans
             .add(machines, &span, key, more, || values_of(Run::LOG, Run { interrupt, name, cpu: cpu.number, span }));
     }
 }
 
 impl Analysis for Irq {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         (&[ReportKind::Interrupt], ReportTimes::Range)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Irq { by, spans, names } = *self;
-        spans.finish("irq", range, columns_of(Run::LOG), Labels { by, names, machines: machines.clone() })
+        spans.finish("irq", range, columns_of(Run::LOG), GroupLabels { by, names, machines: machines.clone() })
     }
 }
 
-struct Labels {
-    by: By,
-    names: Names,
-    machines: Rc<Machines>,
+/// The last number of a key has the CPU, and whether it is a soft interrupt.
+fn is_soft(key: &GroupKey) -> bool {
+    key.other & 1 != 0
 }
 
-/// An interrupt, on a CPU where groups are of CPUs.
-struct Line<'r> {
-    kind: InterruptKind,
-    number: i64,
-    name: Option<&'r str>,
-    cpu: Option<u64>,
-}
-
-impl<'r> Line<'r> {
-    const KIND: ColumnOf<'r, Self> = column("kind", Unit::Name, |line| Value::Word(line.kind.name()));
-    const NR: ColumnOf<'r, Self> = column("nr", Unit::Name, |line| line.number.into());
-    const NAME: ColumnOf<'r, Self> = own_column("name", Unit::Name, NAME, |line| Value::text(line.name));
-    const CPU: ColumnOf<'r, Self> = column("cpu", Unit::Name, |line| Value::integer(line.cpu));
+impl<'r> SpanGroup<'r, By> {
+    const KIND: ColumnOf<'r, Self> = column("kind", Unit::Name, |group| {
+        let kind = if is_soft(&group.key) { InterruptKind::Softirq } else { InterruptKind::Irq };
+        Value::Word(kind.name())
+    });
+    const NR: ColumnOf<'r, Self> = column("nr", Unit::Name, |group| group.key.number.into());
+    const NAME: ColumnOf<'r, Self> = own_column("name", Unit::Name, NAME, |group| Value::text(group.name()));
+    const CPU: ColumnOf<'r, Self> = column("cpu", Unit::Name, |group| {
+        group.labels.machines.cpu(CpuIndex((group.key.other >> 1) as u32)).number.into()
+    });
     const BY_NUMBER: &'r [ColumnOf<'r, Self>] = &[Self::KIND, Self::NR, Self::NAME];
     const BY_CPU: &'r [ColumnOf<'r, Self>] = &[Self::KIND, Self::NR, Self::NAME, Self::CPU];
 }
 
-fn is_soft(key: &Key) -> bool {
-    key[0] >> 32 == 1
-}
-
-impl GroupLabels for Labels {
-    type Row<'r> = Line<'r>;
-
-    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
-        match self.by {
-            By::Cpu => Line::BY_CPU,
-            By::Number => Line::BY_NUMBER,
+impl GroupBy for By {
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, SpanGroup<'r, By>>] {
+        match self {
+            By::Cpu => SpanGroup::<By>::BY_CPU,
+            By::Number => SpanGroup::<By>::BY_NUMBER,
         }
     }
 
-    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
-        let kind = if is_soft(key) { InterruptKind::Softirq } else { InterruptKind::Irq };
-        let cpu = || self.machines.cpu(CpuIndex(key[3] as u32)).number;
-        Line { kind, number: key[1], name: self.names.name(key[2]), cpu: (self.by == By::Cpu).then(cpu) }
-    }
-
-    fn has_figures(&self, key: &Key) -> bool {
+    fn has_figures(&self, key: &GroupKey) -> bool {
         is_soft(key)
     }
 }

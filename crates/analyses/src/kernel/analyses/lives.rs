@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, ThreadIndex, ThreadState};
 
+use crate::kernel::aggregate::aggregate_map::PackedAggregates;
 use crate::kernel::aggregate::keys::{TELL_INTERRUPTS, TELL_MODES};
-use crate::kernel::aggregate::ledger::Closed;
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, own_column};
@@ -18,7 +18,7 @@ const TELL_RUNS: &[Concept] = &[Concept::Switch, Concept::Running];
 
 /// Lives, when all events have passed.
 pub(crate) struct Lives {
-    pub(crate) accounts: Closed<2, OfLife>,
+    pub(crate) aggregates: PackedAggregates<2, LifeAggregate>,
     /// For each life, the next one of its number.
     pub(crate) next: Vec<u32>,
     /// The lives by their numbers.
@@ -31,7 +31,7 @@ pub(crate) struct Lives {
 const NO_LIFE: u32 = u32::MAX;
 
 impl Lives {
-    pub(crate) fn new(machines: &Machines, accounts: Closed<2, OfLife>) -> Self {
+    pub(crate) fn new(machines: &Machines, aggregates: PackedAggregates<2, LifeAggregate>) -> Self {
         let mut order: Vec<ThreadIndex> = machines.threads().map(|(life, _)| life).collect();
         let number = |life: ThreadIndex| (machines.thread(life).machine, machines.thread(life).tid);
         order.sort_by_key(|&life| (number(life), machines.thread(life).life()));
@@ -39,12 +39,12 @@ impl Lives {
         for pair in order.windows(2).filter(|pair| number(pair[0]) == number(pair[1])) {
             next[pair[0].0 as usize] = pair[1].0;
         }
-        Lives { accounts, next, order, times: Vec::new() }
+        Lives { aggregates, next, order, times: Vec::new() }
     }
 
     /// As [`new`](Self::new), with the times of all lives computed once, for callers that ask for many periods.
-    pub(crate) fn of_many(machines: &Machines, accounts: Closed<2, OfLife>) -> Self {
-        let lives = Lives::new(machines, accounts);
+    pub(crate) fn of_many(machines: &Machines, aggregates: PackedAggregates<2, LifeAggregate>) -> Self {
+        let lives = Lives::new(machines, aggregates);
         let times = machines.threads().map(|(life, _)| lives.time(machines, life)).collect();
         Lives { times, ..lives }
     }
@@ -60,13 +60,13 @@ impl Lives {
         (of.forked.unwrap_or(met), ends.min().unwrap_or(Ns::MAX))
     }
 
-    /// The first account of a life: every life has a row, also one of which only its end was seen.
-    pub(crate) fn account(&self, life: ThreadIndex) -> OfLife {
-        self.accounts.find([0, life.0.into()]).unwrap_or_default()
+    /// The first aggregate of a life: every life has a row, also one of which only its end was seen.
+    pub(crate) fn aggregate(&self, life: ThreadIndex) -> LifeAggregate {
+        self.aggregates.find([0, life.0.into()]).unwrap_or_default()
     }
 
     pub(crate) fn of(&self, life: ThreadIndex) -> Life {
-        self.account(life).dates
+        self.aggregate(life).dates
     }
 
     pub(crate) fn met(&self, life: ThreadIndex) -> Ns {
@@ -156,9 +156,9 @@ impl Parents {
     }
 }
 
-/// Account of a life.
+/// Aggregate of a life.
 #[derive(Clone, Default)]
-pub(crate) struct OfLife {
+pub(crate) struct LifeAggregate {
     pub(crate) dates: Life,
     pub(crate) spent: Spent,
 }
@@ -316,14 +316,14 @@ impl Aggregate for Life {
     }
 }
 
-impl Sum for OfLife {
-    fn add(&mut self, OfLife { dates, spent }: OfLife) {
+impl Sum for LifeAggregate {
+    fn add(&mut self, LifeAggregate { dates, spent }: LifeAggregate) {
         self.dates.add(dates);
         self.spent.add(spent);
     }
 }
 
-impl Aggregate for OfLife {
+impl Aggregate for LifeAggregate {
     fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
         self.dates.pack(packing);
         self.spent.pack(packing);

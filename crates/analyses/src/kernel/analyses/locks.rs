@@ -11,8 +11,9 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use crate::durations::Durations;
-use crate::kernel::aggregate::keys::{NO_KEY, error_of, known_key, thread_of};
-use crate::kernel::aggregate::spans::{Figures, GroupLabels, Key, Span, Spans};
+use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
+use crate::kernel::aggregate::keys::{NO_KEY, error_of};
+use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SPANS};
@@ -48,7 +49,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
     example: "locks --log --min 30ms",
     make: |query| {
-        Box::new(Locks { by: By::of(query), spans: Spans::new(query), part: PeriodRole::Alone, waits: Rc::default() })
+        Box::new(Locks { by: By::of(query), spans: Spans::new(query), role: PeriodRole::Alone, waits: Rc::default() })
     },
 };
 
@@ -83,7 +84,7 @@ const FLAGS: i128 = 128 | 256;
 struct Locks {
     by: By,
     spans: Spans<Waits>,
-    part: PeriodRole,
+    role: PeriodRole,
     waits: Rc<RefCell<OpenWaits>>,
 }
 
@@ -167,7 +168,7 @@ impl Aggregate for Waits {
     }
 }
 
-impl Figures for Waits {
+impl SpanFigures for Waits {
     const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
         own_column("waiters", Unit::Count, "threads that waited", |waits| (waits.waiters.len() as u64).into()),
         column("errors", Unit::Count, |waits| waits.errors.into()),
@@ -181,7 +182,7 @@ struct Wait<'r> {
     open: Open,
     thread: &'r Thread,
     waker: Option<&'r Thread>,
-    span: Span,
+    span: SpanTimes,
 }
 
 /// Meaning of a column.
@@ -214,26 +215,22 @@ impl Locks {
         query.wants_cpu(machines, cpu) && query.wants_thread(machines, Some(thread))
     }
 
-    fn key(&self, machines: &Machines, thread: ThreadIndex, address: Option<i128>) -> Key {
+    fn key(&self, machines: &Machines, thread: ThreadIndex, address: Option<i128>) -> GroupKey {
         let of = machines.thread(thread);
-        let machine = i64::from(of.machine);
-        match self.by {
-            By::Thread => [machine, of.tid, 0, 0],
-            By::Process => [machine, of.pid().unwrap_or(NO_KEY), 0, 0],
-            // Addresses take all 64 bits, so that none of them can stand for one that is not known.
-            By::Lock => {
-                [machine, of.pid().unwrap_or(NO_KEY), address.unwrap_or(0) as i64, i64::from(address.is_some())]
-            }
-        }
+        let number = if self.by == By::Thread { of.tid } else { of.pid().unwrap_or(NO_KEY) };
+        // Addresses take all 64 bits, so that none of them can stand for one that is not known.
+        let address = address.filter(|_| self.by == By::Lock);
+        let (name, other) = (address.unwrap_or(0) as i64, i64::from(address.is_some()));
+        GroupKey { machine: of.machine, number, name, other }
     }
 }
 
 impl Observer for Locks {
     fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns) {
-        if self.part.looks() {
+        if self.role.is_tracking() {
             self.waits.borrow_mut().begin(thread, name, happening);
         }
-        if self.part.tells()
+        if self.role.has_table()
             && name == FUTEX
             && operation_of(happening).is_some_and(|operation| WAKES.contains(&operation))
             && self.spans.query.view == View::Statistics
@@ -265,20 +262,20 @@ impl Observer for Locks {
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, _: &Happening<'_>) {
         let ended = {
             let OpenWaits { open, ended, .. } = &mut *self.waits.borrow_mut();
-            if self.part.looks() {
+            if self.role.is_tracking() {
                 *ended = open.remove(&call.thread);
             }
             *ended
         };
         let Some(open) = ended else { return };
-        if !self.part.tells() || !self.wants(machines, call.thread, Some(call.cpu)) {
+        if !self.role.has_table() || !self.wants(machines, call.thread, Some(call.cpu)) {
             return;
         }
         let thread = machines.thread(call.thread);
         let key = self.key(machines, call.thread, open.address);
         let errors = u64::from(error_of(call.ret).is_some());
         let waits = Waits { waiter: Some((thread.machine, thread.tid)), errors, ..Waits::default() };
-        let span = Span::new(machines, thread.machine, (call.from, call.to));
+        let span = SpanTimes::new(machines, thread.machine, (call.from, call.to));
         self.spans.add(machines, &span, key, waits, || {
             let waker = open.waker.map(|waker| machines.thread(waker));
             values_of(Wait::LOG, Wait { call, open, thread, waker, span })
@@ -296,20 +293,20 @@ impl Observer for Locks {
 }
 
 impl Analysis for Locks {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{CallBegan, CallEnded, RunEnded, Taken, Woken};
-        match self.part {
-            PeriodRole::Follows => (&[CallBegan, CallEnded], ReportTimes::Range),
+        match self.role {
+            PeriodRole::View => (&[CallBegan, CallEnded], ReportTimes::Range),
             _ => (&[CallBegan, RunEnded, Woken, CallEnded, Taken], ReportTimes::All),
         }
     }
 
-    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
-        self.part = PeriodRole::Leads;
+    fn for_period(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.role = PeriodRole::Tracker;
         Some(Box::new(Locks {
             by: self.by,
             spans: Spans::new(period),
-            part: PeriodRole::Follows,
+            role: PeriodRole::View,
             waits: self.waits.clone(),
         }))
     }
@@ -317,59 +314,33 @@ impl Analysis for Locks {
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Locks { by, spans, waits, .. } = *self;
         let query = spans.query.clone();
-        let labels = Labels { by, machines: machines.clone() };
+        let labels = GroupLabels { by, machines: machines.clone(), names: Names::default() };
         let mut table = spans.finish("locks", range, columns_of(Wait::LOG), labels);
         table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines, &query)));
         table
     }
 }
 
-struct Labels {
-    by: By,
-    machines: Rc<Machines>,
-}
-
-/// A lock of a process, a thread or a process.
-struct Line<'r> {
-    thread: Option<&'r Thread>,
-    pid: Option<i64>,
-    address: Option<u64>,
-}
-
-impl<'r> Line<'r> {
-    const TID: ColumnOf<'r, Self> = column("tid", Unit::Name, |line| Value::integer(line.thread.map(|of| of.tid)));
-    const COMM: ColumnOf<'r, Self> =
-        column("comm", Unit::Name, |line| Value::text(line.thread.and_then(|of| of.comm.as_deref())));
-    const PID: ColumnOf<'r, Self> = column("pid", Unit::Name, |line| Value::integer(line.pid));
-    const UADDR: ColumnOf<'r, Self> = own_column("uaddr", Unit::Name, ADDRESS, |line| Value::integer(line.address));
+impl<'r> SpanGroup<'r, By> {
+    const UADDR: ColumnOf<'r, Self> = own_column("uaddr", Unit::Name, ADDRESS, |group| {
+        Value::integer((group.key.other != 0).then_some(group.key.name as u64))
+    });
     const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::TID, Self::COMM];
     const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[Self::PID];
     const BY_LOCK: &'r [ColumnOf<'r, Self>] = &[Self::PID, Self::UADDR];
 }
 
-impl GroupLabels for Labels {
-    type Row<'r> = Line<'r>;
-
-    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
-        match self.by {
-            By::Thread => Line::BY_THREAD,
-            By::Process => Line::BY_PROCESS,
-            By::Lock => Line::BY_LOCK,
+impl GroupBy for By {
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, SpanGroup<'r, By>>] {
+        match self {
+            By::Thread => SpanGroup::<By>::BY_THREAD,
+            By::Process => SpanGroup::<By>::BY_PROCESS,
+            By::Lock => SpanGroup::<By>::BY_LOCK,
         }
     }
 
-    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
-        let [machine, number, address, has_address] = *key;
-        match self.by {
-            By::Thread => Line { thread: thread_of(&self.machines, machine, number), pid: None, address: None },
-            By::Process | By::Lock => {
-                Line { thread: None, pid: known_key(number), address: (has_address != 0).then_some(address as u64) }
-            }
-        }
-    }
-
-    fn number(&self, key: &Key) -> Option<i64> {
-        Some(key[1])
+    fn is_by_number(&self) -> bool {
+        true
     }
 
     fn has_row(&self, durations: &Durations) -> bool {

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer, Thread};
 use tracemill_semantics::{Concept, Field};
 
+use crate::kernel::aggregate::aggregate_map::{AggregateMap, SumKey, SumRows, rows_of};
 use crate::kernel::aggregate::keys::thread_of;
 use crate::kernel::aggregate::latest::Latest;
-use crate::kernel::aggregate::ledger::{Key, Ledger, SumRows, rows_of};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, FormWord, RowNouns, SUMS};
@@ -62,11 +62,11 @@ struct Memory {
     /// Only objects have the place of the call that made them.
     is_by_site: bool,
     /// By step, machine, and thread or site: a number, and what it is.
-    groups: Ledger<4, Sums>,
+    groups: AggregateMap<4, Sums>,
     level: i128,
     peak: i128,
     bad_orders: u64,
-    part: PeriodRole,
+    role: PeriodRole,
     objects: Rc<RefCell<Objects>>,
 }
 
@@ -148,7 +148,7 @@ fn key_of(number: Option<i128>) -> [i64; 2] {
     }
 }
 
-fn number_of([.., number, kind]: &Key<4>) -> Option<i128> {
+fn number_of([.., number, kind]: &SumKey<4>) -> Option<i128> {
     match *kind {
         UNKNOWN => None,
         UPPER => Some((*number as u64).into()),
@@ -210,17 +210,17 @@ impl SumRows<4, Sums> for Groups {
         }
     }
 
-    fn row<'r>(&'r self, key: &Key<4>, sums: Sums, _: Ns) -> SumsRow<'r> {
+    fn row<'r>(&'r self, key: &SumKey<4>, sums: Sums, _: Ns) -> SumsRow<'r> {
         let number = number_of(key);
         let tid = number.filter(|_| !self.is_by_site).and_then(|tid| i64::try_from(tid).ok()).filter(|tid| *tid != 0);
-        SumsRow { number, thread: tid.and_then(|tid| thread_of(&self.machines, key[1], tid)), sums }
+        SumsRow { number, thread: tid.and_then(|tid| thread_of(&self.machines, key[1] as u32, tid)), sums }
     }
 
-    fn machine(&self, key: &Key<4>) -> u32 {
+    fn machine(&self, key: &SumKey<4>) -> u32 {
         key[1] as u32
     }
 
-    fn number(&self, key: &Key<4>) -> i64 {
+    fn number(&self, key: &SumKey<4>) -> i64 {
         number_of(key).map_or(i64::MIN, |number| i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
@@ -232,11 +232,11 @@ impl Memory {
             query: query.clone(),
             is_slab: is_by_site || query.has(FormWord::Slab),
             is_by_site,
-            groups: Ledger::default(),
+            groups: AggregateMap::default(),
             level: 0,
             peak: 0,
             bad_orders: 0,
-            part: PeriodRole::Alone,
+            role: PeriodRole::Alone,
             objects: Rc::default(),
         }
     }
@@ -263,10 +263,10 @@ impl Memory {
             }
             (Concept::SlabAlloc | Concept::SlabFree, true) => {
                 let mut objects = self.objects.borrow_mut();
-                if self.part.looks() {
+                if self.role.is_tracking() {
                     objects.last = objects.take(machine, happening);
                 }
-                objects.last.filter(|_| self.part.tells())
+                objects.last.filter(|_| self.role.has_table())
             }
             _ => None,
         }
@@ -295,17 +295,20 @@ impl Observer for Memory {
 }
 
 impl Analysis for Memory {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         // Objects that are freed in the range may be older.
-        (&[ReportKind::Taken], if self.is_slab && self.part.looks() { ReportTimes::All } else { ReportTimes::Range })
+        (
+            &[ReportKind::Taken],
+            if self.is_slab && self.role.is_tracking() { ReportTimes::All } else { ReportTimes::Range },
+        )
     }
 
-    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+    fn for_period(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
         if !self.is_slab {
             return None;
         }
-        self.part = PeriodRole::Leads;
-        Some(Box::new(Memory { part: PeriodRole::Follows, objects: self.objects.clone(), ..Memory::new(period) }))
+        self.role = PeriodRole::Tracker;
+        Some(Box::new(Memory { role: PeriodRole::View, objects: self.objects.clone(), ..Memory::new(period) }))
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {

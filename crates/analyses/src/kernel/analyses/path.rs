@@ -27,12 +27,12 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],
     example: "path --tid 641 --begin +271.38ms --end +316.55ms",
-    make: |query| Box::new(CriticalPath { query: query.clone(), part: PeriodRole::Alone, known: Rc::default() }),
+    make: |query| Box::new(CriticalPath { query: query.clone(), role: PeriodRole::Alone, known: Rc::default() }),
 };
 
 struct CriticalPath {
     query: AnalysisQuery,
-    part: PeriodRole,
+    role: PeriodRole,
     known: Rc<RefCell<Pieces>>,
 }
 
@@ -279,34 +279,34 @@ impl Pieces {
     }
 }
 
-/// An analysis that follows another one records nothing itself.
+/// An analysis of a period records nothing itself: its tracker does.
 impl Observer for CriticalPath {
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
-        if self.part.looks() {
+        if self.role.is_tracking() {
             self.known.borrow_mut().forked(machines, parent, child, at);
         }
     }
 
     fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
-        if self.part.looks() {
+        if self.role.is_tracking() {
             self.known.borrow_mut().born(machines, thread, at);
         }
     }
 
     fn woken(&mut self, machines: &Machines, woken: &Woken) {
-        if self.part.looks() {
+        if self.role.is_tracking() {
             self.known.borrow_mut().woken(machines, woken);
         }
     }
 
     fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
-        if self.part.looks() {
+        if self.role.is_tracking() {
             self.known.borrow_mut().taken(machines, machine, cpu, happening, at);
         }
     }
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
-        if self.part.looks() {
+        if self.role.is_tracking() {
             self.known.borrow_mut().add(machines, piece, &self.query);
         }
     }
@@ -416,19 +416,19 @@ fn plain(state: ThreadState) -> ThreadState {
 }
 
 impl Analysis for CriticalPath {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{Born, Forked, Taken, ThreadPiece, Woken};
         // Segments are looked at where there are several machines.
-        match (self.part, self.query.has_machines) {
-            (PeriodRole::Follows, _) => (&[], ReportTimes::Range),
+        match (self.role, self.query.has_machines) {
+            (PeriodRole::View, _) => (&[], ReportTimes::Range),
             (_, true) => (&[ThreadPiece, Born, Forked, Woken, Taken], ReportTimes::All),
             (_, false) => (&[ThreadPiece, Born, Forked, Woken], ReportTimes::All),
         }
     }
 
-    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
-        self.part = PeriodRole::Leads;
-        Some(Box::new(CriticalPath { query: period.clone(), part: PeriodRole::Follows, known: self.known.clone() }))
+    fn for_period(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.role = PeriodRole::Tracker;
+        Some(Box::new(CriticalPath { query: period.clone(), role: PeriodRole::View, known: self.known.clone() }))
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {

@@ -8,10 +8,10 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use crate::kernel::aggregate::ledger::{Closed, Ledger};
+use crate::kernel::aggregate::aggregate_map::{AggregateMap, PackedAggregates};
 use crate::kernel::aggregate::sum::Sum;
 use crate::kernel::analyses::files::OpenFiles;
-use crate::kernel::analyses::lives::{Amounts, Life, Lives, OfLife, Spent};
+use crate::kernel::analyses::lives::{Amounts, Life, LifeAggregate, Lives, Spent};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, FormWord, LIVES, OPEN_FILES, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
@@ -54,8 +54,8 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 struct Processes {
     query: AnalysisQuery,
     /// By step and thread: the dates of a life stand in the first one, before those with the numbers of its steps.
-    accounts: Ledger<2, OfLife>,
-    part: PeriodRole,
+    aggregates: AggregateMap<2, LifeAggregate>,
+    role: PeriodRole,
     /// The dates, where several are about periods.
     shared: Rc<RefCell<Shared>>,
 }
@@ -63,7 +63,7 @@ struct Processes {
 /// The lives of threads that the analyses of all periods share.
 #[derive(Default)]
 struct Shared {
-    accounts: Ledger<2, OfLife>,
+    aggregates: AggregateMap<2, LifeAggregate>,
     /// When all events have passed.
     lives: Option<Rc<Lives>>,
 }
@@ -77,19 +77,19 @@ impl Processes {
     /// Notes something of a life.
     fn note(&mut self, thread: ThreadIndex, note: impl FnOnce(&mut Life)) {
         let key = [0, thread.0.into()];
-        match self.part {
-            PeriodRole::Alone => note(&mut self.accounts.of(key).dates),
-            PeriodRole::Leads => note(&mut self.shared.borrow_mut().accounts.of(key).dates),
-            PeriodRole::Follows => {}
+        match self.role {
+            PeriodRole::Alone => note(&mut self.aggregates.of(key).dates),
+            PeriodRole::Tracker => note(&mut self.shared.borrow_mut().aggregates.of(key).dates),
+            PeriodRole::View => {}
         }
     }
 
     fn spent(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut Spent> {
-        if !self.query.has_instant(at) || !self.part.tells() {
+        if !self.query.has_instant(at) || !self.role.has_table() {
             return None;
         }
         let step = self.query.step_of(machines.begin(), at) + first_step(&self.query);
-        Some(&mut self.accounts.of([step, thread.0.into()]).spent)
+        Some(&mut self.aggregates.of([step, thread.0.into()]).spent)
     }
 
     fn visits(&mut self, machines: &Machines, thread: ThreadIndex) {
@@ -145,8 +145,8 @@ struct LifeRows {
     machines: Rc<Machines>,
     range: (Ns, Ns),
     lives: Rc<Lives>,
-    /// How they spent their time, where it does not stand in their accounts.
-    spent: Option<Closed<2, OfLife>>,
+    /// How they spent their time, where it does not stand in their aggregates.
+    spent: Option<PackedAggregates<2, LifeAggregate>>,
 }
 
 impl LifeRows {
@@ -162,10 +162,10 @@ impl LifeRows {
     }
 
     /// The dates of a life, and how it spent its time in the range.
-    fn account(&self, life: ThreadIndex) -> OfLife {
-        let account = self.lives.account(life);
+    fn aggregate(&self, life: ThreadIndex) -> LifeAggregate {
+        let aggregate = self.lives.aggregate(life);
         let own = self.spent.as_ref().map(|spent| spent.find([0, life.0.into()]).unwrap_or_default().spent);
-        OfLife { spent: own.unwrap_or(account.spent), ..account }
+        LifeAggregate { spent: own.unwrap_or(aggregate.spent), ..aggregate }
     }
 
     fn put_row<'s>(
@@ -191,7 +191,7 @@ impl LifeRows {
 impl Source for LifeRows {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let life = ThreadIndex(row);
-        let OfLife { dates, spent } = self.account(life);
+        let LifeAggregate { dates, spent } = self.aggregate(life);
         self.put_row(0, (life, None), dates, &self.filled(0, life, spent), values);
     }
 
@@ -213,17 +213,17 @@ impl Observer for Processes {
         if piece.state.is_running() {
             self.visits(machines, piece.thread);
         }
-        if !self.part.tells() {
+        if !self.role.has_table() {
             return;
         }
-        let Processes { query, accounts, .. } = self;
+        let Processes { query, aggregates, .. } = self;
         let first = first_step(query);
         if piece.state == ThreadState::Dead && query.step.is_none() {
-            // The machine knows it. Accounts of all threads that ever died need not be opened again for it at the end.
+            // The machine knows it. Aggregates of all threads that ever died need not be opened again for it at the end.
             return;
         }
         query.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            *accounts.of([step + first, piece.thread.0.into()]).spent.of(piece.state) += length;
+            *aggregates.of([step + first, piece.thread.0.into()]).spent.of(piece.state) += length;
         });
     }
 
@@ -257,18 +257,18 @@ impl Observer for Processes {
 }
 
 impl Analysis for Processes {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece};
-        match self.part {
-            PeriodRole::Follows => (&[RunBegan, RunEnded, ThreadPiece], ReportTimes::Range),
+        match self.role {
+            PeriodRole::View => (&[RunBegan, RunEnded, ThreadPiece], ReportTimes::Range),
             _ => (&[Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece], ReportTimes::All),
         }
     }
 
-    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
-        self.part = PeriodRole::Leads;
-        let (query, part, shared) = (period.clone(), PeriodRole::Follows, self.shared.clone());
-        Some(Box::new(Processes { query, part, shared, accounts: Ledger::default() }))
+    fn for_period(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.role = PeriodRole::Tracker;
+        let (query, role, shared) = (period.clone(), PeriodRole::View, self.shared.clone());
+        Some(Box::new(Processes { query, role, shared, aggregates: AggregateMap::default() }))
     }
 
     fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
@@ -278,12 +278,12 @@ impl Analysis for Processes {
             return Table { analysis: "processes", columns, ..Table::default() };
         };
         let last = self.query.last_step(range).saturating_add(first_step(&self.query));
-        let mut own = Some(std::mem::take(&mut self.accounts).finish(last));
-        let lives = match (self.part, &mut own) {
+        let mut own = Some(std::mem::take(&mut self.aggregates).finish(last));
+        let lives = match (self.role, &mut own) {
             (PeriodRole::Alone, own) => Rc::new(Lives::new(machines, own.take().unwrap_or_default())),
             _ => {
-                let Shared { accounts, lives } = &mut *self.shared.borrow_mut();
-                let new = || Rc::new(Lives::of_many(machines, std::mem::take(accounts).finish(i64::MAX)));
+                let Shared { aggregates, lives } = &mut *self.shared.borrow_mut();
+                let new = || Rc::new(Lives::of_many(machines, std::mem::take(aggregates).finish(i64::MAX)));
                 lives.get_or_insert_with(new).clone()
             }
         };
@@ -304,7 +304,7 @@ impl Analysis for Processes {
             is_kept
         };
         let mut first = |life: ThreadIndex, depth| {
-            let OfLife { dates, spent } = of.account(life);
+            let LifeAggregate { dates, spent } = of.aggregate(life);
             put(0, life, dates, spent, depth)
         };
         match (is_tree, query.step) {
@@ -328,17 +328,17 @@ impl Analysis for Processes {
                 for ((life, _), at) in places.iter().zip(0..) {
                     place_of[life.0 as usize] = Some(at);
                 }
-                let accounts = of.spent.as_ref().unwrap_or(&of.lives.accounts);
-                let place = |at: usize| place_of[accounts.key(at)[1] as usize];
-                let mut from = accounts.first(|key| key[0] < first_step(&query));
-                while from < accounts.len() {
-                    let step = accounts.key(from)[0];
-                    let behind = accounts.first(|key| key[0] <= step);
+                let aggregates = of.spent.as_ref().unwrap_or(&of.lives.aggregates);
+                let place = |at: usize| place_of[aggregates.key(at)[1] as usize];
+                let mut from = aggregates.first(|key| key[0] < first_step(&query));
+                while from < aggregates.len() {
+                    let step = aggregates.key(from)[0];
+                    let behind = aggregates.first(|key| key[0] <= step);
                     let mut found: Vec<(u32, usize)> = (from..behind).filter_map(|at| Some((place(at)?, at))).collect();
                     found.sort_unstable();
                     for (place, at) in found {
                         let (life, depth) = places[place as usize];
-                        put(step - first_step(&query), life, of.lives.of(life), accounts.get(at).spent, depth);
+                        put(step - first_step(&query), life, of.lives.of(life), aggregates.get(at).spent, depth);
                     }
                     from = behind;
                 }
@@ -405,9 +405,9 @@ mod tests {
         }
         let mut processes = Processes::default();
         crate::kernel::testing::played::play(&stream, &mut processes);
-        let accounts = std::mem::take(&mut processes.accounts).finish(i64::MAX);
-        // Four of them are the place of an account in the memory of all.
-        assert!(accounts.size() <= (4 + 40) * THREADS, "{}", accounts.size() / THREADS);
+        let aggregates = std::mem::take(&mut processes.aggregates).finish(i64::MAX);
+        // Four of them are the place of an aggregate in the memory of all.
+        assert!(aggregates.size() <= (4 + 40) * THREADS, "{}", aggregates.size() / THREADS);
         for known in [DESCRIPTOR, crate::kernel::analyses::cpu::DESCRIPTOR] {
             let table = played(&known, &AnalysisQuery::default(), &stream);
             assert_eq!((table.rows.len(), table.rows.size()), (THREADS + 1, 4 * (THREADS + 1)), "{}", known.name);

@@ -7,9 +7,10 @@ use tracemill_semantics::states::{
     CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, Thread, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use crate::kernel::aggregate::keys::{NO_KEY, known_key, thread_key, thread_of};
-use crate::kernel::aggregate::ledger::{self, Ledger, SumRows, rows_of};
-use crate::kernel::aggregate::spans::{GroupLabels, Key, Span, Spans};
+use crate::kernel::aggregate::aggregate_map::{AggregateMap, SumKey, SumRows, rows_of};
+use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
+use crate::kernel::aggregate::keys::{NO_KEY, known_key, thread_key};
+use crate::kernel::aggregate::spans::{SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, FormWord, RowNouns, SPANS, SUMS, SUMS_OF_THREADS};
@@ -85,7 +86,7 @@ struct Latency<'r> {
     thread: &'r Thread,
     waker: Option<&'r Thread>,
     cpu: u64,
-    span: Span,
+    span: SpanTimes,
 }
 
 /// Meanings of columns.
@@ -119,15 +120,15 @@ impl Observer for Sched {
             return;
         }
         let thread = machines.thread(woken.thread);
-        let machine = i64::from(thread.machine);
-        let key = match self.by {
-            By::Prio => [machine, prio.unwrap_or(NO_KEY), 0, 0],
-            By::Cpu => [machine, i64::from(cpu.0), 0, 0],
-            By::Waker => [machine, thread_key(machines, woken.waker), 0, 0],
-            By::Process => [machine, thread.pid().unwrap_or(NO_KEY), 0, 0],
-            By::Thread => [machine, thread.tid, 0, 0],
+        let number = match self.by {
+            By::Prio => prio.unwrap_or(NO_KEY),
+            By::Cpu => cpu.0.into(),
+            By::Waker => thread_key(machines, woken.waker),
+            By::Process => thread.pid().unwrap_or(NO_KEY),
+            By::Thread => thread.tid,
         };
-        let span = Span::new(machines, thread.machine, (woken.at, at));
+        let key = GroupKey { machine: thread.machine, number, ..GroupKey::default() };
+        let span = SpanTimes::new(machines, thread.machine, (woken.at, at));
         self.spans.add(machines, &span, key, (), || {
             let waker = woken.waker.map(|waker| machines.thread(waker));
             values_of(Latency::LOG, Latency { scheduled, thread, waker, cpu: machines.cpu(cpu).number, span })
@@ -136,68 +137,50 @@ impl Observer for Sched {
 }
 
 impl Analysis for Sched {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         (&[ReportKind::Scheduled], ReportTimes::Range)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Sched { by, spans } = *self;
-        spans.finish("sched", range, columns_of(Latency::LOG), Labels { by, machines: machines.clone() })
+        spans.finish(
+            "sched",
+            range,
+            columns_of(Latency::LOG),
+            GroupLabels { by, machines: machines.clone(), names: Names::default() },
+        )
     }
 }
 
-struct Labels {
-    by: By,
-    machines: Rc<Machines>,
-}
-
-/// A thread, a process, a priority or a CPU.
-struct Line<'r> {
-    thread: Option<&'r Thread>,
-    number: Option<i64>,
-    cpu: Option<u64>,
-}
-
-impl<'r> Line<'r> {
-    const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[
-        column("tid", Unit::Name, |line| Value::integer(line.thread.map(|thread| thread.tid))),
-        column("comm", Unit::Name, |line| Value::text(line.thread.and_then(|thread| thread.comm.as_deref()))),
-    ];
+impl<'r> SpanGroup<'r, By> {
+    const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::TID, Self::COMM];
+    const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[Self::PID];
     const BY_WAKER: &'r [ColumnOf<'r, Self>] = &[
-        own_column("waker", Unit::Name, WAKER, |line| Value::integer(line.thread.map(|waker| waker.tid))),
-        own_column("waker_comm", Unit::Name, WAKER_COMM, |line| {
-            Value::text(line.thread.and_then(|waker| waker.comm.as_deref()))
+        own_column("waker", Unit::Name, WAKER, |group| Value::integer(group.thread().map(|waker| waker.tid))),
+        own_column("waker_comm", Unit::Name, WAKER_COMM, |group| {
+            Value::text(group.thread().and_then(|waker| waker.comm.as_deref()))
         }),
     ];
-    const BY_PRIO: &'r [ColumnOf<'r, Self>] = &[column("prio", Unit::Name, |line| Value::integer(line.number))];
-    const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[column("pid", Unit::Name, |line| Value::integer(line.number))];
-    const BY_CPU: &'r [ColumnOf<'r, Self>] = &[column("cpu", Unit::Name, |line| Value::integer(line.cpu))];
+    const BY_PRIO: &'r [ColumnOf<'r, Self>] =
+        &[column("prio", Unit::Name, |group| Value::integer(known_key(group.key.number)))];
+    const BY_CPU: &'r [ColumnOf<'r, Self>] = &[column("cpu", Unit::Name, |group| {
+        group.labels.machines.cpu(CpuIndex(group.key.number as u32)).number.into()
+    })];
 }
 
-impl GroupLabels for Labels {
-    type Row<'r> = Line<'r>;
-
-    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
-        match self.by {
-            By::Thread => Line::BY_THREAD,
-            By::Waker => Line::BY_WAKER,
-            By::Prio => Line::BY_PRIO,
-            By::Process => Line::BY_PROCESS,
-            By::Cpu => Line::BY_CPU,
+impl GroupBy for By {
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, SpanGroup<'r, By>>] {
+        match self {
+            By::Thread => SpanGroup::<By>::BY_THREAD,
+            By::Process => SpanGroup::<By>::BY_PROCESS,
+            By::Waker => SpanGroup::<By>::BY_WAKER,
+            By::Prio => SpanGroup::<By>::BY_PRIO,
+            By::Cpu => SpanGroup::<By>::BY_CPU,
         }
     }
 
-    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
-        let none = Line { thread: None, number: None, cpu: None };
-        match self.by {
-            By::Thread | By::Waker => Line { thread: thread_of(&self.machines, key[0], key[1]), ..none },
-            By::Prio | By::Process => Line { number: known_key(key[1]), ..none },
-            By::Cpu => Line { cpu: Some(self.machines.cpu(CpuIndex(key[1] as u32)).number), ..none },
-        }
-    }
-
-    fn number(&self, key: &Key) -> Option<i64> {
-        (self.by != By::Cpu).then_some(key[1])
+    fn is_by_number(&self) -> bool {
+        *self != By::Cpu
     }
 }
 
@@ -208,7 +191,7 @@ struct Switches {
     /// By step.
     cpus: Map<(i64, CpuIndex), u64>,
     /// By step and thread.
-    threads: Ledger<2, Runs>,
+    threads: AggregateMap<2, Runs>,
 }
 
 impl Sum for u64 {
@@ -268,7 +251,7 @@ impl<'r> ThreadRow<'r> {
 struct ThreadRows(Rc<Machines>);
 
 impl ThreadRows {
-    fn thread(&self, [_, thread]: &ledger::Key<2>) -> &Thread {
+    fn thread(&self, [_, thread]: &SumKey<2>) -> &Thread {
         self.0.thread(ThreadIndex(*thread as u32))
     }
 }
@@ -280,15 +263,15 @@ impl SumRows<2, Runs> for ThreadRows {
         ThreadRow::COLUMNS
     }
 
-    fn row<'r>(&'r self, key: &ledger::Key<2>, of: Runs, _: Ns) -> ThreadRow<'r> {
+    fn row<'r>(&'r self, key: &SumKey<2>, of: Runs, _: Ns) -> ThreadRow<'r> {
         ThreadRow { thread: self.thread(key), of }
     }
 
-    fn machine(&self, key: &ledger::Key<2>) -> u32 {
+    fn machine(&self, key: &SumKey<2>) -> u32 {
         self.thread(key).machine
     }
 
-    fn number(&self, key: &ledger::Key<2>) -> i64 {
+    fn number(&self, key: &SumKey<2>) -> i64 {
         self.thread(key).tid
     }
 }
@@ -349,7 +332,7 @@ impl Observer for Switches {
 }
 
 impl Analysis for Switches {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{RunBegan, RunEnded, Switched, ThreadPiece};
         (&[Switched, RunBegan, RunEnded, ThreadPiece], ReportTimes::Range)
     }

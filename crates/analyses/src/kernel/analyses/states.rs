@@ -9,8 +9,8 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use crate::kernel::aggregate::aggregate_map::FEW;
 use crate::kernel::aggregate::latest::Latest;
-use crate::kernel::aggregate::ledger::FEW;
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{CPU_ROWS, DISK_ROWS, Form, FormWord, RowNouns, THREAD_ROWS};
 use crate::kernel::question::query::AnalysisQuery;
@@ -500,7 +500,7 @@ impl Observer for States {
 }
 
 impl Analysis for States {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{CpuPiece, Interrupt, Taken, ThreadPiece};
         let reports: &[ReportKind] = match (self.of_disks, self.of_irqs) {
             (true, true) => &[CpuPiece, ThreadPiece, Taken, Interrupt],

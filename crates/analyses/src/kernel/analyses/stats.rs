@@ -6,9 +6,9 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Ns, Observer};
 
+use crate::kernel::aggregate::aggregate_map::{AggregateMap, PackedAggregates, SumKey};
+use crate::kernel::aggregate::groups::Names;
 use crate::kernel::aggregate::keys::{NO_KEY, known_key};
-use crate::kernel::aggregate::ledger::{self, Closed, Ledger};
-use crate::kernel::aggregate::spans::Names;
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SUMS};
@@ -35,7 +35,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 /// Step, machine, thread or process, CPU, event.
-type Key = ledger::Key<5>;
+type Key = SumKey<5>;
 
 /// The modes in the order of their names: rows of a thread need no sorting then.
 const MODES: [CpuStatus; CpuStatus::ALL.len()] = [
@@ -94,13 +94,13 @@ impl Aggregate for Modes {
 #[derive(Default)]
 struct Stats {
     query: AnalysisQuery,
-    sums: Ledger<5, Modes>,
+    sums: AggregateMap<5, Modes>,
     by: By,
     /// Is the row of a thread the same at all times?
     is_fixed: bool,
     /// For each CPU its last state, and the events since that are not in its row yet.
     open: Vec<Open>,
-    /// The accounts that were looked up last, for each number that [`Stats::recent_of`] gives; after how many closings they
+    /// The aggregates that were looked up last, for each number that [`Stats::recent_of`] gives; in which generation they
     /// were found.
     recent: Vec<Recent>,
     recent_since: u32,
@@ -130,7 +130,7 @@ impl By {
     }
 }
 
-/// The account of a CPU and its thread in a step.
+/// The aggregate of a CPU and its thread in a step.
 #[derive(Clone, Copy)]
 struct Recent {
     cpu: CpuIndex,
@@ -148,7 +148,7 @@ struct Open {
     events: u64,
 }
 
-/// Threads and CPUs whose accounts are remembered: more than take turns in any short time.
+/// Threads and CPUs whose aggregates are remembered: more than take turns in any short time.
 const RECENT: usize = 512;
 
 impl Stats {
@@ -166,7 +166,7 @@ impl Stats {
         Some(&mut self.sums.at(place).0[status as usize])
     }
 
-    /// The place of the account of a CPU that runs a thread, until accounts are closed.
+    /// The place of the aggregate of a CPU that runs a thread, until aggregates are closed.
     #[inline]
     fn place_of(&mut self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<u32> {
         match self.recent.get(Self::recent_of(cpu, thread)) {
@@ -179,7 +179,7 @@ impl Stats {
         let key = self.key(machines, step, cpu, thread)?;
         let place = self.sums.place(key);
         if self.is_fixed {
-            if std::mem::replace(&mut self.recent_since, self.sums.closings()) != self.sums.closings() {
+            if std::mem::replace(&mut self.recent_since, self.sums.generation()) != self.sums.generation() {
                 self.recent.clear();
             }
             // No step has this number.
@@ -267,14 +267,14 @@ impl Observer for Stats {
 }
 
 impl Analysis for Stats {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         (
-            if self.by == By::Event { &[ReportKind::Passed] } else { &[ReportKind::CpuPiece, ReportKind::Passed] },
+            if self.by == By::Event { &[ReportKind::Event] } else { &[ReportKind::CpuPiece, ReportKind::Event] },
             ReportTimes::Range,
         )
     }
 
-    fn passed<'e>(
+    fn on_event<'e>(
         &mut self,
         machines: &Machines,
         _: u32,
@@ -313,10 +313,10 @@ impl Analysis for Stats {
         }
         let columns = self.query.step_columns(columns_of(ModeRow::by(self.by)));
         let Stats { query, by, sums, names, .. } = *self;
-        let accounts = sums.finish(query.last_step(range));
+        let aggregates = sums.finish(query.last_step(range));
         let (mut sum, mut wanted, mut row) = (Sums::default(), Vec::new(), Vec::new());
-        let rows = ModeRows { query: query.clone(), range, accounts, by, names };
-        for (at, (_, modes)) in rows.accounts.iter().enumerate() {
+        let rows = ModeRows { query: query.clone(), range, aggregates, by, names };
+        for (at, (_, modes)) in rows.aggregates.iter().enumerate() {
             modes.used().for_each(|mode| sum.add(modes.0[mode]));
             for (mode, _) in MODES.iter().enumerate().filter(|(_, mode)| modes.0[**mode as usize] != Sums::default()) {
                 let number = (at * MODES.len() + mode) as u32;
@@ -335,12 +335,12 @@ impl Analysis for Stats {
     }
 }
 
-/// Rows of modes, made of the accounts of their threads: the number of a row is that of the account times the number of
+/// Rows of modes, made of the aggregates of their threads: the number of a row is that of the aggregate times the number of
 /// modes, and the place of its own.
 struct ModeRows {
     query: AnalysisQuery,
     range: Option<(Ns, Ns)>,
-    accounts: Closed<5, Modes>,
+    aggregates: PackedAggregates<5, Modes>,
     by: By,
     names: Names,
 }
@@ -399,20 +399,20 @@ const TIME: &str = "time of the CPU in this mode with this thread";
 impl Source for ModeRows {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (at, mode) = (row as usize / MODES.len(), MODES[row as usize % MODES.len()]);
-        let [step, machine, who, cpu, name] = self.accounts.key(at);
+        let [step, machine, who, cpu, name] = self.aggregates.key(at);
         self.query.put_step(self.range, step, machine as u32, values);
         let row = ModeRow {
             // Numbers of CPUs have no sign.
             cpu: cpu as u64,
             number: known_key(who),
             name: self.names.name(name),
-            ..ModeRow::new(mode, self.accounts.get(at).0[mode as usize])
+            ..ModeRow::new(mode, self.aggregates.get(at).0[mode as usize])
         };
         values.extend(values_of(ModeRow::by(self.by), row));
     }
 
     fn rank(&self, row: u32) -> i64 {
-        let [step, _, _, cpu, _] = self.accounts.key(row as usize / MODES.len());
+        let [step, _, _, cpu, _] = self.aggregates.key(row as usize / MODES.len());
         let cpu = i64::try_from(cpu as u64).unwrap_or(i64::MAX);
         self.query.rank(step, if self.by == By::Trace { 0 } else { cpu })
     }

@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Happening, Machines, Ns, Observer, SystemCall, Thread, returns};
 
-use crate::kernel::aggregate::keys::{MAX_ERRNO, NO_KEY, error_of, known_key, thread_of};
-use crate::kernel::aggregate::spans::{CountsColumn, Figures, GroupLabels, Key, Names, Span, Spans};
+use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
+use crate::kernel::aggregate::keys::{MAX_ERRNO, NO_KEY, error_of};
+use crate::kernel::aggregate::spans::{CountsColumn, SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, RowNouns, SPANS};
@@ -97,7 +98,7 @@ impl Aggregate for Errors {
     }
 }
 
-impl Figures for Errors {
+impl SpanFigures for Errors {
     const COLUMNS: &'static [ColumnOf<'static, Self>] =
         &[own_column("errors", Unit::Count, "calls that returned -4095 to -1", |errors| {
             errors.counts.values().sum::<u64>().into()
@@ -118,7 +119,7 @@ struct Call<'r> {
     call: &'r SystemCall<'r>,
     thread: &'r Thread,
     cpu: u64,
-    span: Span,
+    span: SpanTimes,
 }
 
 /// Meaning of a column.
@@ -144,15 +145,14 @@ impl Observer for Calls {
             return;
         }
         let thread = machines.thread(call.thread);
-        let machine = i64::from(thread.machine);
-        let name = self.names.number(call.name);
-        let key = match self.by {
-            By::Thread => [machine, thread.tid, name, 0],
-            By::Process => [machine, thread.pid().unwrap_or(NO_KEY), name, 0],
-            By::Errno => [machine, error_of(call.ret).unwrap_or(NO_KEY), name, 0],
-            By::Name => [machine, name, 0, 0],
+        let number = match self.by {
+            By::Thread => thread.tid,
+            By::Process => thread.pid().unwrap_or(NO_KEY),
+            By::Errno => error_of(call.ret).unwrap_or(NO_KEY),
+            By::Name => 0,
         };
-        let span = Span::new(machines, thread.machine, (call.from, call.to));
+        let key = GroupKey { machine: thread.machine, number, name: self.names.number(call.name), other: 0 };
+        let span = SpanTimes::new(machines, thread.machine, (call.from, call.to));
         self.spans.add(machines, &span, key, Errors::of(call.ret), || {
             values_of(Call::LOG, Call { call, thread, cpu: machines.cpu(call.cpu).number, span })
         });
@@ -160,14 +160,14 @@ impl Observer for Calls {
 }
 
 impl Analysis for Calls {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         (&[ReportKind::CallEnded], ReportTimes::Range)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Calls { by, spans, names } = *self;
         let query = spans.query.clone();
-        let labels = Labels { by, names, machines: machines.clone() };
+        let labels = GroupLabels { by, names, machines: machines.clone() };
         let mut table = spans.finish("syscalls", range, columns_of(Call::LOG), labels);
         let threads = machines.threads().filter(|(thread, _)| query.wants_thread(machines, Some(*thread)));
         let open = threads.flat_map(|(thread, _)| machines.open_calls(thread));
@@ -176,59 +176,30 @@ impl Analysis for Calls {
     }
 }
 
-struct Labels {
-    by: By,
-    names: Names,
-    machines: Rc<Machines>,
-}
-
-/// A system call, of a thread, a process or with an error where groups are of these.
-struct Line<'r> {
-    thread: Option<&'r Thread>,
-    pid: Option<i64>,
-    errno: Option<&'static str>,
-    name: Option<&'r str>,
-}
-
-impl<'r> Line<'r> {
-    const TID: ColumnOf<'r, Self> = column("tid", Unit::Name, |line| Value::integer(line.thread.map(|of| of.tid)));
-    const COMM: ColumnOf<'r, Self> =
-        column("comm", Unit::Name, |line| Value::text(line.thread.and_then(|of| of.comm.as_deref())));
-    const PID: ColumnOf<'r, Self> = column("pid", Unit::Name, |line| Value::integer(line.pid));
+impl<'r> SpanGroup<'r, By> {
+    const NAME: ColumnOf<'r, Self> = own_column("name", Unit::Name, NAME, |group| Value::text(group.name()));
     const ERRNO: ColumnOf<'r, Self> =
-        own_column("errno", Unit::Name, "the error; none for calls that succeeded", |line| Value::text(line.errno));
-    const NAME: ColumnOf<'r, Self> = own_column("name", Unit::Name, NAME, |line| Value::text(line.name));
+        own_column("errno", Unit::Name, "the error; none for calls that succeeded", |group| {
+            Value::text(errno_name(group.key.number))
+        });
+    const BY_NAME: &'r [ColumnOf<'r, Self>] = &[Self::NAME];
     const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::TID, Self::COMM, Self::NAME];
     const BY_PROCESS: &'r [ColumnOf<'r, Self>] = &[Self::PID, Self::NAME];
     const BY_ERRNO: &'r [ColumnOf<'r, Self>] = &[Self::ERRNO, Self::NAME];
-    const BY_NAME: &'r [ColumnOf<'r, Self>] = &[Self::NAME];
 }
 
-impl GroupLabels for Labels {
-    type Row<'r> = Line<'r>;
-
-    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
-        match self.by {
-            By::Thread => Line::BY_THREAD,
-            By::Process => Line::BY_PROCESS,
-            By::Errno => Line::BY_ERRNO,
-            By::Name => Line::BY_NAME,
+impl GroupBy for By {
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, SpanGroup<'r, By>>] {
+        match self {
+            By::Name => SpanGroup::<By>::BY_NAME,
+            By::Thread => SpanGroup::<By>::BY_THREAD,
+            By::Process => SpanGroup::<By>::BY_PROCESS,
+            By::Errno => SpanGroup::<By>::BY_ERRNO,
         }
     }
 
-    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
-        let [machine, of, name, _] = *key;
-        let none = Line { thread: None, pid: None, errno: None, name: self.names.name(name) };
-        match self.by {
-            By::Thread => Line { thread: thread_of(&self.machines, machine, of), ..none },
-            By::Process => Line { pid: known_key(of), ..none },
-            By::Errno => Line { errno: errno_name(of), ..none },
-            By::Name => Line { name: self.names.name(of), ..none },
-        }
-    }
-
-    fn number(&self, key: &Key) -> Option<i64> {
-        matches!(self.by, By::Thread | By::Process).then_some(key[1])
+    fn is_by_number(&self) -> bool {
+        matches!(self, By::Thread | By::Process)
     }
 }
 

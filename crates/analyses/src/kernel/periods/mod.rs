@@ -20,7 +20,8 @@ pub use bound::BoundPeriods;
 use bound::StateOf;
 pub use definitions::{Definition, Definitions, Written};
 
-use crate::kernel::aggregate::spans::{Figures, GroupLabels, Key, Span, Spans};
+use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
+use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{Form, PERIODS, RowNouns};
@@ -48,7 +49,7 @@ pub(super) const DESCRIPTOR: Descriptor = Descriptor {
 /// Periods that are open at the same time, at most.
 const MAX_OPEN: usize = 1 << 20;
 
-/// Key that tells apart the open periods.
+/// GroupKey that tells apart the open periods.
 type OpenKey = (usize, u32, Rc<[KeyValue]>);
 
 /// A definition and the matched values of its periods.
@@ -97,7 +98,7 @@ impl Aggregate for Incomplete {
     }
 }
 
-impl Figures for Incomplete {
+impl SpanFigures for Incomplete {
     const COLUMNS: &'static [ColumnOf<'static, Self>] =
         &[own_column("incomplete", Unit::Count, "periods that their parents ended", |incomplete| incomplete.0.into())];
 }
@@ -107,7 +108,7 @@ struct PeriodRow<'r> {
     name: &'r str,
     parent: Option<&'r str>,
     is_completed: bool,
-    span: Span,
+    span: SpanTimes,
 }
 
 /// Meaning of a column.
@@ -214,9 +215,9 @@ impl Found {
             }
             _ => 0,
         };
-        let key = [i64::from(*machine), *definition as i64, group, 0];
+        let key = GroupKey { machine: *machine, number: *definition as i64, name: 0, other: group };
         let incomplete = Incomplete(u64::from(!is_completed));
-        let span = Span::new(machines, *machine, (open.from, to));
+        let span = SpanTimes::new(machines, *machine, (open.from, to));
         let name = |definition: usize| &*periods.definitions[definition].name;
         let cells = OnceCell::new();
         self.spans.add(machines, &span, key, incomplete, || {
@@ -255,11 +256,11 @@ fn value_cells(periods: &Periods, definition: usize, values: &[KeyValue]) -> Vec
 impl Observer for Found {}
 
 impl Analysis for Found {
-    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
-        (&[ReportKind::Passed], ReportTimes::All)
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Event], ReportTimes::All)
     }
 
-    fn passed<'e>(
+    fn on_event<'e>(
         &mut self,
         machines: &Machines,
         machine: u32,
@@ -298,7 +299,7 @@ impl Analysis for Found {
         }
     }
 
-    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Found { spans, periods, open, groups, without_match, unfinished, too_many, .. } = *self;
         let query = spans.query.clone();
         let names = periods.iter().flat_map(|bound| &bound.periods.columns);
@@ -309,11 +310,12 @@ impl Analysis for Found {
             periods.as_ref().map_or(Vec::new(), |bound| value_cells(&bound.periods, definition, &values))
         };
         let groups = if is_by_match { groups } else { BTreeMap::new() };
-        let labels = Labels {
+        let by = ByDefinition {
             values: groups.into_iter().map(|(of, group)| (group, values_of(of))).collect(),
             columns: if is_by_match { own } else { Vec::new() },
             periods: periods.clone(),
         };
+        let labels = GroupLabels { by, machines: machines.clone(), names: Names::default() };
         let mut table = spans.finish("periods", range, log, labels);
         let is_open = |open: &&Open| open.is_wanted && query.end.is_none_or(|end| open.from <= end);
         table.notes.push(("unfinished", unfinished + open.values().filter(is_open).count() as u64));
@@ -323,40 +325,32 @@ impl Analysis for Found {
     }
 }
 
-struct Labels {
+/// Periods by their definitions and, with `--by match`, their matched values.
+struct ByDefinition {
     periods: Option<Rc<BoundPeriods>>,
-    /// Columns of the matched values, and those of each group, of `--by match`.
+    /// Columns of the matched values, and those of each group.
     columns: Vec<Column>,
     values: BTreeMap<i64, Vec<Cell>>,
 }
 
-/// Periods of a definition.
-struct Line<'r> {
-    name: Option<&'r str>,
+impl<'r> SpanGroup<'r, ByDefinition> {
+    const COLUMNS: &'r [ColumnOf<'r, Self>] = &[own_column("period", Unit::Name, PERIOD, |group| {
+        let bound = group.labels.by.periods.as_ref();
+        let definition = bound.and_then(|bound| bound.periods.definitions.get(group.key.number as usize));
+        Value::text(definition.map(|definition| &*definition.name))
+    })];
 }
 
-impl<'r> Line<'r> {
-    const COLUMNS: &'r [ColumnOf<'r, Self>] =
-        &[own_column("period", Unit::Name, PERIOD, |line| Value::text(line.name))];
-}
-
-impl GroupLabels for Labels {
-    type Row<'r> = Line<'r>;
-
-    fn columns<'r>(&self) -> &'r [ColumnOf<'r, Line<'r>>] {
-        Line::COLUMNS
-    }
-
-    fn row<'r>(&'r self, key: &Key) -> Line<'r> {
-        let bound = self.periods.as_ref();
-        Line { name: bound.and_then(|bound| bound.periods.definitions.get(key[1] as usize)).map(|of| &*of.name) }
+impl GroupBy for ByDefinition {
+    fn columns<'r>(&self) -> &'r [ColumnOf<'r, SpanGroup<'r, ByDefinition>>] {
+        SpanGroup::<ByDefinition>::COLUMNS
     }
 
     fn asked_columns(&self) -> &[Column] {
         &self.columns
     }
 
-    fn asked_cells(&self, key: &Key) -> &[Cell] {
-        self.values.get(&key[2]).map_or(&[], |cells| cells)
+    fn asked_cells(&self, key: &GroupKey) -> &[Cell] {
+        self.values.get(&key.other).map_or(&[], |cells| cells)
     }
 }

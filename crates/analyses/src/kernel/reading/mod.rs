@@ -1,6 +1,6 @@
 //! One reading of the events of a session, to which analyses listen.
 
-pub(crate) mod all;
+pub(crate) mod analysis_set;
 mod coverage;
 mod reader;
 
@@ -23,7 +23,7 @@ use tracemill_semantics::{Concept, Concepts, Field, Recording, Tie};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::question::unmatched::{self, UnmatchedOption};
-use crate::kernel::reading::all::All;
+use crate::kernel::reading::analysis_set::AnalysisSet;
 use crate::kernel::reading::reader::{Class, Reader, Shared};
 use crate::kernel::table::{PeriodOf, Table};
 
@@ -101,7 +101,7 @@ impl<'a> Reading<'a> {
         analyses: Vec<Box<dyn Analysis>>,
         note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     ) -> Result<Vec<Table>> {
-        self.run_all(All::new(analyses), note)
+        self.run_all(AnalysisSet::new(analyses), note)
     }
 
     /// As [`run`](Reading::run), the analyses once for each of some periods, which are ordered by their beginnings: first
@@ -115,10 +115,10 @@ impl<'a> Reading<'a> {
         of_each: &[(&Descriptor, AnalysisQuery)],
         note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     ) -> Result<Vec<Table>> {
-        self.run_all(All::per(periods, of_each), note)
+        self.run_all(AnalysisSet::per(periods, of_each), note)
     }
 
-    fn run_all(self, all: All, note: &mut dyn FnMut(Note) -> ControlFlow<()>) -> Result<Vec<Table>> {
+    fn run_all(self, all: AnalysisSet, note: &mut dyn FnMut(Note) -> ControlFlow<()>) -> Result<Vec<Table>> {
         let Reading { input, reader, machine_names, watched } = self;
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
@@ -162,7 +162,7 @@ impl<'a> Reading<'a> {
         });
         let notes = left.notes(&machines);
         let unseen: Vec<u64> = machines.unseen_cpus().into_iter().map(|(_, cpu)| cpu).collect();
-        let All { mut analyses, per, .. } = all;
+        let AnalysisSet { mut analyses, per, .. } = all;
         let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {
             let period = per.as_ref().map(|per| &per.periods[at / per.each]);
             let mut table = analysis.finish(&machines, period.map(|period| (period.from, period.to)).or(range));
@@ -175,7 +175,7 @@ impl<'a> Reading<'a> {
             table.sort();
             table
         };
-        // The leading analyses, whose state all periods share, have no tables.
+        // Trackers, whose state all periods share, have no tables.
         analyses.truncate(per.as_ref().map_or(usize::MAX, |per| per.periods.len() * per.each));
         Ok(analyses.into_iter().enumerate().map(finish).collect())
     }
@@ -186,7 +186,7 @@ struct State<'a> {
     streams: &'a [SelectedStream],
     reader: Reader,
     machines: Machines,
-    all: All,
+    all: AnalysisSet,
     left: LeftOut,
     /// Losses before the first packet of a stream, whose CPU is not known yet.
     early: Vec<Vec<Ns>>,
@@ -260,7 +260,9 @@ impl State<'_> {
             None => {}
         }
         let now = machines.now();
-        all.for_each(ReportKind::Passed, |analysis| analysis.passed(machines, machine, cpu, &|| shared.event(at), now));
+        all.for_each(ReportKind::Event, |analysis| {
+            analysis.on_event(machines, machine, cpu, &|| shared.event(at), now)
+        });
     }
 
     /// The CPU of an event whose class has contexts, or of one that is the first of its CPU in a stream.

@@ -8,7 +8,7 @@ use tracemill_semantics::{Concept, Field};
 
 use crate::kernel::analysis::{Analysis, Descriptor};
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::reading::all::All;
+use crate::kernel::reading::analysis_set::AnalysisSet;
 use crate::kernel::table::{PeriodOf, Table};
 use crate::kernel::value::Cell;
 
@@ -45,7 +45,7 @@ pub(crate) fn played_per(
     periods: &[Rc<PeriodOf>],
     stream: &str,
 ) -> Vec<Table> {
-    let mut all = All::per(periods, of_each);
+    let mut all = AnalysisSet::per(periods, of_each);
     let machines = Rc::new(play_in_turns(stream, &mut all, |all, last, now| all.advance(last, now)));
     let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {
         let period = &periods[at / of_each.len()];

@@ -12,16 +12,16 @@ use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::table::PeriodOf;
 
 /// Several analyses as one.
-pub(crate) struct All {
-    /// Where they are about periods, those of the first period, of the second one, .., and those that lead.
+pub(crate) struct AnalysisSet {
+    /// Where they are about periods, those of the first period, of the second one, .., and the trackers.
     pub(crate) analyses: Vec<Box<dyn Analysis>>,
-    /// For each kind of report, the analyses that hear it now.
-    hear: [Vec<usize>; ReportKind::ALL.len()],
-    pub(crate) per: Option<Per>,
+    /// For each kind of report, the analyses that get it now.
+    subscribers: [Vec<usize>; ReportKind::ALL.len()],
+    pub(crate) per: Option<PerPeriod>,
 }
 
 /// The periods that analyses are about, ordered by their beginnings.
-pub(crate) struct Per {
+pub(crate) struct PerPeriod {
     pub(crate) periods: Vec<Rc<PeriodOf>>,
     /// For each period, the latest end of it and of those before it.
     latest: Vec<Ns>,
@@ -33,25 +33,25 @@ pub(crate) struct Per {
     next_end: Ns,
 }
 
-impl All {
-    pub(crate) fn new(analyses: Vec<Box<dyn Analysis>>) -> All {
-        let mut all = All { hear: std::array::from_fn(|_| Vec::new()), analyses, per: None };
-        (0..all.analyses.len()).for_each(|at| all.listen(at));
+impl AnalysisSet {
+    pub(crate) fn new(analyses: Vec<Box<dyn Analysis>>) -> AnalysisSet {
+        let mut all = AnalysisSet { subscribers: std::array::from_fn(|_| Vec::new()), analyses, per: None };
+        (0..all.analyses.len()).for_each(|at| all.subscribe(at));
         all
     }
 
     /// Analyses of each period.
-    pub(crate) fn per(periods: &[Rc<PeriodOf>], of_each: &[(&Descriptor, AnalysisQuery)]) -> All {
+    pub(crate) fn per(periods: &[Rc<PeriodOf>], of_each: &[(&Descriptor, AnalysisQuery)]) -> AnalysisSet {
         let (first, last) = (periods.first().map(|of| of.from), periods.iter().map(|of| of.to).max());
         let whole = |query: &AnalysisQuery| AnalysisQuery { begin: first, end: last, ..query.clone() };
-        let mut leaders: Vec<_> = of_each.iter().map(|(known, query)| Some((known.make)(&whole(query)))).collect();
+        let mut trackers: Vec<_> = of_each.iter().map(|(known, query)| Some((known.make)(&whole(query)))).collect();
         let mut analyses = Vec::new();
         for period in periods {
-            for ((known, query), leader) in of_each.iter().zip(&mut leaders) {
+            for ((known, query), tracker) in of_each.iter().zip(&mut trackers) {
                 let query = AnalysisQuery { begin: Some(period.from), end: Some(period.to), ..query.clone() };
-                let follower = leader.as_mut().and_then(|leader| leader.within(&query));
-                analyses.push(follower.unwrap_or_else(|| {
-                    *leader = None;
+                let view = tracker.as_mut().and_then(|tracker| tracker.for_period(&query));
+                analyses.push(view.unwrap_or_else(|| {
+                    *tracker = None;
                     (known.make)(&query)
                 }));
             }
@@ -60,8 +60,8 @@ impl All {
             *most = of.to.max(*most);
             Some(*most)
         });
-        let (each, followers) = (of_each.len().max(1), analyses.len());
-        let per = Per {
+        let (each, views) = (of_each.len().max(1), analyses.len());
+        let per = PerPeriod {
             latest: latest.collect(),
             each,
             open: Vec::new(),
@@ -69,18 +69,18 @@ impl All {
             next_end: Ns::MAX,
             periods: periods.to_vec(),
         };
-        analyses.extend(leaders.into_iter().flatten());
-        let mut all = All { hear: std::array::from_fn(|_| Vec::new()), analyses, per: Some(per) };
-        (followers..all.analyses.len()).for_each(|at| all.listen(at));
-        for at in (0..followers).filter(|at| all.analyses[*at].hears().1 == ReportTimes::All).collect::<Vec<_>>() {
-            all.listen(at);
+        analyses.extend(trackers.into_iter().flatten());
+        let mut all = AnalysisSet { subscribers: std::array::from_fn(|_| Vec::new()), analyses, per: Some(per) };
+        (views..all.analyses.len()).for_each(|at| all.subscribe(at));
+        for at in (0..views).filter(|at| all.analyses[*at].subscriptions().1 == ReportTimes::All).collect::<Vec<_>>() {
+            all.subscribe(at);
         }
         all
     }
 
-    /// Lets an analysis hear its reports.
-    fn listen(&mut self, at: usize) {
-        self.analyses[at].hears().0.iter().for_each(|report| self.hear[*report as usize].push(at));
+    /// Gives an analysis its reports from now on.
+    fn subscribe(&mut self, at: usize) {
+        self.analyses[at].subscriptions().0.iter().for_each(|report| self.subscribers[*report as usize].push(at));
     }
 
     /// Opens the periods that have begun when an event of a time comes, and leaves those alone that ended before the last
@@ -96,7 +96,7 @@ impl All {
 
     #[cold]
     fn turn(&mut self, last: Ns, now: Ns) {
-        let Some(Per { periods, each, open, next, next_end, .. }) = &mut self.per else { return };
+        let Some(PerPeriod { periods, each, open, next, next_end, .. }) = &mut self.per else { return };
         let (each, mut changed) = (*each, Vec::new());
         while periods.get(*next).is_some_and(|period| period.from <= now) {
             open.push(*next);
@@ -113,11 +113,11 @@ impl All {
         *next_end = open.iter().map(|&at| periods[at].to).min().unwrap_or(Ns::MAX);
         for (period, is_open) in changed {
             for at in period * each..(period + 1) * each {
-                match self.analyses[at].hears() {
+                match self.analyses[at].subscriptions() {
                     (_, ReportTimes::All) => {}
-                    _ if is_open => self.listen(at),
+                    _ if is_open => self.subscribe(at),
                     (reports, ReportTimes::Range) => {
-                        reports.iter().for_each(|report| self.hear[*report as usize].retain(|own| *own != at));
+                        reports.iter().for_each(|report| self.subscribers[*report as usize].retain(|own| *own != at));
                     }
                 }
             }
@@ -126,8 +126,8 @@ impl All {
 
     #[inline]
     pub(crate) fn for_each(&mut self, report: ReportKind, mut tell: impl FnMut(&mut dyn Analysis)) {
-        let All { analyses, hear, .. } = self;
-        hear[report as usize].iter().for_each(|&at| tell(&mut *analyses[at]));
+        let AnalysisSet { analyses, subscribers, .. } = self;
+        subscribers[report as usize].iter().for_each(|&at| tell(&mut *analyses[at]));
     }
 
     #[inline]
@@ -141,8 +141,8 @@ impl All {
     #[cold]
     fn for_piece_of_periods(&mut self, report: ReportKind, from: Ns, to: Ns, mut tell: impl FnMut(&mut dyn Analysis)) {
         let Some(per) = &self.per else { return };
-        let leaders = self.hear[report as usize].iter().filter(|at| **at >= per.periods.len() * per.each);
-        leaders.for_each(|&at| tell(&mut *self.analyses[at]));
+        let trackers = self.subscribers[report as usize].iter().filter(|at| **at >= per.periods.len() * per.each);
+        trackers.for_each(|&at| tell(&mut *self.analyses[at]));
         let first = per.latest.partition_point(|latest| *latest < from);
         let behind = per.periods.partition_point(|period| period.from <= to);
         for at in (first..behind).filter(|at| per.periods[*at].to >= from) {
@@ -153,7 +153,7 @@ impl All {
 
 macro_rules! each {
     ($($report:ident $name:ident($($arg:ident: $type:ty),*);)*) => {
-        impl Observer for All {
+        impl Observer for AnalysisSet {
             #[inline]
             fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
                 self.for_piece(ReportKind::CpuPiece, piece.from, piece.to, |analysis| analysis.cpu_piece(machines, piece));

@@ -1,6 +1,6 @@
-//! Accounts by key: those that were not asked for in a while are kept as bytes, as those of threads that ended are.
+//! Aggregates by key: those that were not asked for in a while are kept as bytes, as those of threads that ended are.
 //!
-//! Traces may have many millions of threads that lived for a short time, and a row for each of them: an account that is open
+//! Traces may have many millions of threads that lived for a short time, and a row for each of them: an aggregate that is open
 //! takes some hundred bytes, one that is closed some tens.
 
 use std::cmp::Ordering;
@@ -16,29 +16,29 @@ use crate::kernel::rows::store::{Rows, Source};
 use crate::kernel::table::Column;
 use crate::kernel::value::{Cell, Value};
 
-/// A key: a step, then, where there are more than two numbers, the machine, and what tells apart the accounts of these.
-pub(crate) type Key<const N: usize> = [i64; N];
+/// A key: a step, then, where there are more than two numbers, the machine, and what tells apart the aggregates of these.
+pub(crate) type SumKey<const N: usize> = [i64; N];
 
-/// Accounts by key.
-pub(crate) struct Ledger<const N: usize, A> {
-    open: Vec<OpenAggregate<N, A>>,
-    /// Where in `open` an account is.
-    places: Map<Key<N>, u32>,
-    /// The account that was asked for last, by its place, for each number that [`slot`] gives.
+/// Aggregates by key.
+pub(crate) struct AggregateMap<const N: usize, A> {
+    open: Vec<Open<N, A>>,
+    /// Where in `open` an aggregate is.
+    places: Map<SumKey<N>, u32>,
+    /// The aggregate that was asked for last, by its place, for each number that [`slot`] gives.
     recent: [u32; RECENT],
-    closed: Closed<N, A>,
-    /// So many open accounts are looked at whether they can be closed.
+    closed: PackedAggregates<N, A>,
+    /// So many open aggregates are looked at whether they can be closed.
     close_at: usize,
     /// So many closed ones are looked at whether some of them have one key.
     join_at: usize,
-    /// How often accounts were closed.
-    closings: u32,
+    /// How often aggregates were closed.
+    generation: u32,
 }
 
-struct OpenAggregate<const N: usize, A> {
-    key: Key<N>,
-    account: A,
-    /// Was it asked for since accounts were closed last?
+struct Open<const N: usize, A> {
+    key: SumKey<N>,
+    aggregate: A,
+    /// Was it asked for since aggregates were closed last?
     is_touched: bool,
 }
 
@@ -47,40 +47,40 @@ const RECENT: usize = 128;
 /// Threads that are not worth a look. Tests have a few only.
 pub(crate) const FEW: usize = if cfg!(test) { 2 } else { 1024 };
 
-/// Closed accounts that are not worth a look.
+/// Packed aggregates that are not worth a look.
 const FEW_CLOSED: usize = 64 * FEW;
 
-impl<const N: usize, A> Default for Ledger<N, A> {
+impl<const N: usize, A> Default for AggregateMap<N, A> {
     fn default() -> Self {
-        Ledger {
+        AggregateMap {
             open: Vec::new(),
             places: Map::default(),
             recent: [0; RECENT],
-            closed: Closed::default(),
+            closed: PackedAggregates::default(),
             close_at: FEW,
             join_at: FEW_CLOSED,
-            closings: 0,
+            generation: 0,
         }
     }
 }
 
 #[inline]
-fn slot<const N: usize>(key: &Key<N>) -> usize {
+fn slot<const N: usize>(key: &SumKey<N>) -> usize {
     let mixed = key.iter().fold(0, |mixed, part| (mixed ^ *part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     (mixed >> (u64::BITS - RECENT.ilog2())) as usize
 }
 
-impl<const N: usize, A: Aggregate> Ledger<N, A> {
-    /// The account of a key, since it was closed last.
+impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
+    /// The aggregate of a key, since it was closed last.
     #[inline]
-    pub(crate) fn of(&mut self, key: Key<N>) -> &mut A {
+    pub(crate) fn of(&mut self, key: SumKey<N>) -> &mut A {
         let place = self.place(key);
         self.at(place)
     }
 
-    /// The place of the account of a key, until accounts are [closed](Ledger::closings).
+    /// The place of the aggregate of a key, until aggregates are [closed](AggregateMap::generation).
     #[inline]
-    pub(crate) fn place(&mut self, key: Key<N>) -> u32 {
+    pub(crate) fn place(&mut self, key: SumKey<N>) -> u32 {
         let recent = self.recent[slot(&key)];
         match self.open.get(recent as usize) {
             Some(open) if open.key == key => recent,
@@ -88,41 +88,41 @@ impl<const N: usize, A: Aggregate> Ledger<N, A> {
         }
     }
 
-    /// The account at a place.
+    /// The aggregate at a place.
     #[inline]
     pub(crate) fn at(&mut self, place: u32) -> &mut A {
         let open = &mut self.open[place as usize];
         open.is_touched = true;
-        &mut open.account
+        &mut open.aggregate
     }
 
-    /// How often accounts were closed, and others moved.
+    /// How often aggregates were closed, and others moved.
     #[inline]
-    pub(crate) fn closings(&self) -> u32 {
-        self.closings
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
     }
 
-    fn find(&mut self, key: Key<N>) -> u32 {
+    fn find(&mut self, key: SumKey<N>) -> u32 {
         if self.open.len() >= self.close_at {
             self.close();
         }
-        let Ledger { open, places, recent, .. } = self;
+        let AggregateMap { open, places, recent, .. } = self;
         let at = *places.entry(key).or_insert_with(|| {
-            open.push(OpenAggregate { key, account: A::default(), is_touched: true });
+            open.push(Open { key, aggregate: A::default(), is_touched: true });
             open.len() as u32 - 1
         });
         recent[slot(&key)] = at;
         at
     }
 
-    /// Closes the accounts that were not asked for since this was done last.
+    /// Closes the aggregates that were not asked for since this was done last.
     #[cold]
     fn close(&mut self) {
-        let Ledger { open, closed, .. } = self;
-        open.retain_mut(|OpenAggregate { key, account, is_touched }| {
-            let is_open = std::mem::take(is_touched) || account.is_large();
+        let AggregateMap { open, closed, .. } = self;
+        open.retain_mut(|Open { key, aggregate, is_touched }| {
+            let is_open = std::mem::take(is_touched) || aggregate.is_large();
             if !is_open {
-                closed.put(key, account);
+                closed.put(key, aggregate);
             }
             is_open
         });
@@ -132,46 +132,46 @@ impl<const N: usize, A: Aggregate> Ledger<N, A> {
         self.places.clear();
         self.places.extend(self.open.iter().zip(0..).map(|(open, at)| (open.key, at)));
         self.close_at = FEW.max(2 * self.open.len());
-        self.closings += 1;
+        self.generation += 1;
     }
 
-    /// Makes one account of those that were closed under one key again and again: otherwise they grow with the trace.
+    /// Makes one aggregate of those that were closed under one key again and again: otherwise they grow with the trace.
     fn join(&mut self) {
         let mut all = std::mem::take(&mut self.closed);
         all.sort();
         if all.firsts.is_empty() {
             self.closed = all;
         } else {
-            for (key, mut account) in all.iter() {
-                match account.is_large() {
-                    true => self.reopen(key, account),
-                    false => self.closed.put(&key, &mut account),
+            for (key, mut aggregate) in all.iter() {
+                match aggregate.is_large() {
+                    true => self.reopen(key, aggregate),
+                    false => self.closed.put(&key, &mut aggregate),
                 }
             }
         }
         self.join_at = 2 * self.closed.rows.len() + FEW_CLOSED;
     }
 
-    fn reopen(&mut self, key: Key<N>, mut account: A) {
+    fn reopen(&mut self, key: SumKey<N>, mut aggregate: A) {
         match self.open.iter_mut().find(|open| open.key == key) {
             Some(open) => {
                 // The parts that were closed are older.
-                std::mem::swap(&mut open.account, &mut account);
-                open.account.add(account);
+                std::mem::swap(&mut open.aggregate, &mut aggregate);
+                open.aggregate.add(aggregate);
             }
-            None => self.open.push(OpenAggregate { key, account, is_touched: false }),
+            None => self.open.push(Open { key, aggregate, is_touched: false }),
         }
     }
 
-    /// All accounts, one for each key. Steps behind the last one are that one.
-    pub(crate) fn finish(self, last_step: i64) -> Closed<N, A> {
-        let Ledger { open, places, mut closed, .. } = self;
+    /// All aggregates, one for each key. Steps behind the last one are that one.
+    pub(crate) fn finish(self, last_step: i64) -> PackedAggregates<N, A> {
+        let AggregateMap { open, places, mut closed, .. } = self;
         drop(places);
         closed.last_step = last_step;
-        for Open { key, mut account, .. } in open {
-            match account.is_large() {
-                true => closed.large.push((key, account)),
-                false => closed.put(&key, &mut account),
+        for Open { key, mut aggregate, .. } in open {
+            match aggregate.is_large() {
+                true => closed.large.push((key, aggregate)),
+                false => closed.put(&key, &mut aggregate),
             }
         }
         closed.sort();
@@ -179,24 +179,24 @@ impl<const N: usize, A: Aggregate> Ledger<N, A> {
     }
 }
 
-/// Accounts that are closed, most of them as bytes.
-pub(crate) struct Closed<const N: usize, A> {
+/// Aggregates that are closed, most of them as bytes.
+pub(crate) struct PackedAggregates<const N: usize, A> {
     /// Keys and numbers, in the order in which they were closed.
     rows: Rows,
-    large: Vec<(Key<N>, A)>,
-    /// The places of accounts in the order of their keys, unless all are in `rows` and in their order: those in `rows`, and
+    large: Vec<(SumKey<N>, A)>,
+    /// The places of aggregates in the order of their keys, unless all are in `rows` and in their order: those in `rows`, and
     /// behind these those in `large`.
     order: Option<Vec<u32>>,
-    /// Where in that order the accounts of each key begin, when some have the same.
+    /// Where in that order the aggregates of each key begin, when some have the same.
     firsts: Vec<u32>,
     last_step: i64,
     /// Storage of a row.
     cells: Vec<Cell>,
 }
 
-impl<const N: usize, A> Default for Closed<N, A> {
+impl<const N: usize, A> Default for PackedAggregates<N, A> {
     fn default() -> Self {
-        Closed {
+        PackedAggregates {
             rows: Rows::default(),
             large: Vec::new(),
             order: None,
@@ -208,21 +208,21 @@ impl<const N: usize, A> Default for Closed<N, A> {
 }
 
 /// A number that never falls in the order of keys.
-fn rank<const N: usize>(key: &Key<N>) -> u64 {
+fn rank<const N: usize>(key: &SumKey<N>) -> u64 {
     let main = key[if N > 2 { 2 } else { 1 }].clamp(i32::MIN.into(), i32::MAX.into());
     (key[0].clamp(0, 1 << 30) as u64) << 32 | (main - i64::from(i32::MIN)) as u64
 }
 
-impl<const N: usize, A: Aggregate> Closed<N, A> {
-    fn put(&mut self, key: &Key<N>, account: &mut A) {
-        let Closed { cells, rows, .. } = self;
+impl<const N: usize, A: Aggregate> PackedAggregates<N, A> {
+    fn put(&mut self, key: &SumKey<N>, aggregate: &mut A) {
+        let PackedAggregates { cells, rows, .. } = self;
         cells.clear();
         cells.extend(key.map(Cell::from));
-        account.pack(&mut Packing::<std::iter::Empty<_>>::Put(cells));
+        aggregate.pack(&mut Packing::<std::iter::Empty<_>>::Put(cells));
         rows.push(cells);
     }
 
-    /// Brings the accounts into their order.
+    /// Brings the aggregates into their order.
     fn sort(&mut self) {
         let count = (self.rows.len() + self.large.len()) as u32;
         let edges = (0..count)
@@ -240,8 +240,8 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
         }
     }
 
-    /// Where the accounts of each key begin, when some have the same, and the places of all in their order.
-    fn sorted<R: Copy + Ord>(&self, count: u32, rank: impl Fn(&Key<N>) -> R) -> (Vec<u32>, Vec<u32>) {
+    /// Where the aggregates of each key begin, when some have the same, and the places of all in their order.
+    fn sorted<R: Copy + Ord>(&self, count: u32, rank: impl Fn(&SumKey<N>) -> R) -> (Vec<u32>, Vec<u32>) {
         let mut ranked: Vec<(R, u32)> = (0..count).map(|place| (rank(&self.key_at(place)), place)).collect();
         ranked.sort_unstable_by(|a, b| {
             let by_key = || self.key_at(a.1).cmp(&self.key_at(b.1));
@@ -255,7 +255,7 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
         (firsts, ranked.into_iter().map(|(_, place)| place).collect())
     }
 
-    /// The place of an account in the order of keys.
+    /// The place of an aggregate in the order of keys.
     fn place(&self, at: usize) -> u32 {
         self.order.as_ref().map_or(at as u32, |order| order[at])
     }
@@ -263,7 +263,7 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
     /// Bytes that they take.
     #[cfg(test)]
     pub(crate) fn size(&self) -> usize {
-        let large: usize = self.large.len() * size_of::<(Key<N>, A)>();
+        let large: usize = self.large.len() * size_of::<(SumKey<N>, A)>();
         let order = self.order.as_ref().map_or(0, |order| size_of_val(&**order));
         self.rows.size() + large + order + size_of_val(&*self.firsts)
     }
@@ -273,12 +273,12 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
         if self.firsts.is_empty() { self.rows.len() + self.large.len() } else { self.firsts.len() }
     }
 
-    /// Whose account it is.
-    pub(crate) fn key(&self, at: usize) -> Key<N> {
+    /// Whose aggregate it is.
+    pub(crate) fn key(&self, at: usize) -> SumKey<N> {
         self.key_at(self.place(self.parts(at).start))
     }
 
-    /// The parts of an account, each closed by itself, in the order of keys.
+    /// The parts of an aggregate, each closed by itself, in the order of keys.
     fn parts(&self, at: usize) -> Range<usize> {
         if self.firsts.is_empty() {
             return at..at + 1;
@@ -287,14 +287,14 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
         self.firsts[at] as usize..self.firsts.get(at + 1).map_or(all, |next| *next as usize)
     }
 
-    fn key_at(&self, place: u32) -> Key<N> {
+    fn key_at(&self, place: u32) -> SumKey<N> {
         let mut key = match self.large.get((place as usize).wrapping_sub(self.rows.len())) {
             Some((key, _)) => *key,
             None => {
                 let mut numbers = self.rows.values(place as usize);
                 std::array::from_fn(|_| match numbers.next() {
                     Some(Value::Integer(number)) => number as i64,
-                    _ => unreachable!("accounts begin with their keys"),
+                    _ => unreachable!("aggregates begin with their keys"),
                 })
             }
         };
@@ -302,15 +302,15 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
         key
     }
 
-    /// An account.
+    /// An aggregate.
     pub(crate) fn get(&self, at: usize) -> A {
         let mut parts = self.parts(at).map(|at| self.part(self.place(at)));
-        let mut account = parts.next().unwrap_or_default();
-        parts.for_each(|part| account.add(part));
-        account
+        let mut aggregate = parts.next().unwrap_or_default();
+        parts.for_each(|part| aggregate.add(part));
+        aggregate
     }
 
-    /// The part of an account at a place.
+    /// The part of an aggregate at a place.
     #[inline]
     fn part(&self, place: u32) -> A {
         match self.large.get((place as usize).wrapping_sub(self.rows.len())) {
@@ -328,8 +328,8 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
         values.map(|value| if let Value::Integer(number) = value { Some(number) } else { None })
     }
 
-    /// The account of a key.
-    pub(crate) fn find(&self, key: Key<N>) -> Option<A> {
+    /// The aggregate of a key.
+    pub(crate) fn find(&self, key: SumKey<N>) -> Option<A> {
         // Most often each thread has one.
         let at = key[1] as usize;
         if N == 2 && key[0] == 0 && at < self.len() && self.key(at) == key {
@@ -339,8 +339,8 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
         (at < self.len() && self.key(at) == key).then(|| self.get(at))
     }
 
-    /// The first account that is not `before`.
-    pub(crate) fn first(&self, before: impl Fn(Key<N>) -> bool) -> usize {
+    /// The first aggregate that is not `before`.
+    pub(crate) fn first(&self, before: impl Fn(SumKey<N>) -> bool) -> usize {
         let (mut from, mut to) = (0, self.len());
         while from < to {
             let at = from.midpoint(to);
@@ -349,8 +349,8 @@ impl<const N: usize, A: Aggregate> Closed<N, A> {
         from
     }
 
-    /// All accounts in the order of their keys.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key<N>, A)> {
+    /// All aggregates in the order of their keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SumKey<N>, A)> {
         (0..self.len()).map(|at| (self.key(at), self.get(at)))
     }
 }
@@ -364,57 +364,57 @@ pub(crate) trait SumRows<const N: usize, A>: 'static {
     fn columns<'r>(&self) -> &'r [ColumnOf<'r, Self::Row<'r>>];
 
     /// The row of the sums of a key, whose step has a length.
-    fn row<'r>(&'r self, key: &Key<N>, sums: A, length: Ns) -> Self::Row<'r>;
+    fn row<'r>(&'r self, key: &SumKey<N>, sums: A, length: Ns) -> Self::Row<'r>;
 
     /// The machine of a key.
-    fn machine(&self, key: &Key<N>) -> u32;
+    fn machine(&self, key: &SumKey<N>) -> u32;
 
     /// A number that never falls where rows of one step and machine are in their order.
-    fn number(&self, key: &Key<N>) -> i64;
+    fn number(&self, key: &SumKey<N>) -> i64;
 }
 
-/// Rows that are made of accounts when they are shown.
-struct AccountRows<const N: usize, A, D> {
+/// Rows that are made of aggregates when they are shown.
+struct AggregateRows<const N: usize, A, D> {
     query: AnalysisQuery,
     range: Option<(Ns, Ns)>,
-    accounts: Closed<N, A>,
+    aggregates: PackedAggregates<N, A>,
     rows: D,
 }
 
-impl<const N: usize, A: Aggregate, D: SumRows<N, A>> Source for AccountRows<N, A, D> {
+impl<const N: usize, A: Aggregate, D: SumRows<N, A>> Source for AggregateRows<N, A, D> {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
-        let (key, account) = (self.accounts.key(row as usize), self.accounts.get(row as usize));
+        let (key, aggregate) = (self.aggregates.key(row as usize), self.aggregates.get(row as usize));
         self.query.put_step(self.range, key[0], self.rows.machine(&key), values);
-        let row = self.rows.row(&key, account, self.query.length_of_step(self.range, key[0]));
+        let row = self.rows.row(&key, aggregate, self.query.length_of_step(self.range, key[0]));
         values.extend(values_of(self.rows.columns(), row));
     }
 
     fn rank(&self, row: u32) -> i64 {
-        let key = self.accounts.key(row as usize);
+        let key = self.aggregates.key(row as usize);
         self.query.rank(key[0], self.rows.number(&key))
     }
 }
 
-/// The rows of those accounts that are wanted, and their columns.
+/// The rows of those aggregates that are wanted, and their columns.
 pub(crate) fn rows_of<const N: usize, A: Aggregate + 'static>(
     query: &AnalysisQuery,
     range: Option<(Ns, Ns)>,
-    accounts: Closed<N, A>,
+    aggregates: PackedAggregates<N, A>,
     rows: impl SumRows<N, A>,
     is_wanted: impl Fn(&A) -> bool,
 ) -> (Vec<Column>, Rows) {
     let columns = query.step_columns(columns_of(rows.columns()));
-    let of = AccountRows { query: query.clone(), range, accounts, rows };
+    let of = AggregateRows { query: query.clone(), range, aggregates, rows };
     let mut row = Vec::new();
     let is_kept = |at: &u32| {
-        is_wanted(&of.accounts.get(*at as usize))
+        is_wanted(&of.aggregates.get(*at as usize))
             && (query.test.is_none() || {
                 row.clear();
                 of.put(*at, &mut row);
                 query.keeps_values(&row)
             })
     };
-    let wanted = (0..of.accounts.len() as u32).filter(is_kept).collect();
+    let wanted = (0..of.aggregates.len() as u32).filter(is_kept).collect();
     (columns, Rows::made(Rc::new(of), wanted))
 }
 
@@ -426,27 +426,27 @@ mod tests {
     use crate::durations::Durations;
     use crate::kernel::aggregate::sum::Sum;
 
-    /// Sums of random numbers, as an ordinary map has them and as a ledger has them.
+    /// Sums of random numbers, as an ordinary map has them and as a aggregates has them.
     fn compare(keys: u64, events: u64, last_step: i64) {
         let mut random = 1u64;
         let mut next = |below: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 33) % below
         };
-        let mut ledger: Ledger<5, (Durations, ())> = Ledger::default();
-        let mut known: BTreeMap<Key<5>, Vec<u64>> = BTreeMap::new();
+        let mut aggregates: AggregateMap<5, (Durations, ())> = AggregateMap::default();
+        let mut known: BTreeMap<SumKey<5>, Vec<u64>> = BTreeMap::new();
         for at in 0..events {
             let step = (at * 4 / events) as i64;
             // Some keys come all the time, most of them for a while.
             let who = if next(3) == 0 { next(3) } else { at * keys / events + next(9) };
             let key = [step, 0, who as i64 - 2, next(2) as i64, i64::MIN];
             let ns = if next(50) == 0 { 1 << 40 } else { next(100_000) };
-            ledger.of(key).0.add(ns);
+            aggregates.of(key).0.add(ns);
             let step = step.min(last_step);
             known.entry([step, key[1], key[2], key[3], key[4]]).or_default().push(ns);
         }
-        assert!(ledger.closings() > 3);
-        let closed = ledger.finish(last_step);
+        assert!(aggregates.generation() > 3);
+        let closed = aggregates.finish(last_step);
         assert_eq!(closed.len(), known.len());
         for ((key, mut durations), (expected, values)) in closed.iter().zip(known) {
             assert_eq!(key, expected);
@@ -487,22 +487,22 @@ mod tests {
 
     #[test]
     fn accounts_that_are_closed_and_opened_again_take_no_more_room() {
-        let mut ledger: Ledger<2, Count> = Ledger::default();
+        let mut aggregates: AggregateMap<2, Count> = AggregateMap::default();
         let (few, many) = (40, 4_000);
         let mut size_of = |rounds: std::ops::Range<i64>| {
             for round in rounds {
                 for key in 0..few {
                     // Others come between, so that each is closed before it comes again.
-                    ledger.of([0, key]).0 += 1;
-                    ledger.of([0, few + (round * few + key) % 7]).0 += 1;
+                    aggregates.of([0, key]).0 += 1;
+                    aggregates.of([0, few + (round * few + key) % 7]).0 += 1;
                 }
             }
-            ledger.closed.rows.size()
+            aggregates.closed.rows.size()
         };
         let early = size_of(0..many / 10);
         let late = size_of(many / 10..many);
         assert!(late <= 2 * early.max(FEW_CLOSED * 16), "{early} {late}");
-        let closed = ledger.finish(i64::MAX);
+        let closed = aggregates.finish(i64::MAX);
         assert_eq!(closed.len(), few as usize + 7);
         assert!((0..few).all(|key| closed.find([0, key]).is_some_and(|of| of.0 == many)));
     }
