@@ -22,7 +22,7 @@ pub enum ReportKind {
     /// [`Observer::credit`].
     Credit,
     /// [`Observer::born`].
-    Born,
+    Created,
     /// [`Observer::forked`].
     Forked,
     /// [`Observer::woken`].
@@ -42,7 +42,7 @@ pub enum ReportKind {
     /// [`Observer::call_ended`].
     CallEnded,
     /// [`Observer::taken`].
-    Taken,
+    Applied,
     /// [`Analysis::on_event`].
     Event,
 }
@@ -53,7 +53,7 @@ impl ReportKind {
         ReportKind::CpuPiece,
         ReportKind::ThreadPiece,
         ReportKind::Credit,
-        ReportKind::Born,
+        ReportKind::Created,
         ReportKind::Forked,
         ReportKind::Woken,
         ReportKind::Scheduled,
@@ -63,7 +63,7 @@ impl ReportKind {
         ReportKind::Interrupt,
         ReportKind::CallBegan,
         ReportKind::CallEnded,
-        ReportKind::Taken,
+        ReportKind::Applied,
         ReportKind::Event,
     ];
 }

@@ -9,7 +9,7 @@
 //! | `question` | questions: options, forms, conditions on rows, options that nothing in the traces fits |
 //! | `reading` | one reading of the events: from events to concepts, the CPUs that streams cover, several analyses as one |
 //! | `aggregate` | sums by key, in few bytes each; statistics, lists and histograms of spans; what has begun and not ended |
-//! | `rows` | rows of tables in few bytes; the rows of `states`, and their lines |
+//! | `rows` | columns with the functions that give their values; rows of tables in few bytes; the rows of `states`, and their lines |
 //! | `table`, `value`, `columns` | answers, and what their columns mean |
 
 mod aggregate;

@@ -369,8 +369,8 @@ impl Observer for OpenFiles {
 
 impl Analysis for OpenFiles {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        use ReportKind::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
-        (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All)
+        use ReportKind::{Applied, CallBegan, CallEnded, Created, Forked, RunEnded};
+        (&[Created, Forked, RunEnded, CallBegan, CallEnded, Applied], ReportTimes::All)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {

@@ -260,10 +260,10 @@ impl Observer for Calls {
 
 impl Analysis for Calls {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        use ReportKind::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
+        use ReportKind::{Applied, CallBegan, CallEnded, Created, Forked, RunEnded};
         match self.files {
             Some(_) if self.role.is_tracking() => {
-                (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All)
+                (&[Created, Forked, RunEnded, CallBegan, CallEnded, Applied], ReportTimes::All)
             }
             _ => (&[CallEnded], ReportTimes::Range),
         }
@@ -561,7 +561,7 @@ impl Observer for Disks {
 
 impl Analysis for Disks {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        (&[ReportKind::Taken], if self.role.is_tracking() { ReportTimes::All } else { ReportTimes::Range })
+        (&[ReportKind::Applied], if self.role.is_tracking() { ReportTimes::All } else { ReportTimes::Range })
     }
 
     fn for_period(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
@@ -671,7 +671,7 @@ impl Observer for Net {
 
 impl Analysis for Net {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        (&[ReportKind::Taken], ReportTimes::Range)
+        (&[ReportKind::Applied], ReportTimes::Range)
     }
 
     fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {

@@ -294,10 +294,10 @@ impl Observer for Locks {
 
 impl Analysis for Locks {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        use ReportKind::{CallBegan, CallEnded, RunEnded, Taken, Woken};
+        use ReportKind::{Applied, CallBegan, CallEnded, RunEnded, Woken};
         match self.role {
             PeriodRole::View => (&[CallBegan, CallEnded], ReportTimes::Range),
-            _ => (&[CallBegan, RunEnded, Woken, CallEnded, Taken], ReportTimes::All),
+            _ => (&[CallBegan, RunEnded, Woken, CallEnded, Applied], ReportTimes::All),
         }
     }
 

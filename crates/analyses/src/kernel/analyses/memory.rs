@@ -298,7 +298,7 @@ impl Analysis for Memory {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         // Objects that are freed in the range may be older.
         (
-            &[ReportKind::Taken],
+            &[ReportKind::Applied],
             if self.is_slab && self.role.is_tracking() { ReportTimes::All } else { ReportTimes::Range },
         )
     }

@@ -417,12 +417,12 @@ fn plain(state: ThreadState) -> ThreadState {
 
 impl Analysis for CriticalPath {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        use ReportKind::{Born, Forked, Taken, ThreadPiece, Woken};
+        use ReportKind::{Applied, Created, Forked, ThreadPiece, Woken};
         // Segments are looked at where there are several machines.
         match (self.role, self.query.has_machines) {
             (PeriodRole::View, _) => (&[], ReportTimes::Range),
-            (_, true) => (&[ThreadPiece, Born, Forked, Woken, Taken], ReportTimes::All),
-            (_, false) => (&[ThreadPiece, Born, Forked, Woken], ReportTimes::All),
+            (_, true) => (&[ThreadPiece, Created, Forked, Woken, Applied], ReportTimes::All),
+            (_, false) => (&[ThreadPiece, Created, Forked, Woken], ReportTimes::All),
         }
     }
 

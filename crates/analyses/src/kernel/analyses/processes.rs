@@ -258,10 +258,10 @@ impl Observer for Processes {
 
 impl Analysis for Processes {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        use ReportKind::{Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece};
+        use ReportKind::{Applied, Created, Forked, RunBegan, RunEnded, ThreadPiece};
         match self.role {
             PeriodRole::View => (&[RunBegan, RunEnded, ThreadPiece], ReportTimes::Range),
-            _ => (&[Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece], ReportTimes::All),
+            _ => (&[Created, Forked, RunBegan, RunEnded, Applied, ThreadPiece], ReportTimes::All),
         }
     }
 

@@ -501,10 +501,10 @@ impl Observer for States {
 
 impl Analysis for States {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        use ReportKind::{CpuPiece, Interrupt, Taken, ThreadPiece};
+        use ReportKind::{Applied, CpuPiece, Interrupt, ThreadPiece};
         let reports: &[ReportKind] = match (self.of_disks, self.of_irqs) {
-            (true, true) => &[CpuPiece, ThreadPiece, Taken, Interrupt],
-            (true, false) => &[CpuPiece, ThreadPiece, Taken],
+            (true, true) => &[CpuPiece, ThreadPiece, Applied, Interrupt],
+            (true, false) => &[CpuPiece, ThreadPiece, Applied],
             (false, true) => &[CpuPiece, ThreadPiece, Interrupt],
             (false, false) => &[CpuPiece, ThreadPiece],
         };

@@ -184,7 +184,7 @@ macro_rules! each {
 }
 
 each! {
-    Born created(thread: ThreadIndex, at: Ns);
+    Created created(thread: ThreadIndex, at: Ns);
     Forked forked(parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns);
     Woken woken(woken: &Woken);
     Scheduled scheduled(scheduled: &Scheduled);
@@ -193,5 +193,5 @@ each! {
     RunEnded run_ended(thread: ThreadIndex, how: RunEnd, at: Ns);
     CallBegan call_began(thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns);
     CallEnded call_ended(call: &SystemCall<'_>, happening: &Happening<'_>);
-    Taken applied(machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns);
+    Applied applied(machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns);
 }

@@ -1,4 +1,4 @@
-//! Rows of tables in few bytes: any rows, and those of `states`, with their lines.
+//! Rows of tables: their columns; any rows in few bytes, and those of `states`, with their lines.
 
 pub(crate) mod column_of;
 pub(crate) mod state_lines;
