@@ -21,7 +21,7 @@ pub(crate) type SumKey<const N: usize> = [i64; N];
 
 /// Aggregates by key.
 pub(crate) struct AggregateMap<const N: usize, A> {
-    open: Vec<Open<N, A>>,
+    open: Vec<OpenAggregate<N, A>>,
     /// Where in `open` an aggregate is.
     places: Map<SumKey<N>, u32>,
     /// The aggregate that was asked for last, by its place, for each number that [`slot`] gives.
@@ -35,7 +35,7 @@ pub(crate) struct AggregateMap<const N: usize, A> {
     generation: u32,
 }
 
-struct Open<const N: usize, A> {
+struct OpenAggregate<const N: usize, A> {
     key: SumKey<N>,
     aggregate: A,
     /// Was it asked for since aggregates were closed last?
@@ -108,7 +108,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
         }
         let AggregateMap { open, places, recent, .. } = self;
         let at = *places.entry(key).or_insert_with(|| {
-            open.push(Open { key, aggregate: A::default(), is_touched: true });
+            open.push(OpenAggregate { key, aggregate: A::default(), is_touched: true });
             open.len() as u32 - 1
         });
         recent[slot(&key)] = at;
@@ -119,7 +119,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
     #[cold]
     fn close(&mut self) {
         let AggregateMap { open, closed, .. } = self;
-        open.retain_mut(|Open { key, aggregate, is_touched }| {
+        open.retain_mut(|OpenAggregate { key, aggregate, is_touched }| {
             let is_open = std::mem::take(is_touched) || aggregate.is_large();
             if !is_open {
                 closed.put(key, aggregate);
@@ -159,7 +159,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
                 std::mem::swap(&mut open.aggregate, &mut aggregate);
                 open.aggregate.add(aggregate);
             }
-            None => self.open.push(Open { key, aggregate, is_touched: false }),
+            None => self.open.push(OpenAggregate { key, aggregate, is_touched: false }),
         }
     }
 
@@ -168,7 +168,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
         let AggregateMap { open, places, mut closed, .. } = self;
         drop(places);
         closed.last_step = last_step;
-        for Open { key, mut aggregate, .. } in open {
+        for OpenAggregate { key, mut aggregate, .. } in open {
             match aggregate.is_large() {
                 true => closed.large.push((key, aggregate)),
                 false => closed.put(&key, &mut aggregate),

@@ -104,14 +104,14 @@ impl SpanFigures for Raises {
 }
 
 /// A run of an interrupt, as lists show it.
-struct Run<'r> {
+struct InterruptRow<'r> {
     interrupt: &'r Interrupt<'r>,
     name: Option<&'r str>,
     cpu: u64,
     span: SpanTimes,
 }
 
-impl<'r> Run<'r> {
+impl<'r> InterruptRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
         column("kind", Unit::Name, |run| Value::Word(run.interrupt.kind.name())),
         column("nr", Unit::Name, |run| run.interrupt.number.into()),
@@ -146,8 +146,9 @@ impl Observer for Irq {
         let other = of_cpu << 1 | i64::from(is_soft);
         let key = GroupKey { machine: cpu.machine, number: interrupt.number, name: name_number, other };
         let span = SpanTimes::new(machines, cpu.machine, (interrupt.from, interrupt.to));
-        self.spans
-            .add(machines, &span, key, more, || values_of(Run::LOG, Run { interrupt, name, cpu: cpu.number, span }));
+        self.spans.add(machines, &span, key, more, || {
+            values_of(InterruptRow::LOG, InterruptRow { interrupt, name, cpu: cpu.number, span })
+        });
     }
 }
 
@@ -158,7 +159,7 @@ impl Analysis for Irq {
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Irq { by, spans, names } = *self;
-        spans.finish("irq", range, columns_of(Run::LOG), GroupLabels { by, names, machines: machines.clone() })
+        spans.finish("irq", range, columns_of(InterruptRow::LOG), GroupLabels { by, names, machines: machines.clone() })
     }
 }
 

@@ -177,9 +177,9 @@ impl SpanFigures for Waits {
 }
 
 /// A wait, as lists show it.
-struct Wait<'r> {
+struct WaitRow<'r> {
     call: &'r SystemCall<'r>,
-    open: Open,
+    open: OpenWait,
     thread: &'r Thread,
     waker: Option<&'r Thread>,
     span: SpanTimes,
@@ -188,7 +188,7 @@ struct Wait<'r> {
 /// Meaning of a column.
 const ADDRESS: &str = "address of the lock";
 
-impl<'r> Wait<'r> {
+impl<'r> WaitRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
         own_column("uaddr", Unit::Name, ADDRESS, |wait| Value::integer(wait.open.address)),
         own_column("op", Unit::Name, "operation of futex", |wait| {
@@ -278,7 +278,7 @@ impl Observer for Locks {
         let span = SpanTimes::new(machines, thread.machine, (call.from, call.to));
         self.spans.add(machines, &span, key, waits, || {
             let waker = open.waker.map(|waker| machines.thread(waker));
-            values_of(Wait::LOG, Wait { call, open, thread, waker, span })
+            values_of(WaitRow::LOG, WaitRow { call, open, thread, waker, span })
         });
     }
 
@@ -315,7 +315,7 @@ impl Analysis for Locks {
         let Locks { by, spans, waits, .. } = *self;
         let query = spans.query.clone();
         let labels = GroupLabels { by, machines: machines.clone(), names: Names::default() };
-        let mut table = spans.finish("locks", range, columns_of(Wait::LOG), labels);
+        let mut table = spans.finish("locks", range, columns_of(WaitRow::LOG), labels);
         table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines, &query)));
         table
     }

@@ -459,8 +459,8 @@ impl Analysis for CriticalPath {
         let mut totals: Vec<_> = totals.into_iter().collect();
         totals.sort_by_key(|(_, total)| std::cmp::Reverse(*total));
         let length = range.map_or(0, |(from, to)| to - from);
-        let row = |((machine, tid, state), total)| (machine, Total { tid, state, total, length });
-        table.totals = Some(query.totals(Total::COLUMNS, totals.into_iter().map(row)));
+        let row = |((machine, tid, state), total)| (machine, PathTotal { tid, state, total, length });
+        table.totals = Some(query.totals(PathTotal::COLUMNS, totals.into_iter().map(row)));
         table
     }
 }
@@ -487,7 +487,7 @@ impl<'r> PathRow<'r> {
 }
 
 /// The time of a thread in a state, on the path.
-struct Total {
+struct PathTotal {
     tid: i64,
     state: &'static str,
     total: Ns,
@@ -495,7 +495,7 @@ struct Total {
     length: Ns,
 }
 
-impl Total {
+impl PathTotal {
     const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
         own_column("tid", Unit::Name, TID, |row| row.tid.into()),
         own_column("state", Unit::Name, STATE, |row| Value::Word(row.state)),

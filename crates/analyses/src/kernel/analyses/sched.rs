@@ -81,7 +81,7 @@ struct Sched {
 }
 
 /// A latency, as lists show it.
-struct Latency<'r> {
+struct LatencyRow<'r> {
     scheduled: &'r Scheduled,
     thread: &'r Thread,
     waker: Option<&'r Thread>,
@@ -93,7 +93,7 @@ struct Latency<'r> {
 const WAKER: &str = "number of the thread that woke it";
 const WAKER_COMM: &str = "name of that thread";
 
-impl<'r> Latency<'r> {
+impl<'r> LatencyRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
         own_column("wake_ns", Unit::Time, "when the thread was woken", |of| of.span.from.into()),
         own_column("run_ns", Unit::Time, "when it ran", |of| of.span.to.into()),
@@ -131,7 +131,7 @@ impl Observer for Sched {
         let span = SpanTimes::new(machines, thread.machine, (woken.at, at));
         self.spans.add(machines, &span, key, (), || {
             let waker = woken.waker.map(|waker| machines.thread(waker));
-            values_of(Latency::LOG, Latency { scheduled, thread, waker, cpu: machines.cpu(cpu).number, span })
+            values_of(LatencyRow::LOG, LatencyRow { scheduled, thread, waker, cpu: machines.cpu(cpu).number, span })
         });
     }
 }
@@ -146,7 +146,7 @@ impl Analysis for Sched {
         spans.finish(
             "sched",
             range,
-            columns_of(Latency::LOG),
+            columns_of(LatencyRow::LOG),
             GroupLabels { by, machines: machines.clone(), names: Names::default() },
         )
     }

@@ -82,7 +82,7 @@ enum TotalOf {
 }
 
 /// The time of a CPU or a thread in a state.
-struct Total {
+struct StateTotal {
     number: i64,
     of: TotalOf,
     total: Ns,
@@ -90,7 +90,7 @@ struct Total {
     length: Ns,
 }
 
-impl Total {
+impl StateTotal {
     const CPU: ColumnOf<'static, Self> = column("cpu", Unit::Name, |row| match row.of {
         TotalOf::Cpu(_) => (row.number as u64).into(),
         TotalOf::Thread(_) => Value::Null,
@@ -99,8 +99,8 @@ impl Total {
         TotalOf::Cpu(_) => Value::Null,
         TotalOf::Thread(_) => row.number.into(),
     });
-    const STATUS: ColumnOf<'static, Self> = column("status", Unit::Name, Total::word);
-    const STATE: ColumnOf<'static, Self> = column("state", Unit::Name, Total::word);
+    const STATUS: ColumnOf<'static, Self> = column("status", Unit::Name, StateTotal::word);
+    const STATE: ColumnOf<'static, Self> = column("state", Unit::Name, StateTotal::word);
     const TOTAL: ColumnOf<'static, Self> = column("total_ns", Unit::Duration, |row| row.total.into());
     const SHARE: ColumnOf<'static, Self> = column("share", Unit::Share, |row| share(row.total, row.length));
 
@@ -303,9 +303,9 @@ impl States {
     /// The totals: their columns, and for each CPU and thread the time and the share of the range in each state.
     fn totals(&mut self, range: Option<(Ns, Ns)>) -> Option<(Vec<Column>, Vec<Vec<Cell>>)> {
         let columns = match (self.of_cpus, self.of_threads) {
-            (true, true) => Total::OF_BOTH,
-            (true, false) => Total::OF_CPUS,
-            (false, true) => Total::OF_THREADS,
+            (true, true) => StateTotal::OF_BOTH,
+            (true, false) => StateTotal::OF_CPUS,
+            (false, true) => StateTotal::OF_THREADS,
             (false, false) => return None,
         };
         let length = range.map_or(0, |(from, to)| to - from);
@@ -313,8 +313,9 @@ impl States {
         let mut totals: Vec<(TotalKey, Ns)> = totals.collect();
         let is_thread = |of: TotalOf| matches!(of, TotalOf::Thread(_));
         totals.sort_by_key(|((machine, number, of), total)| (is_thread(*of), *machine, *number, -total, *of));
-        let rows =
-            totals.into_iter().map(|((machine, number, of), total)| (machine, Total { number, of, total, length }));
+        let rows = totals
+            .into_iter()
+            .map(|((machine, number, of), total)| (machine, StateTotal { number, of, total, length }));
         Some(self.query.totals(columns, rows))
     }
 

@@ -115,7 +115,7 @@ impl SpanFigures for Errors {
 }
 
 /// A system call, as lists show it.
-struct Call<'r> {
+struct SyscallRow<'r> {
     call: &'r SystemCall<'r>,
     thread: &'r Thread,
     cpu: u64,
@@ -125,7 +125,7 @@ struct Call<'r> {
 /// Meaning of a column.
 const NAME: &str = "name of the system call";
 
-impl<'r> Call<'r> {
+impl<'r> SyscallRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
         own_column("name", Unit::Name, NAME, |of| Value::Text(of.call.name)),
         column("tid", Unit::Name, |of| of.thread.tid.into()),
@@ -154,7 +154,7 @@ impl Observer for Calls {
         let key = GroupKey { machine: thread.machine, number, name: self.names.number(call.name), other: 0 };
         let span = SpanTimes::new(machines, thread.machine, (call.from, call.to));
         self.spans.add(machines, &span, key, Errors::of(call.ret), || {
-            values_of(Call::LOG, Call { call, thread, cpu: machines.cpu(call.cpu).number, span })
+            values_of(SyscallRow::LOG, SyscallRow { call, thread, cpu: machines.cpu(call.cpu).number, span })
         });
     }
 }
@@ -168,7 +168,7 @@ impl Analysis for Calls {
         let Calls { by, spans, names } = *self;
         let query = spans.query.clone();
         let labels = GroupLabels { by, names, machines: machines.clone() };
-        let mut table = spans.finish("syscalls", range, columns_of(Call::LOG), labels);
+        let mut table = spans.finish("syscalls", range, columns_of(SyscallRow::LOG), labels);
         let threads = machines.threads().filter(|(thread, _)| query.wants_thread(machines, Some(*thread)));
         let open = threads.flat_map(|(thread, _)| machines.open_calls(thread));
         table.notes.push(("unfinished", open.filter(|name| returns(name)).count() as u64));

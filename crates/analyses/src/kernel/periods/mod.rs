@@ -317,7 +317,7 @@ impl Analysis for Found {
         };
         let labels = GroupLabels { by, machines: machines.clone(), names: Names::default() };
         let mut table = spans.finish("periods", range, log, labels);
-        let is_open = |open: &&Open| open.is_wanted && query.end.is_none_or(|end| open.from <= end);
+        let is_open = |open: &&OpenPeriod| open.is_wanted && query.end.is_none_or(|end| open.from <= end);
         table.notes.push(("unfinished", unfinished + open.values().filter(is_open).count() as u64));
         let more = [("without_match", without_match), ("too_many_open", too_many)];
         table.notes.extend(more.into_iter().filter(|(_, count)| *count > 0));
