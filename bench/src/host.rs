@@ -43,7 +43,7 @@ impl Host {
             kind: format!("{}-{}-{cpus}cpu", std::env::consts::OS, std::env::consts::ARCH),
             cpu: model.and_then(|line| line.split(':').nth(1)).map(|name| name.trim().to_string()),
             cpus,
-            // Behind the version stands who built it.
+            // After the version stands who built it.
             kernel: kernel.and_then(|kernel| kernel.trim().split('-').next().map(str::to_string)),
             commit: commit(),
         }

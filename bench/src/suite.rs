@@ -383,7 +383,7 @@ fn output_in_memory() -> PathBuf {
     folder.join(format!("tracemill-bench-{}", std::process::id()))
 }
 
-/// Rows 20: CTF out of CTF, to memory, by one thread: copied, chosen by a field, made anew.
+/// Rows 20: CTF out of CTF, to memory, by one thread: copied, chosen by a field, rebuilt.
 fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> Result<()> {
     const FILTER: &str = "payload.worker == 1";
     let hits = measure::lines(&mut setup.program("print", facts.path, &["-q", "--filter", FILTER]))?;

@@ -6,7 +6,7 @@ pub struct ConstructGroup {
     pub name: &'static str,
     /// Where the constructs come from.
     pub source: &'static str,
-    /// The texts behind the `/`.
+    /// The texts after the `/`.
     pub members: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! Files in memory, behind the same trait as a file system.
+//! Files in memory, with the same trait as a file system.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

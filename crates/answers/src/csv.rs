@@ -37,7 +37,7 @@ const CALLS: [&str; 11] = ["name", "calls", "whole", "total", "self", "min", "me
 /// The rows of the table that a question is about.
 pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
     let set = query.get("filter").map(|text| state.set_for(text, &query.asker)).transpose()?;
-    // Mistakes are told before anything is fetched.
+    // Mistakes are reported before anything is fetched.
     EventChoice::new(state, state.whole_index()?, query, set.as_deref())?;
     // The asker of the question has gone on when the file is fetched.
     let (state, query) = (state.clone(), Query { asker: Asker::default(), ..query.clone() });
@@ -78,7 +78,7 @@ pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
     }))
 }
 
-/// The statistics that a question is about: names, and functions behind an empty line.
+/// The statistics that a question is about: names, and functions after an empty line.
 pub(crate) fn statistics(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
     let set = query.get("filter").map(|text| state.set_for(text, &query.asker)).transpose()?;
     let told = selection::select(state, query, set.as_deref())?;

@@ -1,7 +1,7 @@
 //! Indexes of traces that are kept until the traces are shown again, in a folder of the user.
 //!
 //! An index is found by where the files of its traces are and how they begin, and used only while they are what they were:
-//! their sizes, times of change, and some pages of each are compared. Everything that is not so is read anew.
+//! their sizes, times of change, and some pages of each are compared. Everything that is not so is read again.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ use crate::traces::ShownTraces;
 
 /// Bytes that all indexes together may take.
 pub const MOST_BYTES: u64 = 2 << 30;
-/// Files of traces that are looked at; those that have more are read anew.
+/// Files of traces that are looked at; those that have more are read again.
 const FILES: usize = 4096;
 /// Bytes of the beginning of a file that tell it from others.
 const BEGINNING: u64 = 64 << 10;

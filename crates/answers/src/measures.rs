@@ -25,7 +25,7 @@ use crate::selection::{chosen, range_of};
 use crate::state::TraceState;
 use crate::traces::ShownTraces;
 
-/// Values that are told.
+/// Values that are reported.
 const VALUES: usize = 10_000;
 /// Rows of statistics.
 const ROWS: usize = 10_000;
@@ -41,7 +41,7 @@ fn mistake(error: &Error) -> ApiError {
 /// The events that a question is about, by number.
 pub(crate) struct EventChoice<'a> {
     index: &'a Index,
-    /// Numbers of the first one and of the one behind the last.
+    /// Numbers of the first one and of the one after the last.
     range: (usize, usize),
     tracks: Option<Vec<bool>>,
     /// Events beside those of the tracks.

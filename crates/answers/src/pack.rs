@@ -159,7 +159,7 @@ fn divided(text: &str) -> (String, Vec<&str>) {
                 }
                 at = end + 1;
             }
-            // The sign belongs to the number behind it.
+            // The sign belongs to the number after it.
             sign if sign.is_ascii_digit() || sign == b'-' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => {
                 let from = at;
                 at += 1;

@@ -204,7 +204,7 @@ pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answe
     let unknown = || ApiError::new(404, "track", format!("there is no track `{id}`"));
     let field = FieldId::parse(&state.input.traces, id).ok_or_else(unknown)?;
     let index = state.whole_index()?;
-    // A path that no event has is told here, before any tile is asked for.
+    // A path that no event has is reported here, before any tile is asked for.
     let columns = ColumnList::parse(&field.paths()).and_then(|list| list.bind(&state.input.traces.session));
     columns.map_err(|error| ApiError::new(404, "track", error.message()))?;
     let plot = plot_of(state, id, filter)?;

@@ -8,7 +8,7 @@ use tracemill_lod::Index;
 
 use crate::query::ns;
 
-/// Durations that are told one by one: the longest ones.
+/// Durations that are listed one by one: the longest ones.
 const POINTS: usize = 4096;
 /// Parts of the time for which the others are summed up.
 const PARTS: i128 = 512;

@@ -55,7 +55,7 @@ pub struct RowPlace {
     pub bit: u64,
 }
 
-/// Events between two wanted ones that are read through, instead of beginning anew.
+/// Events between two wanted ones that are read through, instead of starting over.
 const THROUGH: usize = 32_768;
 
 /// Reads these events, which stand in their order. Without an index they are read from the first one on, as

@@ -19,7 +19,7 @@ use crate::error::{Answer, ApiError};
 use crate::query::{Query, ns};
 use crate::traces::ShownTraces;
 
-/// Wakes that are told for one question.
+/// Wakes that are reported for one question.
 const MAX_WAKES: usize = 1000;
 
 /// States, and where their tracks stand.
@@ -77,7 +77,7 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
     if tells {
         builder.turn(tellers - 1, tellers);
         let keeper = Keeper { builder, found: found.clone() };
-        // Losses and faults are told by the index.
+        // Losses and faults are reported by the index.
         reading.run(vec![Box::new(keeper)], &mut |_| ControlFlow::Continue(())).ok()?;
     } else {
         *found.borrow_mut() = builder.closed();

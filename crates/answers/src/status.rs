@@ -28,7 +28,7 @@ pub struct StatusUpdate {
 /// Called when there is something new; it must not wait.
 type Listener = Box<dyn Fn() + Send + Sync>;
 
-/// How far all is. It stays when traces are read anew.
+/// How far all is. It stays when traces are read again.
 pub struct Status {
     /// Tells this run of the program from others; no secret.
     pub(crate) run: String,
@@ -164,7 +164,7 @@ impl Status {
         self.notify();
     }
 
-    /// A filter that is not wanted any more went through a part of the events: nothing is told of it.
+    /// A filter that is not wanted any more went through a part of the events: nothing is reported about it.
     pub(crate) fn give_up_filter(&self, filtering: &Arc<FilterProgress>) {
         let mut last = self.filtering.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_some_and(|last| Arc::ptr_eq(last, filtering)) {

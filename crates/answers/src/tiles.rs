@@ -115,7 +115,7 @@ impl TrackText {
             .column_of("last", points.iter().map(|point| point.last), put)
     }
 
-    /// Says which lanes of slices are told, where there are others too.
+    /// Says which lanes of slices are reported, where there are others too.
     fn lanes(mut self, told: Option<(u32, u64)>) -> Self {
         if let Some((first, all)) = told {
             let to = u64::from(first) + u64::from(LANES);
@@ -140,7 +140,7 @@ struct TrackList<'a> {
     range: (u64, u64),
     /// The density of base tracks, by index; each once, however many groups hold it.
     densities: BTreeMap<usize, Density>,
-    /// The first lane of calls that is told, when not all are.
+    /// The first lane of calls that is reported, when not all are.
     lane: Option<u32>,
     /// Tracks by a value, in the order in which they were asked for: what was not read yet is not known at all.
     of_values: std::vec::IntoIter<Option<Density>>,

@@ -211,7 +211,7 @@ impl Chrome<'_> {
         if !self.options.is_balanced {
             return self.put(at, time, name, is_entry, values);
         }
-        // Places are below zero behind some lost records.
+        // Places are below zero after some lost records.
         let level = Some(CallLevel { is_kernel: false, depth: place.cast_unsigned() as u64 ^ 1 << 63 });
         let open = &self.open[at];
         if is_entry {

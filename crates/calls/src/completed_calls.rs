@@ -87,7 +87,7 @@ pub trait CallSink {
     /// A call is over.
     fn take(&mut self, call: CompletedCall);
 
-    /// Is another one wanted? This is asked after some thousand records, and behind the last one.
+    /// Is another one wanted? This is asked after some thousand records, and after the last one.
     fn goes_on(&mut self, follower: &mut Follower<'_>) -> bool;
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each record of a call says its depth, so that what is missing shows: an exit at another depth than that of the call
 //! which is open, an entry where the call before it at that depth was not left. Some functions do that by their nature:
-//! a jump leaves calls without exits, a program that is replaced begins anew, and a forked task that goes on with another
+//! a jump leaves calls without exits, a program that is replaced starts over, and a forked task that goes on with another
 //! program leaves the `fork` that its parent entered. Nothing but the depths of open calls is kept.
 
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream};

@@ -33,7 +33,7 @@ impl JsonList {
         JsonList { text: format!("{{{}:[", quoted(name)), is_first: true }
     }
 
-    /// Goes on behind an item.
+    /// Goes on after an item.
     pub(crate) fn item(&mut self) -> &mut String {
         self.text += if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
         &mut self.text

@@ -15,7 +15,7 @@ use crate::text::parse_time;
 /// The texts of the options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleTexts {
-    /// Functions to show with all that they call (`-F`); behind a `!`, to leave out with it (`-N`). In their order.
+    /// Functions to show with all that they call (`-F`); after a `!`, to leave out with it (`-N`). In their order.
     pub filters: Vec<String>,
     /// Functions with actions (`-T`).
     pub triggers: Vec<String>,
@@ -23,7 +23,7 @@ pub struct RuleTexts {
     pub callers: Vec<String>,
     /// Functions to leave out without what they call (`-H`).
     pub hides: Vec<String>,
-    /// Source files and folders whose functions are shown (`-L`); behind a `!`, left out.
+    /// Source files and folders whose functions are shown (`-L`); after a `!`, left out.
     pub locations: Vec<String>,
     /// How names are matched.
     pub patterns: PatternKind,
@@ -220,7 +220,7 @@ impl Rules {
                 rules.is_opt_in |= has_match && item.rule.filter == Some(Filter::In);
                 rules.is_location_opt_in |= has_match && item.rule.location == Some(Filter::In);
             }
-            // As in uftrace the options behind one that matches nothing are not looked at.
+            // As in uftrace the options after one that matches nothing are not looked at.
             if table.rules.is_empty() {
                 break;
             }

@@ -386,7 +386,7 @@ impl CallStream for MixedFilter<'_> {
 pub(crate) struct SchedFilter<'a> {
     stream: Box<dyn CallStream + 'a>,
     threshold: u64,
-    /// Records behind a task's giving away, whose end decides.
+    /// Records after a task's giving away, whose end decides.
     waiting: VecDeque<(CallRecord, bool)>,
 }
 

@@ -272,7 +272,7 @@ pub struct TaskTree {
     pub names: Vec<Vec<u8>>,
     /// By index of the task: ns from its first record to its last, and ns of them that it waited.
     pub times: Vec<(u64, u64)>,
-    /// By index of the task: those that it began, in the order in which they were told of.
+    /// By index of the task: those that it began, in the order in which they were reported.
     pub children: Vec<Vec<usize>>,
     /// The first task.
     pub first: Option<usize>,
@@ -380,7 +380,7 @@ impl TaskPrinter<'_> {
         self.tree.times[at].0 >= self.threshold || self.has_long_child(at, 0)
     }
 
-    /// Writes a task and those that it began; true when an empty line is wanted behind it.
+    /// Writes a task and those that it began; true when an empty line is wanted after it.
     fn task(&mut self, at: usize, parent: Option<usize>, level: usize) -> bool {
         self.fields(at);
         self.branches.put(self.text, level, true);

@@ -594,7 +594,7 @@ fn triggers_change_what_is_shown() {
     assert_eq!(shown, "main() {\n  work() {\n    leaf();\n  } /* work */\n  leaf();\n  work();\n} /* main */\n");
 }
 
-/// A call of `work` that reads, and a call of the kernel behind it.
+/// A call of `work` that reads, and a call of the kernel after it.
 fn reading() -> Calls {
     let of_kernel = |time, kind, depth, symbol| CallRecord {
         origin: CallOrigin::Kernel,

@@ -117,7 +117,7 @@ pub(crate) fn begin(path: &Path) -> Result<Pending, Error> {
     Ok(pending)
 }
 
-/// Gives an output its name. An interrupt comes before or behind the change of names, not between.
+/// Gives an output its name. An interrupt comes before or after the change of names, not between.
 pub(crate) fn commit(pending: Pending) -> Result<(), Error> {
     let _whole = hold();
     pending.commit()

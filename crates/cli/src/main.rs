@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints the `--help` of a command: examples, then each option in a line or two as `-h` does, the rare ones at the end. The
-/// form that clap has for it takes twice as many lines. Behind `--help` or `-h`, a word may say what the help is about.
+/// form that clap has for it takes twice as many lines. After `--help` or `-h`, a word may say what the help is about.
 /// Returns when other help was asked for.
 fn help(mut words: Vec<String>) {
     words.truncate(words.iter().position(|word| word == "--").unwrap_or(words.len()));

@@ -58,12 +58,12 @@ pub(crate) struct Reporter {
     pub(crate) faults: u64,
     /// Errors that were reported: opening and reading may both meet the same damage, which is reported once.
     reported: HashSet<String>,
-    /// Errors behind the first one of their kind, by file and kind.
+    /// Errors after the first one of their kind, by file and kind.
     more: BTreeMap<(Option<PathBuf>, String), RepeatedErrors>,
     losses: BTreeMap<(String, &'static str), ReportedLoss>,
 }
 
-/// Errors of one kind behind the first one.
+/// Errors of one kind after the first one.
 #[derive(Default)]
 struct RepeatedErrors {
     count: u64,
@@ -289,7 +289,7 @@ pub(crate) struct OutputSink {
     writer: Box<dyn Write>,
     /// The file, when it is none of the standard streams.
     path: Option<PathBuf>,
-    /// The unfinished output behind the file; `None` for a pipe or device, which takes lines at once.
+    /// The unfinished output of the file; `None` for a pipe or device, which takes lines at once.
     pending: Option<Pending>,
     /// The reader has closed the pipe: a quiet end.
     pub(crate) is_closed: bool,

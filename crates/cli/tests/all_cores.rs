@@ -271,7 +271,7 @@ fn streams_written_side_by_side() {
 fn divided(oddity: &str) -> Vec<u8> {
     let packet = |at: u64| {
         let time = |n: u64| match (oddity, at, n) {
-            // In a packet, into the one before, and behind the one that comes next.
+            // In a packet, into the one before, and after the one that comes next.
             ("back", 5, 3000) => at * 100_000,
             ("before", 8, 0) => at * 100_000 - 45_000,
             ("behind", 7, 5999) => (at + 1) * 100_000 + 50_000,
@@ -284,7 +284,7 @@ fn divided(oddity: &str) -> Vec<u8> {
             bytes[..8].copy_from_slice(&((40 + 12 * 6000 - 2) * 8u64).to_le_bytes());
         }
         if oddity == "late" && at == 6 {
-            // It says that it begins later than the one behind it.
+            // It says that it begins later than the one after it.
             bytes[16..24].copy_from_slice(&750_000u64.to_le_bytes());
         }
         bytes

@@ -258,7 +258,7 @@ fn number(out: &mut Vec<u8>, value: u64, len: usize) {
     out.extend(&value.to_le_bytes()[..len]);
 }
 
-/// A format file of the kernel: fields with their places and sizes behind the common ones.
+/// A format file of the kernel: fields with their places and sizes after the common ones.
 fn event_format(name: &str, id: u16, fields: &str) -> String {
     let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
         \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\

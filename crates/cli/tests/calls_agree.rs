@@ -91,7 +91,7 @@ fn in_terminal(trace: &str) -> Vec<(String, String, String)> {
     let (_, table) = text.split_once("report: ").expect("a report");
     let mut lines = table.lines().skip(1);
     let head = lines.next().expect("a head");
-    // Numbers end where the words above them do, and names begin behind the last one.
+    // Numbers end where the words above them do, and names begin after the last one.
     let end = |word: &str| head.find(word).map(|at| at + word.len()).expect(word);
     let [total, own, calls, max] = ["total v", "self", "calls", "max"].map(end);
     let rows = lines.take_while(|line| line.len() > max);

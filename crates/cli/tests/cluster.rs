@@ -160,7 +160,7 @@ mod distributed {
         (0..2).for_each(|_| cluster.add(&demos(), "1"));
         let begin = Instant::now();
         assert_eq!(cluster.ask(&["mill", "-c", LONG]).ends(0, &[]).stdout, alone);
-        // From before the first task to behind the last one.
+        // From before the first task to after the last one.
         let span = begin.elapsed();
         for (number, percent) in [0, 15, 30, 45, 60, 75, 90, 100].into_iter().enumerate() {
             let words = ["mill", "-c", LONG];

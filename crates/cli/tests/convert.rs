@@ -130,7 +130,7 @@ fn uftrace_takes_events_of_tasks_and_comes_back_from_ctf_2() {
     let folder = Folder::new();
     for (trace, order) in [("orders", "little"), ("losses", "big")] {
         convert(&folder, trace, trace, &format!("--to uftrace --byte-order {order}")).ends(0, &[]);
-        // Every event is one of its task, by name and time; what was discarded is told where it was.
+        // Every event is one of its task, by name and time; what was discarded is reported where it was.
         let want: Vec<_> = events(&folder, &demo(trace)).into_iter().map(|(ns, name, _)| (ns, name)).collect();
         let of_task = |(ns, _, payload): (Value, Value, Value)| (ns, payload["event"].clone());
         let found = events(&folder, trace).into_iter().filter(|(ns, ..)| !ns.is_null()).map(of_task);
@@ -460,7 +460,7 @@ fn names_that_ctf_1_8_forbids_come_back() {
     // Text shows the metadata's names, as the peer does; a filter takes the others.
     let text = folder.run_with("print one", &["--filter", "payload.`a b` == 1"]).ends(0, &[]).stdout;
     assert!(text.contains("{ a_x20_b = 1, a_x5f_x20_b = 2, "), "{text}");
-    // Copied, made anew, and with the packets as they are.
+    // Copied, rebuilt, and with the packets as they are.
     folder.run("convert --to ctf1.8 -o copy one").ends(0, &[]);
     folder.run("convert --to ctf1.8 --byte-order big -o anew copy").ends(0, &[]);
     assert_eq!(events(&folder, "anew")[0].2, *plain);

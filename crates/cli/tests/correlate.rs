@@ -47,7 +47,7 @@ fn trace(folder: &Folder, name: &str, events: &[(u64, bool, u64)]) {
     folder.file(&format!("{name}/metadata"), metadata).file(&format!("{name}/stream"), stream);
 }
 
-/// Events of two machines that send each other messages: the clock of the second one is `offset` behind at 0 and runs by
+/// Events of two machines that send each other messages: the clock of the second one lags by `offset` at 0 and runs by
 /// `drift` (of 10^9) too slow. Messages take 50 us and up to 200 us more.
 fn pair(offset: i64, drift: i64) -> [Vec<(u64, bool, u64)>; 2] {
     let (mut first, mut second) = (Vec::new(), Vec::new());

@@ -11,7 +11,7 @@ use util::{Folder, json_lines};
 /// Bytes of a packet of the demo.
 const PACKET: usize = 4096;
 
-/// A trace of which a part is damaged, and what is told of it.
+/// A trace of which a part is damaged, and what is reported about it.
 fn damaged(change: fn(&mut Vec<u8>)) -> Folder {
     let folder = Folder::new();
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/losses");
@@ -25,7 +25,7 @@ fn damaged(change: fn(&mut Vec<u8>)) -> Folder {
     folder
 }
 
-/// Name, what is done to the file of 11 packets, and what is told of it.
+/// Name, what is done to the file of 11 packets, and what is reported about it.
 type Case = (&'static str, fn(&mut Vec<u8>), &'static str);
 
 const CASES: [Case; 4] = [

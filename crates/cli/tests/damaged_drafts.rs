@@ -221,7 +221,7 @@ fn a_sequence_beyond_its_packet() {
             (
                 "The first event's sequence length says 65535 elements, beyond the end of the packet content (no checksum here).",
                 |damaged| {
-                    // Behind the headers and the number `a`.
+                    // After the headers and the number `a`.
                     let begin = if damaged.draft.contains("1.1") { 58 } else { 78 };
                     damaged.tells(0, begin, "65535 elements");
                 },

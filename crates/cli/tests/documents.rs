@@ -209,7 +209,7 @@ fn comments_refer_to_pages_and_decisions_that_are_there() {
             continue;
         }
         let text = fs::read_to_string(&file).expect("a source file");
-        // Comments are wrapped: a decision may stand on the line behind the name of its page.
+        // Comments are wrapped: a decision may stand on the line after the name of its page.
         let comments: Vec<&str> =
             text.lines().map(|line| line.trim_start().trim_start_matches(['/', '!', '#'])).collect();
         let text = comments.join("");

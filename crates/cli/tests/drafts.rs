@@ -127,6 +127,6 @@ fn a_draft_that_is_cut_keeps_its_packets() {
     assert_eq!(files("cut/main_0"), [packet(1, 20, 2, 0), packet(2, 30, 3, crc(30, 3))].concat());
     assert_eq!(files("cut/metadata"), METADATA.as_bytes());
     folder.run("convert t --no-verify --to ctf1.1 -o some --filter n>=2").ends(0, &[]);
-    // The checksum that did not match is made anew.
+    // The checksum that did not match is rebuilt.
     assert_eq!(files("some/main_0"), [packet(1, 20, 2, crc(20, 2)), packet(2, 30, 3, crc(30, 3))].concat());
 }

@@ -36,7 +36,7 @@ fn names(folder: &Folder) -> Vec<String> {
 fn a_disk_that_is_full_is_told() {
     let folder = Folder::new();
     for to in targets() {
-        // Files may have one block: the system refuses what comes behind, as a full disk does.
+        // Files may have one block: the system refuses what comes after, as a full disk does.
         let script = format!("trap '' XFSZ; ulimit -f 1; exec \"$@\" convert --to {to} -o out {}", demo("mill"));
         let output = Command::new("sh")
             .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_tracemill")])
@@ -69,7 +69,7 @@ fn a_signal_leaves_nothing_behind() {
                 .stderr(Stdio::null())
                 .status();
             let status = child.wait().expect("it ends");
-            // A signal that comes before anybody listens ends the program as signals do, and one behind the end nothing.
+            // A signal that comes before anybody listens ends the program as signals do, and one after the end nothing.
             if status.code().is_some() {
                 assert!(matches!(status.code(), Some(0 | 130)), "{signal} {milliseconds}: {status}");
                 let want: &[&str] = if status.code() == Some(0) { &["new"] } else { &[] };
@@ -133,7 +133,7 @@ fn a_target_that_vanishes_is_told_or_made_anew() {
         let removed = fs::remove_dir_all(folder.path("below"));
         let run = Run::of(child.wait_with_output().expect("it ends"));
         match run.code {
-            // The folder went away before it began, or behind the end.
+            // The folder went away before it began, or after the end.
             Some(0) => {}
             _ => assert!(run.code == Some(1) && run.stderr.contains("below"), "{:?} {}", run.code, run.stderr),
         }
@@ -226,7 +226,7 @@ fn events_may_have_been_lost_since_the_stored_end_of_the_packet_before() {
     let folder = Folder::new();
     folder.file("t/metadata", metadata_of_bytes(env));
     folder.file("t/s", [packet(10, 19, 0), packet(26, 32, 7)].concat());
-    // These tracers may write events behind the end of a packet, so it lasts until the next one.
+    // These tracers may write events after the end of a packet, so it lasts until the next one.
     let run = folder.run("check t").ends(0, &[]);
     assert!(run.stdout.contains("7 events were discarded between 19 and 32 cycles"), "{}", run.stdout);
     assert!(!run.stdout.contains("outside"), "{}", run.stdout);

@@ -1,4 +1,4 @@
-//! Canonical lines as input: they are printed as they were, converted, and what is wrong with them is told.
+//! Canonical lines as input: they are printed as they were, converted, and what is wrong with them is reported.
 
 mod util;
 

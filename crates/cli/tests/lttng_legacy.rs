@@ -34,7 +34,7 @@ fn block(events: &[(u32, [u8; 2], &[u8])]) -> Vec<u8> {
 fn trace() -> Folder {
     let folder = Folder::new();
     let mut load = b"fs\0".to_vec();
-    // The checksum is not that of the file, which is told.
+    // The checksum is not that of the file, which is reported.
     for word in [7u32, 3, 4, 4, 4, 4, 0] {
         load.extend(word.to_le_bytes());
     }
@@ -241,7 +241,7 @@ fn a_trace_goes_through_ctf_2_and_comes_back() {
     folder.run("convert --quiet --to ctf2 -o two --end 1000.25025 t");
     folder.run("convert --quiet --to lttng-legacy -o back two").ends(0, &[]);
     assert_eq!(events(&folder, "back", &keys), before[..2]);
-    // As itself the files are copied, with their damage, which is told.
+    // As itself the files are copied, with their damage, which is reported.
     folder.run("convert --quiet --to lttng-legacy -o own t").ends(3, &["its data end inside of the field"]);
     assert_eq!(events(&folder, "own", &keys), before);
     folder.run("convert --quiet --to lttng-legacy -o cut --begin 1000.2501 --end 1000.25015 two").ends(0, &[]);
@@ -436,7 +436,7 @@ fn damage_is_told_with_its_place_and_what_is_sound_is_printed() {
 #[test]
 fn times_that_go_back_are_told_and_stay_in_the_order_of_the_file() {
     let folder = sound();
-    // The times of the first block of `cpu_0` behind those of the second.
+    // The times of the first block of `cpu_0` after those of the second.
     change(&folder, "t/cpu_0", |bytes| {
         for at in [106, 118] {
             bytes[at + 1] += 8;
@@ -463,7 +463,7 @@ fn info_shows_system_and_bookmarks() {
     }
 }
 
-/// A sub-buffer of 2.5 on a 32-bit machine, 1 MHz, of one page: events with their header word, bytes behind it.
+/// A sub-buffer of 2.5 on a 32-bit machine, 1 MHz, of one page: events with their header word, bytes after it.
 fn sub_buffer(begin: u64, lost: u32, events: &[(u32, u64, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = [begin, begin + 1000].map(u64::to_le_bytes).concat();
     bytes.extend(0x00D6_B7EDu32.to_le_bytes());

@@ -164,7 +164,7 @@ fn a_compressed_file_reads_as_the_file() {
         folder.file(algorithm, compress(&bytes, algorithm));
         assert_eq!(lines(&folder, algorithm), want, "{algorithm}");
     }
-    // Members and frames one behind the other.
+    // Members and frames one after the other.
     let (head, tail) = bytes.split_at(bytes.len() / 2);
     for algorithm in ALGORITHMS {
         folder.file("joined", [compress(head, algorithm), compress(tail, algorithm)].concat());
@@ -181,7 +181,7 @@ fn a_compressed_log_is_converted_to_a_log() {
     folder.file("packed", compress(&bytes, "gz"));
     folder.file("log", bytes);
     folder.run("convert --to cpel -o out packed").ends(0, &[]);
-    // A log that is written anew has its events in the order of time.
+    // A log that is rewritten has its events in the order of time.
     assert_eq!(lines(&folder, "out"), lines(&folder, "log"));
 }
 

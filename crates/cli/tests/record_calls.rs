@@ -429,7 +429,7 @@ fn programs_without_descriptors_and_in_sandboxes_are_recorded() {
     }
 }
 
-/// Threads that have no ring are told of, and so are calls that are too deep; the program does what it does without us.
+/// Threads that have no ring are reported, and so are calls that are too deep; the program does what it does without us.
 #[test]
 fn calls_that_have_no_place_are_told() {
     let folder = Folder::new();
@@ -459,7 +459,7 @@ fn calls_that_have_no_place_are_told() {
             let run = folder.run(&format!("record -o o {options} ./program 7")).ends(0, &[]);
             let told = run.stderr.contains("o: calls deeper than 5 were left out");
             assert_eq!((&*run.stdout, told), ("7\n", is_told), "{way} {options}: {}", run.stderr);
-            // Of a recording without any call the reason is told.
+            // Of a recording without any call the reason is reported.
             let is_empty = run.stderr.starts_with("o: nothing was recorded: no call is what the options select");
             assert!(is_told || run.stderr.is_empty() || is_empty, "{way} {options}: {}", run.stderr);
             assert_eq!(is_empty, options.contains("-t 30s"), "{way} {options}: {}", run.stderr);

@@ -71,7 +71,7 @@ fn calls_are_selected_as_uftrace_does() {
             if !has_uftrace {
                 continue;
             }
-            // Ends without a beginning are told.
+            // Ends without a beginning are reported.
             if !options.starts_with("--disable") {
                 is_read_alike(&folder, &["replay", "graph", "dump"], &what);
             }

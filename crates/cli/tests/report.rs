@@ -142,7 +142,7 @@ const PAIRS: [Event; 9] = [
 #[test]
 fn pairs_by_track_and_by_datum() {
     let folder = trace(&PAIRS);
-    // Track 1: 20 -> 40, 90 -> 90. Track 2: 50 -> 90, the beginning at 30 has another one behind it.
+    // Track 1: 20 -> 40, 90 -> 90. Track 2: 50 -> 90, the beginning at 30 has another one after it.
     let object = report(&folder, "--from enter --to leave");
     assert_eq!(totals(&object, "track"), [(json!(2), 1, 40), (json!(1), 2, 20)]);
     let left = |only_ends, restarted, unfinished| {

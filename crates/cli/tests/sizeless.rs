@@ -85,7 +85,7 @@ fn folders_of_a_rotation_are_put_together() {
     converts(&folder, 0);
 }
 
-/// Behind the last event that can be read are bits that would be another one.
+/// After the last event that can be read are bits that would be another one.
 #[test]
 fn a_damaged_end_is_not_copied() {
     let folder = Folder::new();

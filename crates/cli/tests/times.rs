@@ -131,7 +131,7 @@ fn the_time_range_reads_several_traces_from_one_origin() {
 #[test]
 fn a_stream_without_any_time_in_the_range_leaves_the_others_theirs() {
     let folder = Folder::new();
-    // The clock of the first trace begins behind the range.
+    // The clock of the first trace begins after the range.
     folder.file("a/metadata", ticks_metadata("freq = 1000000000; offset_s = 1000;"));
     folder.file("b/metadata", ticks_metadata("freq = 1000000000;"));
     for trace in ["a", "b"] {

@@ -120,7 +120,7 @@ fn of_uftrace(folder: &Folder, trace: &str) -> Vec<(u64, Who)> {
 #[track_caller]
 fn check(folder: &Folder, trace: &str, expected: &[Who]) {
     let mut of_time = of_perfetto(folder, trace, &[]);
-    // Calls that are open at the end get an end behind the last event.
+    // Calls that are open at the end get an end after the last event.
     of_time.truncate(expected.len());
     let found: Vec<Who> = of_time.iter().map(|(_, who)| who.clone()).collect();
     assert_eq!(found, expected, "{trace} in Perfetto");

@@ -23,7 +23,7 @@
 //! assert_eq!(bytes, [0x12, 0x34]);
 //! assert_eq!(read_uint(&bytes, Little), 0x3412);
 //!
-//! // Three bits behind the first two of a little-endian byte.
+//! // Three bits after the first two of a little-endian byte.
 //! let mut byte = [0];
 //! write_bits(&mut byte, 2, 3, 0b101, Little);
 //! assert_eq!(byte, [0b0001_0100]);
@@ -173,7 +173,7 @@ pub fn put_fixed(out: &mut Vec<u8>, value: u64, len_bits: u8, order: ByteOrder) 
     }
 }
 
-/// Writes 1 to 64 bits over those that stand there; bits behind the end of `bytes` are left out.
+/// Writes 1 to 64 bits over those that stand there; bits after the end of `bytes` are left out.
 pub fn write_bits(bytes: &mut [u8], offset_bits: u64, len_bits: u32, value: u64, order: ByteOrder) {
     for at in 0..len_bits {
         let from = if order == ByteOrder::Little { at } else { len_bits - 1 - at };
@@ -198,7 +198,7 @@ fn bit_shift(offset_bits: u64, order: ByteOrder) -> u64 {
 /// Fast where both places are whole bytes, a step for each bit elsewhere.
 pub fn copy_bits(from: &[u8], from_bits: u64, to: &mut Vec<u8>, to_bits: u64, count: u64, order: ByteOrder) {
     let end = ((to_bits + count).div_ceil(8)) as usize;
-    // Most events are whole bytes behind whole bytes.
+    // Most events are whole bytes after whole bytes.
     if (from_bits | to_bits | count) & 7 == 0
         && to.len() as u64 == to_bits / 8
         && let Some(source) = from.get((from_bits / 8) as usize..((from_bits + count) / 8) as usize)

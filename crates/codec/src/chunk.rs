@@ -150,7 +150,7 @@ impl PacketData {
         }
     }
 
-    /// Bits between `pos`, behind its last event, and the end of its content that nothing explains: they are too few for
+    /// Bits between `pos`, after its last event, and the end of its content that nothing explains: they are too few for
     /// another event, and neither the rest of a byte nor padding up to where the next event would begin.
     pub fn unexplained_bits(&self, pos: u64) -> u64 {
         let end = self.packet.content_bits;
@@ -246,7 +246,7 @@ pub struct Chunk {
     pub classes: Vec<u32>,
     /// First bit of each event, from `base_bits`.
     starts: Vec<u32>,
-    /// First bit behind each header, from `base_bits`.
+    /// First bit after each header, from `base_bits`.
     bodies: Vec<u32>,
     base_bits: u64,
     /// The packet.
@@ -305,7 +305,7 @@ impl Chunk {
         self.packet.recorded_bit(self.start_bits(at))
     }
 
-    /// First bit behind the header of the event `at`, from the start of the packet.
+    /// First bit after the header of the event `at`, from the start of the packet.
     #[inline]
     pub fn body_bits(&self, at: usize) -> u64 {
         self.base_bits + u64::from(self.bodies[at])
@@ -452,7 +452,7 @@ impl<'a> EventRef<'a> {
         }
     }
 
-    /// The bytes from the first one behind its header on, and what follows it in the packet.
+    /// The bytes from the first one after its header on, and what follows it in the packet.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
         self.chunk.packet.content().get((self.chunk.body_bits(self.at) >> 3) as usize..).unwrap_or(&[])
@@ -475,7 +475,7 @@ impl<'a> EventRef<'a> {
         }
     }
 
-    /// First bit behind its last field, from the start of the packet.
+    /// First bit after its last field, from the start of the packet.
     ///
     /// # Errors
     /// When its bytes are no longer those in which it was found.
@@ -520,7 +520,7 @@ impl<'a> EventRef<'a> {
         Some(u64::from(*end))
     }
 
-    /// Shows all fields behind the header in one go, without the marks of the structures that are always there.
+    /// Shows all fields after the header in one go, without the marks of the structures that are always there.
     #[inline]
     pub fn visit_flat<V: Visitor>(&self, state: &mut DecoderState, visitor: &mut V) -> Result<(), Fault> {
         self.visit_sections(FlatSections::All, self.chunk.body_bits(self.at), state, visitor).map(|_| ())
@@ -540,7 +540,7 @@ impl<'a> EventRef<'a> {
         input.bytes.get(begin..end)
     }
 
-    /// [`EventRef::visit_flat`] of its common context alone; the first bit behind it, from the start of the packet.
+    /// [`EventRef::visit_flat`] of its common context alone; the first bit after it, from the start of the packet.
     #[inline]
     pub fn visit_flat_context<V: Visitor>(&self, state: &mut DecoderState, visitor: &mut V) -> Result<u64, Fault> {
         self.visit_sections(FlatSections::First, self.chunk.body_bits(self.at), state, visitor)
@@ -557,7 +557,7 @@ impl<'a> EventRef<'a> {
         self.visit_sections(FlatSections::BehindFirst, begin_bits, state, visitor).map(|_| ())
     }
 
-    /// Shows sections of its flat row plan, the first of which begins at a bit of the packet; the first bit behind
+    /// Shows sections of its flat row plan, the first of which begins at a bit of the packet; the first bit after
     /// them.
     #[inline(always)]
     fn visit_sections<V: Visitor>(
@@ -632,7 +632,7 @@ pub struct EventFields<'a> {
 }
 
 impl EventFields<'_> {
-    /// The first bit behind what was shown so far, from the start of the packet.
+    /// The first bit after what was shown so far, from the start of the packet.
     pub fn position_bits(&self) -> u64 {
         self.pos
     }
@@ -640,7 +640,7 @@ impl EventFields<'_> {
     /// Shows one of the scopes common context, specific context and payload; the scopes before them have no fields here.
     ///
     /// Cheapest in this order, since a scope begins where the one before it ends: those that were left out are passed over,
-    /// and to go back is to begin anew.
+    /// and to go back is to start over.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, scope: Scope, state: &mut DecoderState, visitor: &mut V) -> Result<(), Fault> {
         let Some(section) = (scope as usize).checked_sub(Scope::CommonContext as usize) else { return Ok(()) };

@@ -93,7 +93,7 @@ pub struct Shortfalls {
     pub cut_texts: u64,
     /// Absent texts that became empty ones.
     pub empty_texts: u64,
-    /// Fields behind the end of their event, which became zeros.
+    /// Fields after the end of their event, which became zeros.
     pub filled: u64,
 }
 
@@ -112,7 +112,7 @@ impl LooseBits {
         LooseBits { end, count }
     }
 
-    /// The number of loose bits in front of an end: 0 when something came behind the value that left them.
+    /// The number of loose bits in front of an end: 0 when something came after the value that left them.
     #[inline]
     pub fn before(&self, end: usize) -> u8 {
         if self.end == end { self.count } else { 0 }
@@ -140,7 +140,7 @@ pub struct Encoder<'a> {
     pub shortfalls: &'a mut Shortfalls,
     /// Bits that integers of no whole number of bytes leave.
     pub loose: &'a mut LooseBits,
-    /// Stand for fields behind the end of an event that ends before its last one; `None` for a node that may be absent in
+    /// Stand for fields after the end of an event that ends before its last one; `None` for a node that may be absent in
     /// any event, and nothing at all where no event ends early.
     pub fillers: &'a [Option<Vec<u8>>],
 }

@@ -11,7 +11,7 @@ use crate::plan::{DecoderState, Fault, FaultKind, KnownAlignment, NoVisitor, Pla
 pub(crate) trait ReadHeader {
     fn read(&self, input: PlanInput<'_>, pos_bits: &mut u64, state: &mut DecoderState) -> Result<Option<u64>, Fault>;
 
-    /// Saves what fields behind the header refer to, where `read` does not.
+    /// Saves what fields after the header refer to, where `read` does not.
     fn save(&self, _input: PlanInput<'_>, _start_bits: u64, _state: &mut DecoderState) {}
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct FastHeader {
     /// Slot of the selector, for classes outside the header that refer to it too.
     slot: Option<u16>,
     arms: Vec<(u64, u64, HeaderPart)>,
-    /// Alignment of the position behind it, as far as it is known.
+    /// Alignment of the position after it, as far as it is known.
     pub(crate) known: KnownAlignment,
     /// The header as one word, when it has that form.
     pub(crate) one_word: Option<OneWord>,
@@ -126,7 +126,7 @@ impl OneWord {
         self.time_len_bits > 0
     }
 
-    /// The id, and the first bit behind the header; `None` leaves the header to the general way.
+    /// The id, and the first bit after the header; `None` leaves the header to the general way.
     #[inline]
     fn read(&self, input: PlanInput<'_>, start: u64, state: &mut DecoderState) -> Option<(Option<u64>, u64)> {
         let end = start + self.end_bits;

@@ -113,7 +113,7 @@ struct OptionSteps {
 
 impl FieldLayout {
     /// The layout of the scopes of an event, one after the other. A field that says the length, the presence or the
-    /// option of the one right behind it is written by itself: no value is given for it.
+    /// option of the one right after it is written by itself: no value is given for it.
     ///
     /// # Errors
     /// When a class has no place here: one that begins inside of a byte, integers of more than 64 bits or of variable
@@ -326,7 +326,7 @@ fn inside(path: &FieldPath, step: PathStep) -> FieldPath {
 /// Takes the values of an event in the order of its fields.
 ///
 /// Structures take no call of their own: their members follow one another. A value that is not of the field whose turn it
-/// is makes [`FieldLayout::write`] fail; the calls behind it do nothing.
+/// is makes [`FieldLayout::write`] fail; the calls after it do nothing.
 pub struct FieldWriter<'a> {
     out: &'a mut Vec<u8>,
     layout: &'a FieldLayout,
@@ -626,7 +626,7 @@ impl<'a> FieldWriter<'a> {
         self.at += 1;
     }
 
-    /// Goes on behind a frame, unless something in it was refused.
+    /// Goes on after a frame, unless something in it was refused.
     #[inline]
     fn go_to(&mut self, next: u32) {
         if self.error.is_none() {

@@ -13,13 +13,13 @@ pub enum ScanEnd {
     Complete,
     /// The sink takes no more; the scan can go on from the position.
     Full,
-    /// At a fault; nothing behind it can be decoded.
+    /// At a fault; nothing after it can be decoded.
     Fault(EventFault),
 }
 
 /// Receives the spine of events.
 pub trait SpineSink {
-    /// An event: its class, full clock value, first bit, and first bit behind the header. False when the sink is full
+    /// An event: its class, full clock value, first bit, and first bit after the header. False when the sink is full
     /// *after* taking this event.
     fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool;
 
@@ -40,9 +40,9 @@ pub struct Spine {
     /// First bit of each event, from the start of the packet's decoded bytes. Packets with a spine have less than
     /// 512 MiB.
     pub starts: Vec<u32>,
-    /// First bit behind each header.
+    /// First bit after each header.
     pub bodies: Vec<u32>,
-    /// Events that end before their last field: from the first bit behind the header to the end. Members of the payload
+    /// Events that end before their last field: from the first bit after the header to the end. Members of the payload
     /// that are not whole there are absent.
     pub cuts: HashMap<u32, u32>,
 }

@@ -163,7 +163,7 @@ impl TracePlans {
             .get_or_init(|| self.rows(packet_roots(&self.schema), KnownAlignment::START).plan(&[Scope::PacketHeader]))
     }
 
-    /// The plan of a packet context for visitors; begins behind the packet header.
+    /// The plan of a packet context for visitors; begins after the packet header.
     pub fn packet_context_rows(&self, stream: StreamClassId) -> &Plan {
         self.stream(stream).row_packet_context.get_or_init(|| {
             // Contexts are few: each is checked whenever it is shown.
@@ -226,7 +226,7 @@ impl TracePlans {
         self.quick[id.0 as usize].0.get_or_init(|| Quick::of(&self.event(id).skip, self.shared.len()))
     }
 
-    /// First bit behind the fields of an event whose header ends at `body_bits`, for classes of whole bytes.
+    /// First bit after the fields of an event whose header ends at `body_bits`, for classes of whole bytes.
     #[inline]
     pub(crate) fn quick_end(&self, class: EventClassId, input: PlanInput<'_>, body_bits: u64) -> Option<u64> {
         let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
@@ -319,7 +319,7 @@ impl TracePlans {
 impl<'a> Scanner<'a> {
     /// Finds the events from `*pos_bits` on, until the content ends, the sink is full, or a fault.
     ///
-    /// `state` carries the clock; `*pos_bits` ends behind the last event that the sink took.
+    /// `state` carries the clock; `*pos_bits` ends after the last event that the sink took.
     #[inline]
     pub fn scan<S: SpineSink>(
         self,
@@ -396,7 +396,7 @@ impl<'a> Scanner<'a> {
         let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
         let (align, header_bytes) = (self.stream.header_align_bits - 1, form.whole_bytes().unwrap_or(0));
         let (mut pos, mut clock, mut is_full) = (*pos_bits, state.clock, false);
-        // The bytes behind which others are fetched before they are read.
+        // The bytes after which others are fetched before they are read.
         let mut near: &[u8] = &[];
         while !is_full {
             let start = (pos + align) & !align;
@@ -434,7 +434,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads the header of the event at `pos_bits`, which may stand before its padding: where it begins, the first bit
-    /// behind the header, and the class. The error is how the pass ends here; the clock is then as it was.
+    /// after the header, and the class. The error is how the pass ends here; the clock is then as it was.
     #[inline(always)]
     fn begin_event<H: ReadHeader>(
         self,

@@ -13,7 +13,7 @@ use tracemill_model::schema::{
     Scope, StreamClass, StreamClassId, StructClass,
 };
 
-/// Writes what a visitor is told.
+/// Writes what a visitor is reported.
 #[derive(Default)]
 struct Log(String);
 

@@ -294,7 +294,7 @@ fn absurd_static_lengths_are_refused() {
             let nested = b.array(array, Length::Static(len));
             let mut fields = [data, array, nested];
             for _ in 0..depth {
-                // Behind a byte, in an array: sizes are summed and multiplied when the plan is made.
+                // After a byte, in an array: sizes are summed and multiplied when the plan is made.
                 fields = fields.map(|field| {
                     let element = b.structure(&[byte, field, byte]);
                     b.array(element, Length::Static(3))

@@ -1,4 +1,4 @@
-//! Fields that stand where the schema or the record says, not behind each other: rows and the referee agree.
+//! Fields that stand where the schema or the record says, not after each other: rows and the referee agree.
 
 use std::sync::Arc;
 

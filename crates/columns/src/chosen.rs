@@ -300,7 +300,7 @@ mod tests {
         Mapping { label: label.into(), ranges: vec![(low, high)] }
     }
 
-    /// A class of an enumeration, a text, an enumeration behind it, a bit map and an integer of 64 bits; two of its events.
+    /// A class of an enumeration, a text, an enumeration after it, a bit map and an integer of 64 bits; two of its events.
     fn chunk() -> Chunk {
         let mut schema = Schema::new("test");
         let mut add = |kind| schema.add_field_class(FieldClass::new(kind, 8));

@@ -37,7 +37,7 @@ pub struct Dropped {
     pub bad_texts: u64,
     /// Integers of variable length with more than 64 bits: null.
     pub wide: u64,
-    /// Strings and blobs behind the first 2 GiB that waited in one column: empty.
+    /// Strings and blobs after the first 2 GiB that waited in one column: empty.
     pub huge: u64,
 }
 
@@ -357,7 +357,7 @@ impl Columns {
         }
     }
 
-    /// Makes all columns as long as the table, behind an event that could not be read to its end.
+    /// Makes all columns as long as the table, after an event that could not be read to its end.
     fn level(&mut self, rows: usize) {
         for root in self.roots.clone().into_iter().flatten() {
             self.level_of(root, rows);

@@ -17,7 +17,7 @@ const IN_REGISTERS: u64 = 16;
 pub(crate) enum Passing {
     /// Not at all: nothing is in it.
     Nothing,
-    /// In these registers, one behind the other; all of it is on the stack where one is lacking.
+    /// In these registers, one after the other; all of it is on the stack where one is lacking.
     Registers(Register, Option<Register>),
     /// On the stack; as a result, at an address that the caller gives.
     Memory,

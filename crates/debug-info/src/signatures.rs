@@ -333,7 +333,7 @@ impl PassedType {
         }
     }
 
-    /// The letter and what is behind it; nothing for a whole word.
+    /// The letter and what is after it; nothing for a whole word.
     fn format(&self) -> Option<String> {
         Some(match self {
             PassedType::Signed(8) => String::new(),
@@ -352,7 +352,7 @@ impl PassedType {
         })
     }
 
-    /// The specification of an argument behind others, with which it is counted.
+    /// The specification of an argument after others, with which it is counted.
     fn argument(&self, places: &mut PassedArguments) -> Option<String> {
         let bits = match self {
             PassedType::Float(bytes) => bytes * 8,

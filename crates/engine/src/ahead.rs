@@ -4,7 +4,7 @@
 //! has one reader, which is with one thread at a time, and the items of the first part are taken first: so items keep the
 //! order of their stream whatever the number of threads. A part is read as if nothing odd happened before it. Where
 //! something did (damage, a warning, a time that goes back), the reader of the part before goes on to the end of the
-//! stream, and what was read behind it is dropped.
+//! stream, and what was read after it is dropped.
 //!
 //! A thread reads what is needed first: of the streams the one that has the fewest items. The one that takes them reads,
 //! too, when it would wait. Nothing is read ahead without bounds: a part has some chunks, a stream some parts, and all
@@ -102,7 +102,7 @@ struct ReadPart {
     is_ended: bool,
     /// Did it have anything but events and losses?
     is_odd: bool,
-    /// Its first packet, and the one behind its last.
+    /// Its first packet, and the one after its last.
     packets: (usize, usize),
 }
 
@@ -159,7 +159,7 @@ impl AheadStream {
         }
     }
 
-    /// Parts with few events end soon, and it takes long until somebody wants what is behind them.
+    /// Parts with few events end soon, and it takes long until somebody wants what is after them.
     fn has_room(&self, limits: AheadLimits) -> bool {
         let (mut unended, mut events, mut items) = (0, 0, 0);
         for part in &self.parts {
@@ -171,7 +171,7 @@ impl AheadStream {
         self.parts.is_empty() || unended < limits.parts && self.parts.len() < PARTS.max(limits.parts) && !is_full
     }
 
-    /// Goes on behind the first part, which is at its end, when something is behind it: with the next part, or, where that
+    /// Goes on after the first part, which is at its end, when something is after it: with the next part, or, where that
     /// was read as if all before it were sound and it was not, with the reader of the first.
     fn go_on(&mut self, limits: AheadLimits) -> bool {
         let (Some(part), Some(rest)) = (self.parts.front_mut(), &self.rest) else { return false };

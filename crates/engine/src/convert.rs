@@ -125,7 +125,7 @@ impl ConvertOptions<'_> {
 /// Converts streams of a session to a target; what comes up goes to `take`, which can stop the work. The output is not
 /// committed: that is for the caller.
 ///
-/// One sound trace of the target's format of which everything is wanted is copied. Otherwise it is written anew, in up
+/// One sound trace of the target's format of which everything is wanted is copied. Otherwise it is rewritten, in up
 /// to three passes: whether it is sound, whether a writer that keeps packets can keep all of them, and the events.
 ///
 /// # Errors

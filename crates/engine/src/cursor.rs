@@ -52,7 +52,7 @@ pub struct Cursor {
 /// Small packets that are read together: whether their file is still as long is a call of the system.
 #[derive(Default)]
 struct Ahead {
-    /// Are packets being read whose file is looked at behind the last of them?
+    /// Are packets being read whose file is looked at after the last of them?
     is_on: bool,
     /// A file was found to be cut: packets are read one by one from then on.
     is_over: bool,
@@ -90,7 +90,7 @@ struct Position {
     /// The packet of which events are left.
     open: Option<OpenPacket>,
     clock: u64,
-    /// All packets were read, and the losses behind the last one reported.
+    /// All packets were read, and the losses after the last one reported.
     is_done: bool,
 }
 
@@ -174,7 +174,7 @@ impl Cursor {
         self.at.next_packet..self.at.end_packet
     }
 
-    /// Gives the errors of the trace that stand in packets of the stream: each before the packets behind it.
+    /// Gives the errors of the trace that stand in packets of the stream: each before the packets after it.
     pub fn tell_faults(&mut self, faults: &[Error]) {
         let in_stream = |fault: &Error| {
             let (path, packet) = (fault.place().file.as_deref()?, fault.place().packet?);
@@ -195,7 +195,7 @@ impl Cursor {
         self.damage.found = found.into();
     }
 
-    /// Warns of bits behind the last event of a packet that are too few for another one and no usual padding.
+    /// Warns of bits after the last event of a packet that are too few for another one and no usual padding.
     pub fn tell_rest(&mut self) {
         self.tells_rest = true;
     }

@@ -91,7 +91,7 @@ impl<'a> Events<'a> {
     }
 
     /// Hands on batches, with the first run that is left of each and the number of its events that were given, and the
-    /// notes behind them.
+    /// notes after them.
     fn rest(self, mut take: impl FnMut(&Batch, usize, u32), mut note: impl FnMut(Note) -> ControlFlow<()>) {
         let Events { walker: Walker { mut merger, mut batch, notes, run, at, .. }, is_merged_aside } = self;
         batch.notes = notes.collect();

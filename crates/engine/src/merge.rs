@@ -171,7 +171,7 @@ impl Merger {
             if self.heads[winner].chunk.is_none() {
                 break;
             }
-            // Streams often take turns: who comes behind a winner is looked up when it wins again.
+            // Streams often take turns: who comes after a winner is looked up when it wins again.
             let run = match last.replace(winner) == Some(winner) {
                 true => self.run(winner, self.runner_up(winner), max_events - batch.events),
                 false => 1,
@@ -187,7 +187,7 @@ impl Merger {
         (batch.events > 0 || !batch.notes.is_empty()).then_some(batch)
     }
 
-    /// The place of each stream from which the events behind the batches so far can be read: see
+    /// The place of each stream from which the events after the batches so far can be read: see
     /// [`merger_from`](crate::timeline::merger_from). `None` before the first batch, and when events are changed.
     pub fn places(&self) -> Option<Vec<StreamPlace>> {
         let at_end = StreamPlace { packet: usize::MAX, before: 0, clock: 0, floor: 0 };

@@ -192,7 +192,7 @@ impl StreamReader {
         self.cursor.end_of_part(first, bytes)
     }
 
-    /// Its cursor, unless what was read before decides about the items behind it.
+    /// Its cursor, unless what was read before decides about the items after it.
     pub(crate) fn divisible(&mut self) -> Option<&mut Cursor> {
         let is_redacted = self.changed.as_ref().is_some_and(|changed| changed.redactor.is_some());
         if is_redacted { None } else { Some(&mut self.cursor) }

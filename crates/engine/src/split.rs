@@ -142,7 +142,7 @@ impl<'a> Splitter<'a> {
         Ok(())
     }
 
-    /// The part that comes behind those before; parts are numbered from 0.
+    /// The part that comes after those before; parts are numbered from 0.
     fn next_part(&mut self, number: u64) -> Result<&mut dyn TraceWriter> {
         if number >= MAX_PARTS {
             let error = Error::unsupported(format!("the output has more than {MAX_PARTS} parts"));

@@ -32,7 +32,7 @@ pub struct Selection {
     pub memory_bytes: usize,
     /// Threads that read: with more than one, streams are read ahead of what is done with their events.
     pub jobs: usize,
-    /// Are errors of packets that opening found reported again where those packets stand, before the events behind them?
+    /// Are errors of packets that opening found reported again where those packets stand, before the events after them?
     /// See [`stream_of_fault`].
     pub faults_in_place: bool,
     /// The wanted events, as far as the classes do not decide. Who reads decides it, so with several jobs many do.

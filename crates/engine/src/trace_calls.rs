@@ -98,7 +98,7 @@ impl<'a> TraceCalls<'a> {
         self.between
     }
 
-    /// All that is wanted but for the times: also what begins before and ends behind them.
+    /// All that is wanted but for the times: also what begins before and ends after them.
     #[must_use]
     pub fn of_any_time(mut self) -> Self {
         self.between = (i128::MIN, i128::MAX);

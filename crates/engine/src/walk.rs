@@ -20,7 +20,7 @@ pub struct Walker<S> {
     pub(crate) merger: Merger,
     pub(crate) matcher: Option<Matcher>,
     pub(crate) batch: Batch,
-    /// The notes behind its events.
+    /// The notes after its events.
     pub(crate) notes: std::vec::IntoIter<Note>,
     /// The run of the batch that is being read, and the next event of it, counted from its first one.
     pub(crate) run: usize,
@@ -82,7 +82,7 @@ impl<S: AsRef<[SelectedStream]>> Walker<S> {
         }
     }
 
-    /// Makes the first batch small, so that its events come soon; those behind it grow.
+    /// Makes the first batch small, so that its events come soon; those after it grow.
     #[must_use]
     pub fn with_first_batch(self, events: usize) -> Self {
         Walker { next_batch: events, ..self }

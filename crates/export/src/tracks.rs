@@ -353,7 +353,7 @@ impl ExportTracks {
     /// The time at which slices of a track end that are open at the end of all events. The last event of the track was at
     /// `last_ns`.
     ///
-    /// A CPU goes on, a slice of any threads as well, and so does a thread that is known to live; one that died ended then. Of others nothing is known behind
+    /// A CPU goes on, a slice of any threads as well, and so does a thread that is known to live; one that died ended then. Of others nothing is known after
     /// their last event.
     pub(super) fn end_of(&self, track: Track, last_ns: i128) -> i128 {
         match track {

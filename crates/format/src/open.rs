@@ -133,7 +133,7 @@ pub struct OpenTrace {
     pub schema: Arc<Schema>,
     /// Its plans.
     pub plans: Arc<TracePlans>,
-    /// Do its files hold more than packets, so that bytes behind the last packet are nothing to tell?
+    /// Do its files hold more than packets, so that bytes after the last packet are nothing to tell?
     pub has_other_bytes: bool,
     /// Opens its packets.
     pub reader: Arc<dyn PacketReader>,

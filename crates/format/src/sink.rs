@@ -28,7 +28,7 @@ pub trait Sink: Send + Sync {
     /// When there is a file of this name, or the place does not take another.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn SinkFile>>;
 
-    /// Opens a file that was made, to write behind its end.
+    /// Opens a file that was made, to write after its end.
     ///
     /// # Errors
     /// When it is not there.
@@ -151,7 +151,7 @@ impl OutPath {
         written.map_err(self.failed(doing))
     }
 
-    /// A temporary file beside this one, for bytes that wait until they can be written to it. `suffix` is behind its name.
+    /// A temporary file beside this one, for bytes that wait until they can be written to it. `suffix` is after its name.
     ///
     /// # Errors
     /// When it cannot be made. The error names this file, since the name of the one next to it is temporary.

@@ -14,7 +14,7 @@ const TEXT: std::ops::RangeInclusive<usize> = (1 << 10)..=(1 << 16);
 /// The texts.
 pub struct Spill {
     output: OutPath,
-    /// Behind the name of the output.
+    /// After the name of the output.
     suffix: String,
     file: Option<Box<dyn SinkFile>>,
     end: u64,
@@ -25,7 +25,7 @@ pub struct Spill {
 struct SpilledText {
     /// Where its parts stand in the file: offset and length.
     parts: Vec<(u64, usize)>,
-    /// Bytes behind them.
+    /// Bytes after them.
     rest: Vec<u8>,
 }
 

@@ -158,7 +158,7 @@ pub struct WriteOptions {
     pub index: bool,
     /// Are only some of the events of the streams wanted?
     pub is_cut: bool,
-    /// Do other outputs hold what comes before and behind? Packets then begin and end with the events that they hold.
+    /// Do other outputs hold what comes before and after? Packets then begin and end with the events that they hold.
     pub is_part: bool,
     /// Do several sources become one trace?
     pub merge: bool,
@@ -224,7 +224,7 @@ pub trait TraceWriter {
     }
 
     /// The streams in their order, each to be written by itself, maybe by a thread of its own; `None` when they depend on
-    /// each other. Who writes them so calls nothing else but [`TraceWriter::finish`] behind it.
+    /// each other. Who writes them so calls nothing else but [`TraceWriter::finish`] after it.
     fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + Send + '_>>> {
         None
     }

@@ -4,7 +4,7 @@
 pub fn zstd_window(frame: &[u8]) -> Option<u64> {
     let descriptor = *frame.get(4)?;
     if descriptor & 0x20 != 0 {
-        // A single segment: the window is as large as the content, a number of 1, 2, 4 or 8 bytes behind the
+        // A single segment: the window is as large as the content, a number of 1, 2, 4 or 8 bytes after the
         // dictionary's.
         let dictionary = [0usize, 1, 2, 4][usize::from(descriptor & 3)];
         let size = [1usize, 2, 4, 8][usize::from(descriptor >> 6)];

@@ -470,7 +470,7 @@ impl SessionCalls {
         calls
     }
 
-    /// The call of a task that is next to a time: the first that begins behind it, the last that begins before it, or the
+    /// The call of a task that is next to a time: the first that begins after it, the last that begins before it, or the
     /// innermost one that is open then, or else one of those.
     pub fn locate(&self, task: usize, time: i64, direction: Direction) -> Option<Call> {
         let lane = self.lane(task)?;
@@ -507,7 +507,7 @@ fn whole(frame: &OpenCall, end: CallEnd, range: (i64, i64)) -> Option<i64> {
     }
 }
 
-/// The percentiles that are told of durations.
+/// The percentiles that are reported of durations.
 const PERCENTILES: [u64; 3] = [50, 90, 99];
 
 /// Calls of one function.

@@ -1,4 +1,4 @@
-//! Places from which all streams can be read on, and the numbers of the events behind them.
+//! Places from which all streams can be read on, and the numbers of the events after them.
 
 use tracemill_engine::item::StreamPlace;
 
@@ -15,12 +15,12 @@ pub(crate) const BATCH: usize = 4096;
 pub(crate) struct Checkpoints(Vec<(usize, Box<[StreamPlace]>)>);
 
 impl Checkpoints {
-    /// Adds the places of all streams that are behind those so far.
+    /// Adds the places of all streams that are after those so far.
     pub(crate) fn push(&mut self, number: usize, places: Box<[StreamPlace]>) {
         self.0.push((number, places));
     }
 
-    /// The last places that are not behind an event, and the number of the event behind them. `None` where that is the
+    /// The last places that are not after an event, and the number of the event after them. `None` where that is the
     /// beginning.
     pub(crate) fn before(&self, event: usize) -> Option<(&[StreamPlace], usize)> {
         let at = self.0.partition_point(|(number, _)| *number <= event).checked_sub(1)?;
@@ -66,7 +66,7 @@ impl Checkpoints {
                         *number = number.wrapping_add(from.step()? as u64);
                     }
                 }
-                // The end of a stream is behind all of its packets.
+                // The end of a stream is after all of its packets.
                 let is_inside = last[0] <= of.stream.packets.len() as u64 || last[0] == usize::MAX as u64;
                 is_inside.then(|| StreamPlace::of_numbers(*last))
             });

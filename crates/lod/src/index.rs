@@ -230,7 +230,7 @@ impl<'t> IndexReading<'t> {
         (_, self.index.warnings) = self.warnings.take();
         self.index.end = self.latest.unwrap_or(0);
         let ranges = || self.index.tracks.iter().filter_map(|track| track.range);
-        // The first event of all may have a later time than one behind it.
+        // The first event of all may have a later time than one after it.
         self.index.begin = ranges().map(|(first, _)| first).min().unwrap_or(self.index.origin);
         self.index
     }
@@ -304,7 +304,7 @@ impl Index {
         self.columns.first_from(since(self.origin, ns))
     }
 
-    /// Where to read from to meet an event soon: the places of all streams, and the number of the event behind them. `None`
+    /// Where to read from to meet an event soon: the places of all streams, and the number of the event after them. `None`
     /// where that is the beginning.
     pub fn place_before(&self, event: usize) -> Option<(&[StreamPlace], usize)> {
         self.places.before(event)

@@ -51,7 +51,7 @@ pub(crate) enum CallEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CallEnd {
     At(i64),
-    /// Behind the last time that was asked for.
+    /// After the last time that was asked for.
     Later,
     /// At no time that is known.
     Never,
@@ -334,7 +334,7 @@ impl LaneCalls<'_> {
         found
     }
 
-    /// The first call that begins behind a time.
+    /// The first call that begins after a time.
     pub(crate) fn next(&self, time: i64) -> Option<u64> {
         let mut found = None;
         self.each((time, i64::MAX), |step| {

@@ -13,7 +13,7 @@ use crate::kinds::{KindReader, StreamTracks, TrackKind};
 use crate::source::{Source, in_reach};
 use crate::timeline::Timeline;
 
-/// Readers that wait until somebody wants what is behind what they read last, at most.
+/// Readers that wait until somebody wants what is after what they read last, at most.
 const IDLE: usize = 4;
 /// Bytes of events that a reader has ahead, about.
 const AHEAD: usize = 4 << 20;

@@ -45,7 +45,7 @@ pub fn find(
 /// Where to look for an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// Behind a time.
+    /// After a time.
     Next,
     /// Before it.
     Previous,

@@ -162,7 +162,7 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Adds bytes behind the others.
+    /// Adds bytes after the others.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.list.push(self.room.put(bytes));
     }

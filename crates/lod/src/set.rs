@@ -13,7 +13,7 @@ pub struct EventSet {
 const STEP: usize = 64;
 
 impl EventSet {
-    /// Adds an event behind those that are in the set.
+    /// Adds an event after those that are in the set.
     pub fn push(&mut self, event: usize) {
         let word = event / 64;
         while self.words.len() <= word {

@@ -1,4 +1,4 @@
-//! States of CPUs and threads as slices: what a [`StatesBuilder`] is told by the machines of `semantics` while events are read.
+//! States of CPUs and threads as slices: what a [`StatesBuilder`] receives from the machines of `semantics` while events are read.
 
 mod kept;
 mod lanes;
@@ -303,7 +303,7 @@ impl StatesBuilder {
         self.room = Some(self.max_bytes / of.max(1) * (turn + 1));
     }
 
-    /// Something until a time was kept; what is behind it is not when there is no more room.
+    /// Something until a time was kept; what is after it is not when there is no more room.
     fn kept(&mut self, to: Ns) {
         if self.room.is_some_and(|room| self.bytes > room) {
             self.room = None;

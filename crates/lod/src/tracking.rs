@@ -72,7 +72,7 @@ impl TrackReader {
     }
 }
 
-/// How the tracks of a timeline are told.
+/// How the tracks of a timeline are reported.
 #[derive(Clone)]
 pub(crate) enum Tracking {
     /// By streams, or as a trace numbers them.

@@ -57,7 +57,7 @@ impl Grouping {
         Ok(Grouping { path: path.to_string(), by, named_by, filter, values: Mutex::default() })
     }
 
-    /// The number of a value, by its key: [`MOST_VALUES`] for all those behind the first ones.
+    /// The number of a value, by its key: [`MOST_VALUES`] for all those after the first ones.
     fn number(&self, key: &[u8], labels: &mut LabelReaders, event: &Event<'_>) -> usize {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = values.of_key.get(key) {

@@ -134,7 +134,7 @@ fn tiles_of_odd_streams_hold_what_is_there() {
     }
     let estimated = Timeline::new(&source, (Some(timeline.origin), timeline.ends().map(|(_, last)| last)));
     for level in 0..=tiles::MAX_LEVEL {
-        // The whole, a dense place, and one behind a silence.
+        // The whole, a dense place, and one after a silence.
         let whole = (0, (times.iter().flatten().max().unwrap() >> level >> 10) as u64);
         let at = |time: i64| (time >> level >> 10) as u64;
         for span in [whole, (at(2000), at(2000)), (at(times[1][2000]), at(times[1][2000]) + 1)] {
@@ -313,7 +313,7 @@ fn streams_and_filters_narrow_calls() {
     // The first two of eight events begin calls.
     let filtered = follow(&all, Some("ns < 12"));
     assert_eq!((calls_of(&filtered, 0), calls_of(&filtered, 1)), (0, 2));
-    // Calls of one function: records are told by their events.
+    // Calls of one function: records are told apart by their events.
     let filtered = follow(&all, Some("payload.symbol == \"usleep\""));
     let usleep = |calls: &calls::SessionCalls| {
         let rows = calls.statistics((calls.begin, calls.end), None, &|| false).expect("nobody stops it");

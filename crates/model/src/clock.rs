@@ -19,7 +19,7 @@ pub const NS_PER_SECOND: i128 = 1_000_000_000;
 /// use tracemill_model::clock::ClockMap;
 /// use tracemill_model::schema::ClockClass;
 ///
-/// // 3 MHz, 10 s behind its origin: a cycle is a third of a microsecond.
+/// // 3 MHz, 10 s after its origin: a cycle is a third of a microsecond.
 /// let clock = ClockClass { frequency: 3_000_000, offset_seconds: 10, ..ClockClass::nanoseconds("tsc") };
 /// let map = ClockMap::new(&clock, 0);
 /// assert_eq!(map.ns(1), 10_000_000_333);
@@ -82,7 +82,7 @@ impl TimeKey {
     /// Before every time: events without a clock.
     pub const MIN: TimeKey = TimeKey(i128::MIN);
 
-    /// Behind every time.
+    /// After every time.
     pub const MAX: TimeKey = TimeKey(i128::MAX);
 
     /// The key of a whole number of ns.

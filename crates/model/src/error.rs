@@ -205,7 +205,7 @@ impl Error {
     pub fn with_file_moved(mut self, from: &Path, to: &Path) -> Self {
         let file = &mut self.0.place.file;
         if let Some(below) = file.as_deref().and_then(|file| file.strip_prefix(from).ok()) {
-            // A join with nothing would put a slash behind the name.
+            // A join with nothing would put a slash after the name.
             *file = Some(if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) });
         }
         self

@@ -102,13 +102,13 @@ impl PacketList {
         Packets { list: self, range: range.start..range.end.min(self.len) }
     }
 
-    /// When the packet `at` began; `None` when it does not say, and behind the last one.
+    /// When the packet `at` began; `None` when it does not say, and after the last one.
     #[inline]
     pub fn begin_cycles(&self, at: usize) -> Option<u64> {
         self.begin_cycles.at(at).filter(|_| at < self.len)
     }
 
-    /// When the packet `at` ended; `None` when it does not say, and behind the last one.
+    /// When the packet `at` ended; `None` when it does not say, and after the last one.
     #[inline]
     pub fn end_cycles(&self, at: usize) -> Option<u64> {
         self.end_cycles.at(at).filter(|_| at < self.len)
@@ -132,7 +132,7 @@ impl PacketList {
         }
     }
 
-    /// Adds a packet behind the others.
+    /// Adds a packet after the others.
     pub fn push(&mut self, packet: &Packet) {
         self.put(self.len, packet);
         self.len += 1;

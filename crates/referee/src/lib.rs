@@ -4,7 +4,7 @@
 //! shares nothing with them but the kinds of faults, the set of roles, and the fewest bits of a class. Nothing that is
 //! released depends on it.
 //!
-//! The rules on faults: a field's fault is at its first bit behind the alignment. When the padding itself passes the
+//! The rules on faults: a field's fault is at its first bit after the alignment. When the padding itself passes the
 //! end of the content, the fault is a [`FaultKind::PastEnd`] of the padding, at the position before it.
 
 #![forbid(unsafe_code)]
@@ -99,7 +99,7 @@ const MAX_LEB128_BYTES: usize = 256;
 pub struct Interpreter<'a> {
     /// Its position, in bits from the start of the packet.
     pub pos_bits: u64,
-    /// First bit behind the header of the event that is decoded.
+    /// First bit after the header of the event that is decoded.
     pub body_bits: u64,
     /// Length of the field that said last where it is.
     located_len: u64,
@@ -406,7 +406,7 @@ impl<'a> Interpreter<'a> {
             }
         }
         self.open_arrays -= 1;
-        // Behind the array there is no current element.
+        // After the array there is no current element.
         self.forget_below(PathStep::Element);
         Ok(DecodedValue::Array(values))
     }
@@ -530,7 +530,7 @@ impl<'a> Interpreter<'a> {
             if !is_below || members(&path.steps) != members(&self.place.steps) {
                 continue;
             }
-            // The names behind the option, theirs and ours.
+            // The names after the option, theirs and ours.
             let mut theirs = Vec::new();
             let mut id = self.roots[path.scope as usize];
             for (depth, step) in path.steps.iter().enumerate() {

@@ -4,7 +4,7 @@ use tracemill_codec::bits::Wide;
 
 use crate::DecodedValue;
 
-/// The clock behind a field of `len_bits` bits that shows `value` (CTF 1.8.3, section 8).
+/// The clock after a field of `len_bits` bits that shows `value` (CTF 1.8.3, section 8).
 pub(crate) fn extended(clock: u64, value: u64, len_bits: u32) -> u64 {
     if len_bits >= 64 {
         return value;

@@ -48,7 +48,7 @@ impl WallClock {
         out.put_nine(fraction);
     }
 
-    /// A time in two parts: the text before the fraction of its second, behind a `[`, and that fraction. `None` for
+    /// A time in two parts: the text before the fraction of its second, after a `[`, and that fraction. `None` for
     /// times of other ages.
     #[inline]
     pub(crate) fn bracketed(&mut self, ns: i128) -> Option<(&TextPiece, u32)> {

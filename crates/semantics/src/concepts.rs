@@ -351,7 +351,7 @@ impl Concepts {
         Ok(Concepts { lines, has_built_in: false })
     }
 
-    /// Reads the lines of a file, and puts those that are built in behind them.
+    /// Reads the lines of a file, and puts those that are built in after them.
     ///
     /// # Errors
     /// As [`Concepts::parse`], with the name of the file.
@@ -434,7 +434,7 @@ impl Name {
         self.text == "*" || self.glob.as_ref().map_or(self.text == name, |glob| glob.matches(name.as_bytes()))
     }
 
-    /// The text that the first `*` stands for, with what stands for all globs behind it.
+    /// The text that the first `*` stands for, with what stands for all globs after it.
     fn stands_for<'n>(&self, name: &'n str) -> &'n str {
         let (Some(first), Some(last)) = (self.text.find('*'), self.text.rfind('*')) else { return name };
         name.get(first..name.len().saturating_sub(self.text.len() - last - 1)).unwrap_or(name)

@@ -155,7 +155,7 @@ pub(crate) fn is(name: &str, known: &str) -> bool {
     name.strip_prefix('_').unwrap_or(name) == known
 }
 
-/// The part of the name of an event class behind its provider: `lttng_ust_x:NAME`, `facility.NAME`.
+/// The part of the name of an event class after its provider: `lttng_ust_x:NAME`, `facility.NAME`.
 pub(crate) fn short(name: &str) -> &str {
     name.rsplit([':', '.']).next().unwrap_or(name)
 }

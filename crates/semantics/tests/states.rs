@@ -838,7 +838,7 @@ fn a_loss_makes_its_cpu_unknown() {
          300 0 switch prev=5 next=0 state=1
          400 0 -",
     );
-    // The loss takes effect when it may have begun, not when it is told.
+    // The loss takes effect when it may have begun, not when it is reported.
     assert_eq!(seen.thread(5), "100-110 RUN/unknown, 110-130 RUN/syscall, 130-150 INTERRUPTED, 300-400 WAIT");
     assert_eq!(
         seen.cpu(0),

@@ -1,4 +1,4 @@
-//! Traces that change while they are shown: files that grow, clocks that are moved. They are opened and read anew, and a new
+//! Traces that change while they are shown: files that grow, clocks that are moved. They are opened and read again, and a new
 //! [`TraceState`] takes the place of the one before.
 
 use std::collections::{BTreeMap, HashMap};

@@ -19,7 +19,7 @@ const STEP: Duration = Duration::from_millis(250);
 /// After how long a line says that the connection is still there.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// The state of a stream: all that its page was told.
+/// The state of a stream: all that its page has received.
 struct SentState<P> {
     /// Goes when the last listener has gone.
     _page: P,
@@ -45,7 +45,7 @@ pub(crate) fn progress<P: Send + 'static>(page: P, current: Arc<Current>) -> Res
 }
 
 impl<P> SentState<P> {
-    /// The next event, or a comment; `None` behind the end.
+    /// The next event, or a comment; `None` after the end.
     async fn next(&mut self) -> Option<String> {
         loop {
             self.changed.mark_unchanged();

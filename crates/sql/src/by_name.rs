@@ -77,7 +77,7 @@ pub(crate) struct GroupByNameExec {
 }
 
 impl GroupByNameExec {
-    /// A plan that does the same as an aggregation of rows, but for the last step of one that has no other behind it. `None` when
+    /// A plan that does the same as an aggregation of rows, but for the last step of one that has no other after it. `None` when
     /// that groups by other things than names, or keeps more than a few numbers of each group.
     fn instead_of(of: &AggregateExec) -> Result<Option<GroupByNameExec>> {
         let groups = of.group_expr();
@@ -300,7 +300,7 @@ impl NameGroups {
             && self.dictionaries.iter().zip(&columns).all(|(known, column)| Arc::ptr_eq(known, column.values()));
         if !is_known {
             self.dictionaries = columns.iter().map(|column| column.values().clone()).collect();
-            // NULL has a place of its own behind the texts.
+            // NULL has a place of its own after the texts.
             self.by_keys = ByKeys::new(columns.iter().map(|column| column.values().len() as u64 + 1).product());
         }
         self.of_rows.clear();

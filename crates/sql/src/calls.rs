@@ -203,7 +203,7 @@ fn values_of(database: &Database, trace: usize) -> EventTextFn<'_> {
         }
         out.clear();
         let shown = json.scope(&mut out, event.stream, event.raw, &mut ScopedFields::default(), Scope::Payload, b"");
-        // An event that cannot be read again was told when its record was.
+        // An event that cannot be read again was reported when its record was.
         shown.ok()?;
         let mut payload: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(out.written()).ok()?;
         match name {

@@ -112,7 +112,7 @@ const KEYWORDS: &[&str] = &[
     "with",
 ];
 
-/// Words behind which the name of a table stands.
+/// Words after which the name of a table stands.
 const BEFORE_TABLES: &[&str] = &["from", "join", "describe", "table", "view"];
 
 /// The pieces of a text, in their order; a text or a name in quotes may lack its end.

@@ -68,7 +68,7 @@ pub(crate) struct Lost {
     pub(crate) times: AtomicU64,
     /// Integers of variable length with more than 64 bits.
     pub(crate) wide: AtomicU64,
-    /// Texts and blobs behind the first 2 GiB of a batch.
+    /// Texts and blobs after the first 2 GiB of a batch.
     pub(crate) huge: AtomicU64,
 }
 

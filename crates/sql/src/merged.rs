@@ -1,7 +1,7 @@
 //! Events of all streams in their order, as pieces of chunks.
 //!
 //! Where several streams are recorded at once, runs of one stream are an event or two long. Each batch of the merged order is
-//! cut by chunk instead, so that columns are gathered from many events at once, and its rows are put in order behind the last
+//! cut by chunk instead, so that columns are gathered from many events at once, and its rows are put in order after the last
 //! piece.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub(crate) struct Merged {
     all: Vec<SelectedStream>,
     next: i64,
     pub(crate) has_faults: bool,
-    /// Events of a batch that were not given yet. Those of a chunk come together, and their rows are put in order behind the
+    /// Events of a batch that were not given yet. Those of a chunk come together, and their rows are put in order after the
     /// last of them.
     ready: VecDeque<Waiting>,
     /// Events are large: those that wait are runs in their order, and rows may be given between any two of them.

@@ -44,7 +44,7 @@ enum Of {
 
 use Of::{Integer, Real, Text, Texts, Unsigned};
 
-/// A table: its name, its columns behind `trace`, and what makes its rows.
+/// A table: its name, its columns after `trace`, and what makes its rows.
 pub(crate) struct MetadataDefinition {
     pub(crate) name: &'static str,
     columns: &'static [(&'static str, Of)],

@@ -69,7 +69,7 @@ impl TableFunctionImpl for OverlapFunction {
 pub(crate) struct Overlap {
     sides: [Side; 2],
     schema: SchemaRef,
-    /// The side of each column behind `ns` and `dur`, and its place there.
+    /// The side of each column after `ns` and `dur`, and its place there.
     sources: Vec<(usize, usize)>,
 }
 
@@ -428,7 +428,7 @@ impl OpenRows {
             }
             !rows.is_empty()
         });
-        // The row that is read now is kept as it is, too, behind the others.
+        // The row that is read now is kept as it is, too, after the others.
         let last = self.kept.last().filter(|_| self.now.is_some()).cloned();
         let kept = gathered(&self.kept, &places)?;
         self.kept = kept.into_iter().chain(last).collect();

@@ -69,7 +69,7 @@ struct Pairs {
     database: Arc<Database>,
     from: Pattern,
     to: Pattern,
-    /// Columns that are read behind those of [`READ`].
+    /// Columns that are read after those of [`READ`].
     read: Vec<(TableColumn, DataType)>,
     rule: Rule,
     schema: SchemaRef,
@@ -80,7 +80,7 @@ struct Pairs {
 enum Rule {
     /// The next end whose keys are equal. The keys are read first.
     Next { keys: usize },
-    /// Pairs nest in lanes: those of the columns that are read behind the keys.
+    /// Pairs nest in lanes: those of the columns that are read after the keys.
     Nested { keys: usize, lane: EventLane },
 }
 

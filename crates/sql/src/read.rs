@@ -322,7 +322,7 @@ impl PartReader {
                     let waiting = Waiting { stream, ready, events, numbers: Vec::new(), places: Vec::new() };
                     match self.turned.hold(waiting) {
                         Some(waiting) if self.turned.sorted.is_empty() => return Ok(ReadStep::Events(waiting)),
-                        // Behind the packet before.
+                        // After the packet before.
                         waiting => self.turned.sorted.extend(waiting),
                     }
                 }
@@ -447,7 +447,7 @@ impl PartReader {
 /// A packet: its file, and where it stands there.
 type PacketPlace = (u32, u64);
 
-/// Packets inside of which time goes back. The next one begins behind all of their events, so sorting each is enough.
+/// Packets inside of which time goes back. The next one begins after all of their events, so sorting each is enough.
 #[derive(Default)]
 struct Turned {
     packets: HashSet<PacketPlace>,

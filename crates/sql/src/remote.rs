@@ -237,7 +237,7 @@ impl FileOpener for SentOpener {
         Ok(Box::pin(async move {
             let batches = opening.await?;
             let last = told.clone();
-            // Damage behind the last rows is reported when there are no more.
+            // Damage after the last rows is reported when there are no more.
             let end = futures::stream::poll_fn(move |_| {
                 last.tell();
                 std::task::Poll::Ready(None)

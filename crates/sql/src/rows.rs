@@ -268,7 +268,7 @@ pub(crate) fn alone(error: Error) -> Explained {
     Explained { error, place: None, help: None }
 }
 
-/// A dictionary with each of its texts once, when it is none: merging batches puts dictionaries behind each other, which
+/// A dictionary with each of its texts once, when it is none: merging batches puts dictionaries after each other, which
 /// Arrow allows, and pandas refuses.
 fn without_twins(array: &ArrayRef) -> Option<ArrayRef> {
     let dictionary = array.as_dictionary_opt::<Int32Type>()?;

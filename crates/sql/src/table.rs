@@ -252,7 +252,7 @@ fn columns_of(
     columns
 }
 
-/// A name that is not taken, with `_` behind it where it must be; it is taken then.
+/// A name that is not taken, with `_` after it where it must be; it is taken then.
 fn free(mut name: String, taken: &mut Vec<String>) -> String {
     while taken.contains(&name) {
         name.push('_');

@@ -66,7 +66,7 @@ pub(crate) fn plain(message: &str) -> String {
     }
 }
 
-/// Is what stands in brackets behind a name of a type a part of the type?
+/// Is what stands in brackets after a name of a type a part of the type?
 fn is_parameter(word: &str, value: &str) -> bool {
     let is_plain = matches!(name_of(word), Some("text" | "integer" | "unsigned integer" | "float" | "boolean"));
     let is_time = word == "Timestamp" && ["s", "ms", "us", "µs", "ns"].iter().any(|unit| value.starts_with(unit));

@@ -1,4 +1,4 @@
-//! Reads a format of its own, lines of ns, name and number behind the word SENSORS: `.. --example own_format -- FILE`.
+//! Reads a format of its own, lines of ns, name and number after the word SENSORS: `.. --example own_format -- FILE`.
 use std::path::Path;
 
 use tracemill::own::{Decoded, Format, FoundTrace, OpenTrace};

@@ -88,7 +88,7 @@ impl Conversion<'_> {
         self
     }
 
-    /// Ends behind so many events.
+    /// Ends after so many events.
     #[must_use]
     pub fn limit(mut self, events: u64) -> Self {
         self.options.limit = Some(events);

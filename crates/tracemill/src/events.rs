@@ -21,7 +21,7 @@ const FIRST_BATCH: usize = 64;
 /// Events of traces, before anything is read: all of them, or what is chosen of them.
 ///
 /// It becomes an iterator over [`Event`]s in the order of time, where damage is an `Err`: a program that goes on reads
-/// what is behind it. [`Events::steps`] also gives what was lost.
+/// what is after it. [`Events::steps`] also gives what was lost.
 ///
 /// ```
 /// # let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/traces");
@@ -164,7 +164,7 @@ impl<'t> Iterator for EventIter<'t> {
     }
 }
 
-/// An event, or what comes up behind the events so far.
+/// An event, or what comes up after the events so far.
 pub enum Step<'t> {
     /// An event.
     Event(Event<'t>),
@@ -187,7 +187,7 @@ pub struct Loss {
     pub stream: String,
     /// The time before which nothing of it is missing, in ns.
     pub begin_ns: Option<i128>,
-    /// The time behind which nothing of it is missing, in ns.
+    /// The time after which nothing of it is missing, in ns.
     pub end_ns: Option<i128>,
 }
 

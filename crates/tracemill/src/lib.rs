@@ -22,13 +22,13 @@
 //! | read a format of one's own | [`own`], [`Options::format`] |
 //!
 //! Everything that can fail gives this crate's one [`Error`], which says where: file, byte, packet, event, field. Damage
-//! to a trace does not end the reading: it is an `Err` in its place among the events, and the events behind it follow.
+//! to a trace does not end the reading: it is an `Err` in its place among the events, and the events after it follow.
 //!
 //! The folder `examples/` of this crate has five programs of at most 30 lines.
 //!
 //! # Stability
 //! The version is 0.1, and names and signatures may change with each 0.x. What stands here is what changes least. The
-//! crates behind it (`tracemill-engine`, `tracemill-codec` and the others) may change at any time, and are not part of the
+//! crates after it (`tracemill-engine`, `tracemill-codec` and the others) may change at any time, and are not part of the
 //! promise; [`Traces::session`] leads there.
 #![forbid(unsafe_code)]
 

@@ -13,7 +13,7 @@
 //! use tracemill::write::u64;
 //! use tracemill::{Options, Result};
 //!
-//! static TICKS: Format = Format::new(&["ticks"], "numbers in lines, behind the word TICKS", is_ticks, open);
+//! static TICKS: Format = Format::new(&["ticks"], "numbers in lines, after the word TICKS", is_ticks, open);
 //!
 //! fn is_ticks(storage: &dyn Storage, path: &Path) -> bool {
 //!     storage.read_start(path, 6).is_ok_and(|start| start == b"TICKS\n")
@@ -144,7 +144,7 @@ impl<'f> Decoded<'f> {
         Ok(())
     }
 
-    /// Counts events that were lost behind the last one.
+    /// Counts events that were lost after the last one.
     ///
     /// # Errors
     /// When the stream cannot be made.

@@ -363,7 +363,7 @@ impl Traces {
         check_path(&self.session, path)
     }
 
-    /// The session behind the traces, for what is not here; its crate may change at any time.
+    /// The session after the traces, for what is not here; its crate may change at any time.
     pub fn session(&self) -> &Session {
         &self.session
     }

@@ -94,7 +94,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// The paths of a tree of imports, from its first token to the one behind it.
+/// The paths of a tree of imports, from its first token to the one after it.
 fn tree(tokens: &[String], mut at: usize, before: &[String], is_exported: bool, uses: &mut Vec<Use>) -> usize {
     let mut path = before.to_vec();
     loop {

@@ -95,7 +95,7 @@ fn cut_with_large_chunks() {
 }
 
 /// Packets of one event are read several at once. The second half of the last one that is there is gone, with the page
-/// behind it.
+/// after it.
 #[test]
 fn cut_inside_a_packet_of_one_event() {
     for (before, cut) in [(0, 4000), (1, 4000), (100, 3000), (1_234, 3_999), (10, 1_000)] {

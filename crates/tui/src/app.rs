@@ -589,7 +589,7 @@ impl App {
 // ---- For those that read line by line ----
 
 impl App {
-    /// Does what is typed behind `/`, `F` or `t`.
+    /// Does what is typed after `/`, `F` or `t`.
     pub(crate) fn command(&mut self, sign: char, text: &str) {
         self.message = None;
         let prompt = match sign {

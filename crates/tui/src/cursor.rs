@@ -39,7 +39,7 @@ impl Cursor {
     }
 }
 
-/// The next of some lines that is meant, behind or before one, and around the end.
+/// The next of some lines that is meant, after or before one, and around the end.
 pub(crate) fn next_of(count: usize, at: usize, is_next: bool, is_meant: impl Fn(usize) -> bool) -> Option<usize> {
     let place = |distance: usize| if is_next { (at + distance) % count } else { (at + count - distance) % count };
     (1..=count).map(place).find(|at| is_meant(*at))

@@ -37,7 +37,7 @@ impl EventsScreen {
         self.set.get()?.as_ref().ok().map(|set| &**set)
     }
 
-    /// Numbers of the first wanted row and of the one behind the last, among those of the filter.
+    /// Numbers of the first wanted row and of the one after the last, among those of the filter.
     fn span(&self, state: &TraceState, range: Option<Range>) -> (usize, usize) {
         let Some(index) = state.index() else { return (0, EARLY) };
         let rank = |event: usize| self.chosen_set().map_or(event, |set| set.rank(event));

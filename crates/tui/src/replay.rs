@@ -241,7 +241,7 @@ impl Replay {
         self.depth = (depth < deepest).then_some(depth);
     }
 
-    /// Shows the next task alone; behind the last one all of them.
+    /// Shows the next task alone; after the last one all of them.
     pub(crate) fn next_task(&mut self, state: &TraceState) {
         let Some(calls) = state.calls() else { return };
         let first = self.task.map_or(0, |task| task + 1);

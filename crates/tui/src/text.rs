@@ -74,7 +74,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     out
 }
 
-/// A text in so many columns: cut, or with blanks behind it.
+/// A text in so many columns: cut, or with blanks after it.
 pub(crate) fn left(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
     let blanks = columns.saturating_sub(text.width());

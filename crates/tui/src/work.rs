@@ -21,7 +21,7 @@ impl<T> Default for Work<T> {
 }
 
 impl<T: Send + 'static> Work<T> {
-    /// Begins anew. What was asked for before is forgotten, even if it is not there yet.
+    /// Starts over. What was asked for before is forgotten, even if it is not there yet.
     pub(crate) fn begin(&mut self, work: impl FnOnce() -> T + Send + 'static) {
         let (sender, receiver) = channel();
         std::thread::spawn(move || {

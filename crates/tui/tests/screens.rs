@@ -347,7 +347,7 @@ fn commands_are_lines_where_the_screen_is_not_seen() {
     assert!(!text.contains('\u{1b}'), "nothing moves the cursor");
     assert!(text.contains("\nreplay: 92 calls\ntime                  duration     tid call\n"), "{text}");
     assert!(text.contains("tasting::spit\n"), "{text}");
-    // The second page begins behind the first.
+    // The second page begins after the first.
     let pages: Vec<&str> = text.split("replay: 92 calls\n").collect();
     let first: Vec<&str> = pages[1].lines().skip(1).take(20).collect();
     let second: Vec<&str> = pages[2].lines().skip(1).take(20).collect();

@@ -17,7 +17,7 @@ pub(crate) enum FastStep {
 }
 
 impl Follower<'_> {
-    /// Takes the next record, and the one behind it when they are a leaf, where [`Follower::has_fast_path`] holds; `None`,
+    /// Takes the next record, and the one after it when they are a leaf, where [`Follower::has_fast_path`] holds; `None`,
     /// and nothing is taken, when something is special about it. It does what [`Follower::next`] and [`Follower::step`] do
     /// together. With it goes the indentation.
     #[inline]

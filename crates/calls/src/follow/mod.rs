@@ -1,7 +1,7 @@
 //! Keeps the stack of each task while records pass by.
 //!
 //! The rules are uftrace's. A task's first record tells how deep it is; a forked process begins inside of the call that
-//! forked it; `exec` begins anew; `longjmp` goes back to where the last `setjmp` was; behind lost records the next one
+//! forked it; `exec` starts over; `longjmp` goes back to where the last `setjmp` was; after lost records the next one
 //! says the depth. A time without processor counts as a call on the stack.
 
 mod begin;
@@ -258,7 +258,7 @@ impl<'a> Follower<'a> {
     }
 
     /// When something of a task was met at a time of the record that was taken last. At equal times what the system tells
-    /// comes behind what tasks did, as its streams do.
+    /// comes after what tasks did, as its streams do.
     #[inline]
     pub(crate) fn moment(&self, task: usize, time: u64) -> Moment {
         (time, if self.tasks[task].is_last_of_system { u32::MAX } else { task as u32 })

@@ -90,7 +90,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Moves the next exit of a task, which is a guess, behind the time without processor that it lies in.
+    /// Moves the next exit of a task, which is a guess, after the time without processor that it lies in.
     pub(super) fn move_exit(&mut self, next: &CallRecord) {
         let at = next.task as usize;
         let count = self.tasks[at].stack_count;

@@ -53,7 +53,7 @@ impl StackFrame {
 pub(super) enum Jump {
     #[default]
     None,
-    /// The program begins anew.
+    /// The program starts over.
     Exec,
     /// Back to the last `setjmp`.
     Longjmp,
@@ -64,7 +64,7 @@ pub(super) enum Jump {
 pub struct TaskState {
     pub(super) frames: Vec<StackFrame>,
     pub(super) max_depth: usize,
-    /// Open calls, events included; negative behind some lost records.
+    /// Open calls, events included; negative after some lost records.
     pub stack_count: isize,
     /// Open calls of the task's own records.
     pub user_stack_count: isize,
@@ -262,7 +262,7 @@ impl Follower<'_> {
         }
     }
 
-    /// The first record of a task, or the first one behind lost ones: it says how deep the task is.
+    /// The first record of a task, or the first one after lost ones: it says how deep the task is.
     #[cold]
     pub(super) fn begin(&mut self, at: usize, kind: CallKind, depth: u16, time: u64, is_kernel: bool) {
         let mut count = isize::try_from(depth).unwrap_or(0) + isize::from(kind == CallKind::Exit);

@@ -195,7 +195,7 @@ impl<'a, 'o> Graph<'a, 'o> {
         (root.address, root.met) = (address, met);
         root.calls += 1;
         let task = &self.follower.tasks[at];
-        // Where only the kernel is wanted, the way begins behind what the task itself called.
+        // Where only the kernel is wanted, the way begins after what the task itself called.
         let skipped = if self.follower.options.kernel.only { task.user_stack_count } else { 0 };
         let frames = task.below(open).iter().skip(usize::try_from(skipped).unwrap_or(0));
         let frames: Vec<_> = frames.map(|frame| (frame.address, frame.symbol)).collect();

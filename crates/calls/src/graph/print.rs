@@ -101,7 +101,7 @@ impl GraphPrinter<'_> {
             }
             self.text.push(b'\n');
         }
-        // A node, or a blank line behind it; deep trees do not fit the stack of a thread.
+        // A node, or a blank line after it; deep trees do not fit the stack of a thread.
         enum PrintStep {
             Node { node: usize, level: usize, has_line: bool, is_last: bool },
             Blank(usize),

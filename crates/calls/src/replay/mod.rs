@@ -30,7 +30,7 @@ pub struct ReplayOptions {
     pub no_comment: bool,
     /// Leave out arguments and return values.
     pub no_values: bool,
-    /// The module behind names of library calls.
+    /// The module after names of library calls.
     pub module_names: bool,
     /// Where the source text of functions begins.
     pub source_lines: bool,
@@ -152,7 +152,7 @@ struct Replay<'a> {
     flat_count: u64,
 }
 
-/// Texts behind the columns of a line: for a call without callees, and for the beginning and the end of another one.
+/// Texts after the columns of a line: for a call without callees, and for the beginning and the end of another one.
 struct CallTexts {
     leaf: Box<[u8]>,
     entry: Box<[u8]>,

@@ -30,7 +30,7 @@ impl Default for DiffPolicy {
 }
 
 impl DiffPolicy {
-    /// Takes the words of a policy: `abs`, `percent`, `full`, `compact`; behind `no-` the contrary. The first word that is
+    /// Takes the words of a policy: `abs`, `percent`, `full`, `compact`; after `no-` the contrary. The first word that is
     /// none is given back.
     ///
     /// # Errors

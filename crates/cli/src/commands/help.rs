@@ -30,7 +30,7 @@ pub(crate) fn run(options: &HelpOptions, help: impl Fn(Vec<String>)) -> Result<O
     Ok(Outcome::Done)
 }
 
-/// Printed when nothing was typed behind the name of the program: the commands that most people begin with.
+/// Printed when nothing was typed after the name of the program: the commands that most people begin with.
 pub(crate) const FIRST_COMMANDS: &str = "\
 tracemill reads execution traces: LTTng, CTF, uftrace, trace-cmd, VPP, CPEL.
 

@@ -465,7 +465,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
 }
 
 /// The folders that a program, its children and those that it becomes record into, as far as they are there: those of others
-/// than the program have a number behind the name.
+/// than the program have a number after the name.
 fn folders_of(folder: &Path) -> Vec<PathBuf> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name().and_then(OsStr::to_str)) else {
         return Vec::new();

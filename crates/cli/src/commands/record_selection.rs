@@ -211,7 +211,7 @@ fn all<'w>(list: impl IntoIterator<Item = &'w RequestedValue>) -> Vec<RecordedVa
     list.into_iter().filter_map(taken).flatten().collect()
 }
 
-/// A value as the recorder takes it: its parts, one behind the other. `None` when it cannot.
+/// A value as the recorder takes it: its parts, one after the other. `None` when it cannot.
 fn taken(wanted: &RequestedValue) -> Option<Vec<RecordedValue>> {
     let form = match wanted.form {
         WantedForm::Plain => StoredForm::Plain,
@@ -236,7 +236,7 @@ fn taken(wanted: &RequestedValue) -> Option<Vec<RecordedValue>> {
     is_near.then(|| vec![RecordedValue { form, size: wanted.size, place }])
 }
 
-/// The parts of a structure: those in registers; or one, on the stack or behind an address.
+/// The parts of a structure: those in registers; or one, on the stack or after an address.
 fn structure(wanted: &RequestedValue) -> Option<Vec<RecordedValue>> {
     let size = wanted.size;
     let bytes = |form, place| Some(vec![RecordedValue { form, size, place }]);
@@ -268,7 +268,7 @@ fn structure(wanted: &RequestedValue) -> Option<Vec<RecordedValue>> {
         }
         _ => return None,
     };
-    // Behind one alone is nothing, or the rest of a vector.
+    // After one alone is nothing, or the rest of a vector.
     let last = places.len().checked_sub(1)?;
     let is_whole = size > last * 8 && size <= (last + if last == 0 { 2 } else { 1 }) * 8;
     let part = |(at, place)| RecordedValue {

@@ -47,7 +47,7 @@ mod shown {
     use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, ViewOptions};
     use crate::report::{Outcome, Reporter, shell_quoted};
 
-    /// Opens traces for a viewer. `None` when there is none; that was told.
+    /// Opens traces for a viewer. `None` when there is none; that was reported.
     pub(in super::super) fn input(
         input: &InputOptions,
         events: &EventOptions,

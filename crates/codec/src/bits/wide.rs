@@ -59,13 +59,13 @@ impl Wide {
         self.signed && self.limbs.last().is_some_and(|&top| top >> 63 == 1)
     }
 
-    /// A limb; those behind the last one repeat the sign.
+    /// A limb; those after the last one repeat the sign.
     pub fn limb(&self, at: usize) -> u64 {
         let sign = || if self.is_negative() { u64::MAX } else { 0 };
         self.limbs.get(at).copied().unwrap_or_else(sign)
     }
 
-    /// A bit, the lowest one first; those behind the last one repeat the sign.
+    /// A bit, the lowest one first; those after the last one repeat the sign.
     pub fn bit(&self, at: u32) -> bool {
         self.limb(at as usize / 64) >> (at % 64) & 1 == 1
     }

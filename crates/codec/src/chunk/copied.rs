@@ -1,5 +1,5 @@
 //! Chunks over copies of their bytes: a file may be cut after its events were found and before their fields are read. The
-//! copy holds the packet's header and context, and behind them the bytes of the events of one chunk.
+//! copy holds the packet's header and context, and after them the bytes of the events of one chunk.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::plan::{DecoderState, PlanInput};
 /// Most bytes by which the alignment of a field may make events move; where fields need more, nothing is copied.
 const MAX_STEP_BYTES: usize = 64 << 10;
 
-/// Bytes behind an event that are copied with it: plans may look at some of them.
+/// Bytes after an event that are copied with it: plans may look at some of them.
 const BEHIND_BYTES: u64 = 16;
 
 /// Where the bytes of a copy come from.
@@ -53,7 +53,7 @@ impl Copy {
         let (mut begin, mut at) = (begin / self.step_bytes * self.step_bytes, self.bytes.len());
         at = at.next_multiple_of(self.step_bytes);
         if self.pieces.len() == 1 && begin < at {
-            // Right behind the context nothing moves.
+            // Right after the context nothing moves.
             (begin, at) = (self.bytes.len(), self.bytes.len());
         }
         let piece = packet.get(begin..end.max(begin))?;

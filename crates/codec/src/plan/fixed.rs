@@ -2,7 +2,7 @@
 
 use super::{NodeId, Op, Plan, PlanInput};
 
-/// An integer of whole bytes that is always the same number of bytes behind the header of its event.
+/// An integer of whole bytes that is always the same number of bytes after the header of its event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FixedInteger {
     offset_bytes: usize,
@@ -11,7 +11,7 @@ pub struct FixedInteger {
     big: bool,
 }
 
-/// A text that is always the same number of bytes behind the header of its event.
+/// A text that is always the same number of bytes after the header of its event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FixedText {
     offset_bytes: usize,
@@ -119,7 +119,7 @@ impl Plan {
     }
 }
 
-/// The bits that an instruction always passes over, `bits` behind a byte boundary.
+/// The bits that an instruction always passes over, `bits` after a byte boundary.
 fn fixed_bits(op: &Op, bits: u64) -> Option<u64> {
     match *op {
         Op::Advance { bits } => Some(bits),
@@ -148,7 +148,7 @@ impl FixedInteger {
         }
     }
 
-    /// Its bytes, counted from the first one behind the header.
+    /// Its bytes, counted from the first one after the header.
     pub fn bytes(&self) -> std::ops::Range<usize> {
         self.offset_bytes..self.offset_bytes + self.width_bytes
     }
@@ -175,7 +175,7 @@ impl FixedInteger {
     #[inline]
     pub fn read_in(&self, body: &[u8]) -> Option<u64> {
         let bytes = body.get(self.offset_bytes..)?;
-        // Most often eight bytes can be read, of which those behind the integer are shifted out.
+        // Most often eight bytes can be read, of which those after the integer are shifted out.
         let unused = 64 - 8 * self.width_bytes as u32;
         let bits = match bytes.first_chunk() {
             Some(eight) if self.big => u64::from_be_bytes(*eight),

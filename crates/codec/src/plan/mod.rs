@@ -65,7 +65,7 @@ const MAX_IDLE: u32 = 1 << 16;
 /// The bytes of a packet, from its first one, and where its content ends.
 #[derive(Clone, Copy)]
 pub struct PlanInput<'a> {
-    /// Bytes from the start of the packet; may go on behind it, which makes reads faster.
+    /// Bytes from the start of the packet; may go on after it, which makes reads faster.
     pub bytes: &'a [u8],
     /// End of the content in bits; at most `8 * bytes.len()`.
     pub end_bits: u64,
@@ -77,7 +77,7 @@ impl<'a> PlanInput<'a> {
         PlanInput { bytes, end_bits: end_bits.min(bytes.len() as u64 * 8) }
     }
 
-    /// The bytes from a bit on up to the end of the content. `None` when the bit does not begin a byte or is behind the end.
+    /// The bytes from a bit on up to the end of the content. `None` when the bit does not begin a byte or is after the end.
     #[inline]
     pub fn from_byte(self, bit: u64) -> Option<&'a [u8]> {
         if !bit.is_multiple_of(8) {
@@ -123,7 +123,7 @@ pub struct RoleValues {
 pub struct DecoderState {
     /// Saved lengths and selectors, and loop counters.
     pub(crate) slots: Vec<u64>,
-    /// First bit behind the header of the event that is being decoded: synthesized texts see it from there, and placed
+    /// First bit after the header of the event that is being decoded: synthesized texts see it from there, and placed
     /// fields are counted from there. For the header itself, its own first bit.
     pub(crate) body_bits: u64,
     /// The text that was synthesized last.
@@ -220,7 +220,7 @@ pub struct Plan {
     pub(crate) ends: Box<[u32]>,
     /// The root node of each section, `None` for a scope that is not declared.
     pub roots: Box<[Option<NodeId>]>,
-    /// Alignment of the position behind the last root, as far as it is known.
+    /// Alignment of the position after the last root, as far as it is known.
     pub known: KnownAlignment,
 }
 

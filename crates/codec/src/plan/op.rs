@@ -107,11 +107,11 @@ pub(crate) enum Op {
         render: u16,
         bytes: u32,
     },
-    /// Goes to so many bytes behind where the fields begin ([`DecoderState::body_bits`]).
+    /// Goes to so many bytes after where the fields begin ([`DecoderState::body_bits`]).
     Seek {
         bytes: u32,
     },
-    /// Goes to where two integers, `bytes` behind where the fields begin, say, and notes the length in a slot.
+    /// Goes to where two integers, `bytes` after where the fields begin, say, and notes the length in a slot.
     Locate {
         bytes: u32,
         len: u16,
@@ -231,12 +231,12 @@ pub(crate) enum Op {
         node: NodeId,
         big: bool,
     },
-    /// The padding behind a structure.
+    /// The padding after a structure.
     EndAlign {
         node: NodeId,
         mask: u32,
     },
-    /// Is the bit `index >> 1` behind the place of a slot set? Then the field is absent; big-endian when `index` is odd.
+    /// Is the bit `index >> 1` after the place of a slot set? Then the field is absent; big-endian when `index` is odd.
     Unmarked {
         node: NodeId,
         place: u16,

@@ -10,7 +10,7 @@ use super::{DecoderState, Fault, FaultKind, MAX_IDLE, NoVisitor, NodeId, Op, Pla
 use crate::bits::{self, Wide};
 
 impl Plan {
-    /// Decodes all sections from `*pos_bits`, which ends behind the last field.
+    /// Decodes all sections from `*pos_bits`, which ends after the last field.
     pub fn run<V: Visitor>(
         &self,
         input: PlanInput<'_>,

@@ -23,7 +23,7 @@ pub(crate) enum FlatSections {
     All,
     /// The common context.
     First,
-    /// The sections behind it.
+    /// The sections after it.
     BehindFirst,
 }
 

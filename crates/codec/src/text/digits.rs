@@ -18,7 +18,7 @@ pub(super) fn pair(value: u32) -> &'static [u8; 2] {
 /// Digits that [`put_digits`] writes at most.
 pub(super) const DIGITS: usize = 8;
 
-/// Writes a number below 10^8 in base 10; how many digits it has. What it writes behind them does not count.
+/// Writes a number below 10^8 in base 10; how many digits it has. What it writes after them does not count.
 #[inline]
 pub fn put_digits(to: &mut [u8; 8], value: u32) -> usize {
     // Most numbers of traces are short: how many digits they have costs more than the digits.
@@ -128,7 +128,7 @@ pub(super) fn eight_hex_digits(value: u32) -> u64 {
     (ones + ZEROS + letters * u64::from(b'A' - b'9' - 1)).swap_bytes()
 }
 
-/// Writes the nine digits of a number below 10^9 at a place, and a byte behind them that does not count.
+/// Writes the nine digits of a number below 10^9 at a place, and a byte after them that does not count.
 #[inline(always)]
 pub fn put_three_threes<const N: usize>(to: &mut [u8; N], at: usize, value: u32) {
     let (high, rest) = (value / 1_000_000, value % 1_000_000);

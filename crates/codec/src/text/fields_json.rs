@@ -202,7 +202,7 @@ impl<'a> JsonPrinter<'a> {
         self.out.len()
     }
 
-    /// Place at which the value of a node begins when it is printed next: behind its key.
+    /// Place at which the value of a node begins when it is printed next: after its key.
     pub fn start_of(&mut self, node: NodeId) -> usize {
         let before = self.out.len();
         self.out.put_piece(&self.table.nodes[node as usize].before);

@@ -53,7 +53,7 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// A number without sign as C writes it: in base 16 behind `0x`, in base 8 behind `0`.
+/// A number without sign as C writes it: in base 16 after `0x`, in base 8 after `0`.
 ///
 /// ```
 /// use tracemill_codec::text::c_number;

@@ -82,7 +82,7 @@ impl Out {
         self.len = 0;
     }
 
-    /// Forgets what was written behind `len`.
+    /// Forgets what was written after `len`.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -302,7 +302,7 @@ impl Out {
         let eight = |part: u64| (eight_digits(part as u32) | ZEROS).to_le_bytes();
         let (high, low) = (value / PART, eight(value % PART));
         let to = self.room::<{ 3 * DIGITS }>();
-        // Blocks of eight behind each other: a first part of one to eight digits, one or two whole ones.
+        // Blocks of eight after each other: a first part of one to eight digits, one or two whole ones.
         let (first, middle) = if high < PART { (high, None) } else { (high / PART, Some(eight(high % PART))) };
         let mut digits = [0; DIGITS];
         let count = put_digits(&mut digits, first as u32).min(DIGITS);

@@ -1,7 +1,7 @@
 //! Conversions of C's format strings (`printf`): flags, width, precision, and the text of a number or string.
 //!
 //! Each format has a language of its own around these: what arguments there are, which letters mean what, what stands
-//! behind `%p`. The parts of C itself are here, once.
+//! after `%p`. The parts of C itself are here, once.
 
 use super::digits::put_back;
 

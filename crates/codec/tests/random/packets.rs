@@ -20,7 +20,7 @@ const STREAM: StreamClassId = StreamClassId(0);
 /// Scopes of an event.
 const EVENT_SCOPES: [Scope; 4] = [Scope::EventHeader, Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
-/// Class, clock, first bit, first bit behind the header.
+/// Class, clock, first bit, first bit after the header.
 type Place = (EventClassId, u64, u64, u64);
 
 /// Takes a random number of events at a time.

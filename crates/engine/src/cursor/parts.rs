@@ -71,7 +71,7 @@ impl Cursor {
         part
     }
 
-    /// Had its packets, which were read, no event behind the end of the last of them?
+    /// Had its packets, which were read, no event after the end of the last of them?
     pub(crate) fn ends_in_time(&self) -> bool {
         packet_end(&self.stream, self.at.end_packet).is_some_and(|end| self.order.floor <= end)
     }
@@ -88,7 +88,7 @@ impl Cursor {
         is_later && self.at.next_packet == packet && Some(self.at.clock) == packet_end(&self.stream, packet)
     }
 
-    /// Reads on behind the packets of a part, up to this one.
+    /// Reads on after the packets of a part, up to this one.
     pub(crate) fn go_on(&mut self, end_packet: usize) {
         (self.at.end_packet, self.at.is_done) = (end_packet, false);
     }

@@ -62,7 +62,7 @@ impl SpineSink for EventTimes {
     }
 }
 
-/// The times of the events of a packet behind `largest`, when all of them can be read and are wanted, or only counted;
+/// The times of the events of a packet after `largest`, when all of them can be read and are wanted, or only counted;
 /// `is_ahead` when the caller finds out later whether their bytes are there.
 pub(super) fn sound_times(
     data: &PacketData,

@@ -426,7 +426,7 @@ fn time_comparison<'a>(test: &'a Test, paths: &[Path]) -> Option<&'a Compare> {
     (is_constant && matches!(head, Some(PathHead::Ns | PathHead::Time))).then_some(compare)
 }
 
-/// First and last ns that can match; the first is behind the last when none can.
+/// First and last ns that can match; the first is after the last when none can.
 fn time_range(test: &Test, paths: &[Path]) -> Option<(i128, i128)> {
     // Further away than any time. Bounds that 128 bits do not hold are held at their ends.
     const ALL: (i128, i128) = (-(1 << 100), 1 << 100);

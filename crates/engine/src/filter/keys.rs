@@ -484,7 +484,7 @@ impl Wants {
         event.chunk.packet.plans.event_rows(event.class()).fixed_text(node)
     }
 
-    /// Decodes what is wanted, and no scope behind the last one that is.
+    /// Decodes what is wanted, and no scope after the last one that is.
     pub(super) fn capture(
         &self,
         event: EventRef<'_>,

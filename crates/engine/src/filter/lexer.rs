@@ -14,7 +14,7 @@ pub(super) struct FilterToken {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenKind {
-    /// A plain word, with `$` in front or not; behind a dot also digits.
+    /// A plain word, with `$` in front or not; after a dot also digits.
     Word,
     /// A name in backquotes.
     Quoted,

@@ -141,7 +141,7 @@ impl Filter {
     }
 
     /// First and last ns outside of which no event matches; `None` for all times, and for events without time too.
-    /// The first is behind the last when nothing can match.
+    /// The first is after the last when nothing can match.
     pub fn time_range(&self) -> Option<(i128, i128)> {
         self.0.time_range
     }

@@ -324,7 +324,7 @@ impl<'a> TimeReader<'a> {
         })
     }
 
-    /// The digits behind a point; empty when there is none.
+    /// The digits after a point; empty when there is none.
     fn fraction_digits(&mut self) -> Result<&'a str> {
         if !self.take(".") {
             return Ok("");

@@ -11,7 +11,7 @@
 //!
 //! A map of a file that others may change has two hazards. Bytes may *change*: we only ever read plain integers and
 //! byte slices from it, check every offset before use, and never hand out `str`, so changed bytes give a wrong value
-//! or an error, as they would with plain reading. Bytes may *vanish*: reading a page behind the new end raises SIGBUS.
+//! or an error, as they would with plain reading. Bytes may *vanish*: reading a page after the new end raises SIGBUS.
 //! A handler then puts zeros in the place of the rest of the map, and [`Bytes::len_now`] shows the decoder that bytes
 //! are gone, which becomes an error with its offset. The same happens to pages that a disk or a network does not give.
 #![allow(unsafe_code)]
@@ -110,7 +110,7 @@ impl Drop for Map {
     }
 }
 
-/// Lets writing behind the largest size that files may have end in an error, not in a signal that ends the process and
+/// Lets writing after the largest size that files may have end in an error, not in a signal that ends the process and
 /// leaves what was begun. One call at the start of a program; it is here as no safe one exists, and this file has what is
 /// unsafe.
 pub fn refuse_large_files_by_error() {

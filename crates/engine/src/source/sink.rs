@@ -63,7 +63,7 @@ impl Sink for FileSystem {
 /// A file of an output, open.
 struct OutputFile {
     file: File,
-    /// The name that is removed behind it. Dropped after the file.
+    /// The name that is removed after it. Dropped after the file.
     _name: Option<Name>,
 }
 

@@ -72,7 +72,7 @@ impl FieldForms {
         FieldForms { encodes: encodes.collect(), written, has_texts, copied: None }
     }
 
-    /// The table of the fields behind the header of events of a class.
+    /// The table of the fields after the header of events of a class.
     pub(super) fn of_event(redaction: &Redaction, class: EventClassId, owner: (u32, u32)) -> FieldForms {
         let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
         let table = FieldForms::new(redaction, redaction.from.event_rows(class), owner, &scopes);
@@ -260,7 +260,7 @@ impl Visitor for FieldEncoder<'_> {
         match self.written(node) {
             Written::Text { .. } => self.text(None),
             Written::Optional | Written::Nothing => {}
-            // It is behind the end, and so is all that follows.
+            // It is after the end, and so is all that follows.
             Written::Field { .. } | Written::Bit { .. } => self.is_over = self.is_cut,
         }
     }

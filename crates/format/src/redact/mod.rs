@@ -38,7 +38,7 @@ pub use self::fields::FieldPlace;
 const ORDER: ByteOrder = ByteOrder::Little;
 /// Bytes before the fields of an event of a stream in which classes stand for many ids: its own id, and where its name is.
 const LEAD: u32 = 8;
-/// An event is copied with what is behind it where the next one begins within so many bits.
+/// An event is copied with what is after it where the next one begins within so many bits.
 const NEAR_BITS: u64 = 4096 * 8;
 /// A chunk ends at this size.
 const MAX_BYTES: usize = 16 << 20;
@@ -389,7 +389,7 @@ impl Redactor {
         }
     }
 
-    /// Writes texts behind the fields that begin at `base`.
+    /// Writes texts after the fields that begin at `base`.
     fn put_texts(&mut self, out: &mut Vec<u8>, base: usize) {
         for kept in self.texts.drain(..) {
             let Some(text) = kept.text else { continue };

@@ -30,9 +30,9 @@ enum TextPatch {
 struct Patch {
     /// Integers that are hidden: where they stand, and where what stands for them does.
     hidden: Vec<(FixedInteger, FixedInteger)>,
-    /// The bytes behind the header, up to the last integer that changes, that are not left out.
+    /// The bytes after the header, up to the last integer that changes, that are not left out.
     kept: Vec<Range<usize>>,
-    /// The first byte behind the last integer that changes, counted like those.
+    /// The first byte after the last integer that changes, counted like those.
     rest: usize,
     /// Texts that are hidden or left out, by node of the plan; empty when there are none.
     texts: Box<[Option<TextPatch>]>,
@@ -122,7 +122,7 @@ impl Patches {
         Some(patch)
     }
 
-    /// Hides the integers of an event in its copy, which begins with `body` behind the header.
+    /// Hides the integers of an event in its copy, which begins with `body` after the header.
     #[inline]
     pub(super) fn apply(&self, event: EventRef<'_>, input: PlanInput<'_>, body_bits: u64, body: &mut [u8]) {
         for (integer, _) in &self.classes[event.class().0 as usize].hidden {

@@ -1,11 +1,11 @@
-//! Texts behind the fields of redacted events.
+//! Texts after the fields of redacted events.
 
 use tracemill_model::schema::Render;
 
 /// The offset of a text that is absent.
 pub(super) const NO_TEXT: u32 = u32::MAX;
 
-/// A text behind the fields of an event: the one that programs get, and the one for people where that is another.
+/// A text after the fields of an event: the one that programs get, and the one for people where that is another.
 #[derive(Default)]
 pub(super) struct KeptText {
     /// Place of its offset.

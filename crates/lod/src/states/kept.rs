@@ -63,7 +63,7 @@ impl States {
             Some(Track { machine, of, name, parent, lanes })
         })?;
         let count = tracks.len();
-        // One below another, and none below itself: they are told in this order.
+        // One below another, and none below itself: they are reported in this order.
         let is_right = |(at, track): (usize, &Track)| track.parent.is_none_or(|parent| parent < count && parent != at);
         if !tracks.iter().enumerate().all(is_right) || tracks.iter().any(|track| track.lanes.is_empty()) {
             return None;

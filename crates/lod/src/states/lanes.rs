@@ -49,7 +49,7 @@ pub(super) struct StateLane {
 }
 
 impl StateLane {
-    /// Adds a piece behind all others; where it may go on with the last one, equal ones are one. Gives the bytes that it took.
+    /// Adds a piece after all others; where it may go on with the last one, equal ones are one. Gives the bytes that it took.
     pub(super) fn push(&mut self, mut piece: StoredPiece, may_go_on: bool) -> usize {
         // Late knowledge does not change a piece that was reported.
         piece.from = self.open.map_or(piece.from, |open| open.to.max(piece.from));
@@ -151,7 +151,7 @@ impl StateLane {
         rest.is_empty().then_some(lane)
     }
 
-    /// Leaves out what is behind a time.
+    /// Leaves out what is after a time.
     pub(super) fn end_at(&mut self, end: i64) {
         if self.blocks.last().is_none_or(|block| block.to <= end) {
             return;
@@ -218,7 +218,7 @@ impl StateLane {
         }
     }
 
-    /// Pieces near an instant: the last one before it, those at it, and the first one behind it.
+    /// Pieces near an instant: the last one before it, those at it, and the first one after it.
     pub(super) fn around(&self, time: i64) -> Vec<StoredPiece> {
         let behind = self.blocks.partition_point(|block| block.from <= time);
         let blocks = behind.saturating_sub(2)..(behind + 1).min(self.blocks.len());

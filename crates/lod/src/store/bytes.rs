@@ -62,7 +62,7 @@ impl Writer<'_> {
         if self.gathered.len() >= GATHERED { self.flush() } else { Ok(()) }
     }
 
-    /// Writes the checksum behind all.
+    /// Writes the checksum after all.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.out.write_all(&self.sum.finalize().to_le_bytes())
@@ -99,7 +99,7 @@ pub(crate) struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// A reader of so many bytes, the checksum behind them not counted.
+    /// A reader of so many bytes, the checksum after them not counted.
     pub(crate) fn new(input: &mut dyn Read, len: u64) -> Reader<'_> {
         Reader { input, len, left: len, gathered: Vec::new(), at: 0, sum: Hasher::new() }
     }

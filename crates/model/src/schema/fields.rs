@@ -237,7 +237,7 @@ pub enum Length {
     /// The value of an unsigned integer field that was decoded before.
     Field(FieldPath),
     /// The value of an integer (of at most 64 bits) of this class that stands right before the elements and is no
-    /// field of its own. Behind it the position is aligned for an element, even when there is none.
+    /// field of its own. After it the position is aligned for an element, even when there is none.
     Inline(FieldClassId),
     /// The number that belongs to the value of an integer field that was decoded before; 0 when none does.
     Table {
@@ -251,7 +251,7 @@ pub enum Length {
 }
 
 /// Place of a field, for formats whose definitions state it and leave holes between fields. Counted from the first byte
-/// of the event's header for fields of the header, and from the first byte behind it for all others.
+/// of the event's header for fields of the header, and from the first byte after it for all others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FieldOffset {
     /// At a fixed offset.
@@ -412,7 +412,7 @@ pub const QUICK_BYTES: usize = 192;
 pub trait Render: Send + Sync + fmt::Debug {
     /// Appends the text to `out`; false, and nothing appended, when there is none (the field is then absent).
     ///
-    /// `event` is what is there of the event from the first byte behind its header on, and of what follows it; `own`
+    /// `event` is what is there of the event from the first byte after its header on, and of what follows it; `own`
     /// are the bytes of the field itself.
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool;
 
@@ -500,7 +500,7 @@ pub struct FieldClass {
     pub align_bits: u32,
     /// Its meaning to the reader.
     pub roles: Roles,
-    /// Its place, when not behind the field before it; then aligned to bytes whatever `align_bits` says, and not
+    /// Its place, when not after the field before it; then aligned to bytes whatever `align_bits` says, and not
     /// inside of an array, a variant or an optional field.
     pub place: Option<FieldOffset>,
     /// Rules of place beside the alignment.

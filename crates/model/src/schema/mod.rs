@@ -3,7 +3,7 @@
 //! A [`Schema`] is an append-only arena. Field classes form trees inside it and are named by [`FieldClassId`];
 //! an id stays valid for the life of the trace. References from one field to another (a sequence to its length, a
 //! variant to its selector) are *absolute*: a [`FieldPath`] starts at a [`Scope`] and goes down by member index, so
-//! a class with such a reference is made anew for every place where it is used.
+//! a class with such a reference is rebuilt for every place where it is used.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub enum PathStep {
     Element,
     /// Option of a variant, by index.
     Option(u32),
-    /// The option of a variant that was selected, for a user outside of the variant. The steps behind it go down this
+    /// The option of a variant that was selected, for a user outside of the variant. The steps after it go down this
     /// option, and stand for those which go by the same member names down the others.
     Selected(u32),
     /// The content of an optional field.

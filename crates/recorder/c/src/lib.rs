@@ -1,4 +1,4 @@
-//! The library behind `tracemill/record.h`: functions for C, which lead to [`record::c`].
+//! The library of `tracemill/record.h`: functions for C, which lead to [`record::c`].
 //!
 //! # Why the `unsafe` here is sound
 //!

@@ -27,7 +27,7 @@ const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 pub struct Options {
     /// The file that is made; one of trace-cmd or of an earlier recording is replaced when the new one is whole.
     pub output: PathBuf,
-    /// The events: `SYSTEM:NAME`, `SYSTEM` or `NAME`, each with globs; ` if CONDITION` behind them is the kernel's filter.
+    /// The events: `SYSTEM:NAME`, `SYSTEM` or `NAME`, each with globs; ` if CONDITION` after them is the kernel's filter.
     pub events: Vec<String>,
     /// Record functions of the kernel as well, nested at most so deep; 0 is any depth.
     pub functions: Option<u32>,
@@ -186,7 +186,7 @@ fn cpu_files(folder: &Path, instance: &Instance<'_>, cpus: &[u32]) -> io::Result
         let bytes = file.metadata()?.len();
         file.set_len(bytes - bytes % page_bytes)?;
         drop(file);
-        // Pages are moved behind those; a file that is opened to append takes none from a pipe.
+        // Pages are moved after those; a file that is opened to append takes none from a pipe.
         let mut file = File::options().write(true).open(folder.join(format!("cpu{cpu}")))?;
         file.seek(SeekFrom::End(0))?;
         Ok((instance.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")), file))

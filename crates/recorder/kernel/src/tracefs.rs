@@ -182,7 +182,7 @@ pub(crate) struct Chosen {
     filter: Option<String>,
 }
 
-/// A pattern as it was typed: `SYSTEM:NAME`, `SYSTEM`, `NAME`, with globs, and ` if CONDITION` behind it.
+/// A pattern as it was typed: `SYSTEM:NAME`, `SYSTEM`, `NAME`, with globs, and ` if CONDITION` after it.
 struct EventPattern {
     text: String,
     system: Option<Pattern>,

@@ -140,7 +140,7 @@ fn prepare(
     fs::write(folder.join("kallsyms"), recording::symbols())
 }
 
-/// For each CPU the kernel's file of its pages, and ours behind its whole pages.
+/// For each CPU the kernel's file of its pages, and ours after its whole pages.
 fn cpu_files(
     folder: &Path,
     instance: &Instance<'_>,

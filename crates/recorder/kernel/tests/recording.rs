@@ -302,7 +302,7 @@ fn a_killed_recorder_loses_nothing_that_it_had() {
     assert!(!has_parts(&output));
 }
 
-/// Pages that were moved before the disk was full stay, and the program's status is told.
+/// Pages that were moved before the disk was full stay, and the program's status is reported.
 #[test]
 fn what_a_full_disk_took_can_be_recovered() {
     const CHILD: &str = "TRACEMILL_TEST_KERNEL_FULL";

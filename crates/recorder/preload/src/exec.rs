@@ -268,7 +268,7 @@ const LONGEST: usize = 4096;
 const LONGEST_LIST: i64 = 1 << 20;
 
 /// Lists a program that is about to be started, for the recorder: nothing else tells of one that the library is not loaded
-/// into. An entry is the working folder, which is empty where the path needs none, and the path, each with a 0 behind it.
+/// into. An entry is the working folder, which is empty where the path needs none, and the path, each with a 0 after it.
 unsafe fn list_program(path: *const c_char) {
     system::keeping_errno(|| {
         // SAFETY: what stands there was leaked; the caller's path is a whole text. The buffer has room for two paths, and is in
@@ -409,7 +409,7 @@ pub unsafe extern "C" fn fexecve(file: c_int, arguments: TextList, environment: 
     }
 }
 
-/// Behind the arguments stands an environment, when `has_environment`.
+/// After the arguments stands an environment, when `has_environment`.
 unsafe extern "C" fn exec_list(
     path: *const c_char,
     arguments: TextList,

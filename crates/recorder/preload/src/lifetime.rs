@@ -53,7 +53,7 @@ fn begin_ring() -> bool {
         _ => RecordPath::Functions,
     };
     let selection = selective::begin();
-    // SAFETY: the mapping has room for the structure, and behind it for all frames and what stands beside them; it is this
+    // SAFETY: the mapping has room for the structure, and after it for all frames and what stands beside them; it is this
     // function's alone until it is written.
     let thread = unsafe {
         pages.write(ThreadData {

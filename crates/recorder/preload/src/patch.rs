@@ -43,7 +43,7 @@ fn make_relay(address: usize) -> Option<usize> {
     let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS | system::MAP_FIXED_NOREPLACE);
     let below = (1..REACH >> 20).map(|step| (address & !(PAGE - 1)).wrapping_sub(step << 20));
     for at in below {
-        // SAFETY: a new page, where nothing is; what it holds is a jump through the address behind it.
+        // SAFETY: a new page, where nothing is; what it holds is a jump through the address after it.
         unsafe {
             let page = system::mmap(at as *mut c_void, PAGE, protection, flags, -1, 0);
             if page as usize == at {

@@ -82,7 +82,7 @@ impl ThreadData {
         }
         let slot_size = self.ring.slot_size.get() as usize;
         let at = layout::LEN + (done % self.ring.slots.get()) as usize * slot_size;
-        // SAFETY: the slot lies in the ring, which has `slots` of them behind its header, and belongs to this thread until it is done.
+        // SAFETY: the slot lies in the ring, which has `slots` of them after its header, and belongs to this thread until it is done.
         let slot = unsafe {
             let slot = self.ring.base.get().add(at);
             slot.write_bytes(0, slot_size);

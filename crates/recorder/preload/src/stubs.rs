@@ -383,7 +383,7 @@ macro_rules! entry {
 }
 
 entry! {
-    /// Called by functions built with `-pg`, behind their frame pointer.
+    /// Called by functions built with `-pg`, after their frame pointer.
     mcount, "lea rdi, [rbp + 8]", "lea rdi, [rbp + 8]"
 }
 entry! {

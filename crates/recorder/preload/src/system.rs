@@ -92,7 +92,7 @@ pub(crate) fn end_of(file: c_int) -> i64 {
     unsafe { syscall(SYS_LSEEK, file, 0_i64, SEEK_END) }
 }
 
-/// Writes the path of the working folder and a 0 behind it; gives the length of both.
+/// Writes the path of the working folder and a 0 after it; gives the length of both.
 pub(crate) fn working_folder(room: &mut [u8]) -> Option<usize> {
     // SAFETY: the room is as long as is said.
     let len = unsafe { syscall(SYS_GETCWD, room.as_mut_ptr(), room.len()) };
@@ -176,7 +176,7 @@ impl StackText {
         StackText { bytes: [0; 1024], len: 0 }
     }
 
-    /// The text with more behind it; what does not fit is left out.
+    /// The text with more after it; what does not fit is left out.
     pub(crate) fn add(mut self, bytes: &[u8]) -> StackText {
         for &byte in bytes {
             // The last one stays 0.

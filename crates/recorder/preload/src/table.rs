@@ -81,7 +81,7 @@ pub(crate) struct CallValue {
     pub(crate) size: u64,
     /// One of the places below.
     pub(crate) place: u64,
-    /// Which one, from 0: in the order of the calling convention; of the stack in words behind the return address.
+    /// Which one, from 0: in the order of the calling convention; of the stack in words after the return address.
     pub(crate) index: u64,
 }
 
@@ -93,7 +93,7 @@ pub(crate) const TEXT: u64 = 1;
 pub(crate) const STD_STRING: u64 = 2;
 /// Bytes that are on the stack, as many as are stored.
 pub(crate) const BYTES: u64 = 3;
-/// Bytes behind an address.
+/// Bytes after an address.
 pub(crate) const BEHIND: u64 = 4;
 
 pub(crate) const INTEGER: u64 = 0;

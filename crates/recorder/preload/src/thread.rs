@@ -35,7 +35,7 @@ use crate::system;
 
 const PAGE: usize = 4096;
 
-/// The data of a thread, in a mapping of its own: behind it frames, then what calls have beside those.
+/// The data of a thread, in a mapping of its own: after it frames, then what calls have beside those.
 #[repr(C)]
 pub(crate) struct ThreadData {
     pub(crate) not_in_children: NotInChildren,
@@ -314,7 +314,7 @@ impl ThreadData {
     #[inline(always)]
     pub(crate) fn extra(&self, at: usize) -> &FrameState {
         debug_assert!(at < self.frames);
-        // SAFETY: behind the frames the mapping has room for as many of these, and bytes of 0 are some.
+        // SAFETY: after the frames the mapping has room for as many of these, and bytes of 0 are some.
         unsafe { &*self.selected.extras.add(at) }
     }
 

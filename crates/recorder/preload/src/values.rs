@@ -12,11 +12,11 @@ use crate::table::{self, CallValue};
 pub(crate) const MOST: usize = 1024;
 /// Of these the values themselves, as uftrace has it.
 const MOST_VALUES: usize = MOST - 4;
-/// Room for them: what is written behind the last value is no more than a text.
+/// Room for them: what is written after the last value is no more than a text.
 pub(crate) const ROOM: usize = MOST + 128;
 /// Texts of this length and longer ones are cut, and end in dots.
 const LONGEST: usize = 98;
-/// Words of the stack behind a return address that every thread has.
+/// Words of the stack after a return address that every thread has.
 const NEAR: usize = 100;
 const PAGE: usize = 4096;
 const SYS_PROCESS_VM_READV: usize = 310;
@@ -30,7 +30,7 @@ pub(crate) unsafe fn collect(values: &[CallValue], saved: &Saved, own: usize, ou
         if at + if is_text { 0 } else { size } > MOST_VALUES {
             return 0;
         }
-        // SAFETY: there is room for the longest text behind `at`, and for this value; the stub saved the registers, and the
+        // SAFETY: there is room for the longest text after `at`, and for this value; the stub saved the registers, and the
         // caller's frame has what the convention puts on the stack, or at least readable bytes.
         unsafe {
             let out = out.add(at);
@@ -102,7 +102,7 @@ unsafe fn raw(value: &CallValue, saved: &Saved) -> [u64; 2] {
 
 /// Writes the length and the bytes of a text of at most `most` bytes, without its end. Gives how many that are.
 unsafe fn text(address: usize, most: usize, own: usize, out: *mut u8) -> usize {
-    // SAFETY: there is room behind `out` for the longest text.
+    // SAFETY: there is room after `out` for the longest text.
     unsafe {
         let bytes = out.add(2);
         if address == 0 {
@@ -146,7 +146,7 @@ unsafe fn std_string(address: usize, own: usize, out: *mut u8) -> usize {
 
 /// Copies bytes, of which those that cannot be read are 0. Gives how many.
 unsafe fn bytes(address: usize, len: usize, own: usize, out: *mut u8) -> usize {
-    // SAFETY: there is room behind `out` for that many bytes, says the caller.
+    // SAFETY: there is room after `out` for that many bytes, says the caller.
     unsafe {
         let read = read(address, len, own, out).unwrap_or(0);
         for at in read..len {
@@ -186,7 +186,7 @@ unsafe fn read(address: usize, len: usize, own: usize, out: *mut u8) -> Option<u
     let from: [usize; 4] = [address, first, address.wrapping_add(first), len - first];
     let count = 1 + usize::from(first < len);
     let result: isize;
-    // SAFETY: the system writes at most `len` bytes behind `out`, and looks itself whether those at the address are there.
+    // SAFETY: the system writes at most `len` bytes after `out`, and looks itself whether those at the address are there.
     unsafe {
         asm!(
             "syscall",

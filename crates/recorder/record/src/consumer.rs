@@ -185,7 +185,7 @@ impl MovedRing {
     }
 }
 
-/// Appends the packet in the slot at `at`, without what is behind its content.
+/// Appends the packet in the slot at `at`, without what is after its content.
 fn append(file: &mut File, mapping: &Mapping, at: usize, content: usize) -> io::Result<()> {
     let mut start = [0; packet::LEN];
     for (part, bytes) in start.chunks_exact_mut(8).enumerate() {

@@ -182,7 +182,7 @@ fn copy_of_ring(len: u64, read_at: impl Fn(&mut [u8], u64) -> io::Result<()>) ->
         for at in 0..header.slots {
             let offset = header.slot_offset(at);
             let slot = &mut bytes[offset as usize..(offset + header.slot_size) as usize];
-            // The number before and behind all else: the rest of a packet's header may be of two packets.
+            // The number before and after all else: the rest of a packet's header may be of two packets.
             let (mut before, mut first, mut after) = ([0; 8], [0; packet::LEN], [0; 8]);
             read_at(&mut before, offset + packet::SEQUENCE as u64)?;
             read_at(&mut first, offset)?;

@@ -5,7 +5,7 @@
 //! * A [`Mapping`] owns its pages and hands out atomics within them, at checked offsets that are multiples of their size.
 //! * The bytes of an event are written through [`EventBuf`](event_buf::EventBuf), which checks every write against what was reserved. What was
 //!   reserved lies in the open slot: `pos` is below `limit`, and `limit` is the size of the slot or 0.
-//! * Only its writer writes there: a writer belongs to one thread, and what its signal handlers reserve is behind what they
+//! * Only its writer writes there: a writer belongs to one thread, and what its signal handlers reserve is after what they
 //!   interrupted, since place and clock are taken by one compare-and-swap. Other processes read bytes only, which have no
 //!   rules to break.
 //! * A mapping ends after its writers were closed: `limit` is 0, so that no event gets past the check of [`write`](write::write), every
@@ -147,7 +147,7 @@ pub(crate) struct RingWriter {
     begin: AtomicU64,
     /// Writers inside of an event: the thread, and its signal handlers.
     depth: AtomicU64,
-    /// Latest clock of an event that a signal handler wrote behind an interrupted one.
+    /// Latest clock of an event that a signal handler wrote after an interrupted one.
     behind: AtomicU64,
     /// The header of the ring.
     base: AtomicPtr<u8>,
@@ -338,7 +338,7 @@ impl RingWriter {
         done.store(done.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Begins the next slot, if there is room. Time is read anew: a signal handler may have written since the event that
+    /// Begins the next slot, if there is room. Time is read again: a signal handler may have written since the event that
     /// needs the slot read it, and no handler can while there is no slot.
     fn begin(&self) -> bool {
         let (slots, size) = (self.slots.load(Ordering::Relaxed), self.slot_size.load(Ordering::Relaxed));

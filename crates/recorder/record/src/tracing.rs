@@ -56,7 +56,7 @@ const KINDS: [FieldClass; 5] =
     [FieldClass::Unsigned(64), FieldClass::Signed(64), FieldClass::Float(64), FieldClass::Bool, FieldClass::Text];
 
 /// The fields of an event that have values, and of what kind those are: a byte of each, the last one lowest, and 0 above them.
-/// The first number has eight of them, and is moved behind the others when it is full: so two keys of few fields are
+/// The first number has eight of them, and is appended to the others when it is full: so two keys of few fields are
 /// compared as one number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FieldsKey([u64; MAX_FIELDS / 8]);

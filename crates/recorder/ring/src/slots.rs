@@ -80,7 +80,7 @@ pub fn copy_of(header: &Header, bytes: &[u8], slot: &Slot) -> Option<Vec<u8>> {
     (u64_at(bytes, begin + packet::SEQUENCE) == slot.sequence).then_some(copy)
 }
 
-/// A packet without events behind the last one, which says how many events were discarded, when the ring knows of more than
+/// A packet without events after the last one, which says how many events were discarded, when the ring knows of more than
 /// the packet before does. `last` is that packet.
 pub fn closing_packet(header: &Header, number: u64, last: Option<&[u8]>) -> Option<Vec<u8>> {
     let known = last.map_or(0, |last| u64_at(last, packet::DISCARDED));

@@ -237,7 +237,7 @@ fn rate(options: &Options) -> u64 {
     u64::try_from((u128::from(counts) << 20) / u128::from(ns.max(1))).unwrap_or(0)
 }
 
-/// A time as uftrace reads it: three digits before the point and behind it. What does not fit is cut off.
+/// A time as uftrace reads it: three digits before the point and after it. What does not fit is cut off.
 fn short_time(ns: u64) -> String {
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
     let (unit, scale) = units.into_iter().find(|(_, scale)| ns / scale < 1000).unwrap_or(("s", 1_000_000_000));

@@ -124,7 +124,7 @@ impl Heirs {
         if !self.is_program_over || self.are_over || self.looked.is_some_and(|at| at.elapsed() < LOOK_AT_HEIRS) {
             return;
         }
-        // A process may be made behind the place that a look has reached, and the one that made it end: look twice.
+        // A process may be made after the place that a look has reached, and the one that made it end: look twice.
         let are_none = self.remaining().is_empty();
         self.are_over = self.are_none && are_none;
         self.are_none = are_none;

@@ -87,7 +87,7 @@ pub enum ValuePlace {
     Integer(u32),
     /// A float, from 0.
     Float(u32),
-    /// A word of the stack, behind the return address, which is 0.
+    /// A word of the stack, after the return address, which is 0.
     Stack(u32),
     /// An integer or address that is returned, from 0.
     Result(u32),

@@ -19,7 +19,7 @@ impl ClockMapping {
         }
     }
 
-    /// The time of a clock value. Before the first reading and behind the last one the nearest line goes on.
+    /// The time of a clock value. Before the first reading and after the last one the nearest line goes on.
     #[cfg(test)]
     fn ns(&self, cycles: u64) -> u64 {
         self.line(cycles).ns(cycles)
@@ -56,7 +56,7 @@ pub(crate) struct ClockLine {
     slope: u64,
 }
 
-/// Bits of [`ClockLine::slope`] behind the point.
+/// Bits of [`ClockLine::slope`] after the point.
 const FRACTION: u32 = 48;
 
 impl ClockLine {

@@ -347,7 +347,7 @@ impl TextTrace {
         hole
     }
 
-    /// The rest of a line that sums an event up: the text before its name, the name, the text behind it.
+    /// The rest of a line that sums an event up: the text before its name, the name, the text after it.
     fn summary(&mut self, out: &mut Out, event: EventRef<'_>) -> Result<(), Fault> {
         let at = event.class().0 as usize;
         let table = self.summaries[at].get_or_insert_with(|| {
@@ -412,7 +412,7 @@ impl TextTrace {
         let mut table =
             TextTable::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
         let mut tail = std::mem::take(&mut table.tail);
-        // The comma behind a packet context is for a scope; without one there is none.
+        // The comma after a packet context is for a scope; without one there is none.
         if !table.is_shown {
             tail.clear();
         }

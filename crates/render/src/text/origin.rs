@@ -1,4 +1,4 @@
-//! Facts from programs' files about addresses, behind the fields of common contexts.
+//! Facts from programs' files about addresses, after the fields of common contexts.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Lines that sum an event up: a text before its name, the name, a text behind it.
+//! Lines that sum an event up: a text before its name, the name, a text after it.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn made(schema: &Schema, payload: FieldClassId, summary: &Summary) -> Option<[Ar
 pub(super) struct MadeSummary {
     pub(super) before: Arc<dyn Render>,
     pub(super) after: Arc<dyn Render>,
-    /// The name with a blank before it when there is one; behind an event without the text before, without the blank.
+    /// The name with a blank before it when there is one; after an event without the text before, without the blank.
     pub(super) name: [TextPiece; 2],
     /// The name, followed by `: `.
     pub(super) name_and_more: [TextPiece; 2],
@@ -126,7 +126,7 @@ impl MadeSummary {
 pub(super) struct SummaryPrinter<'a> {
     pub(super) out: &'a mut Out,
     pub(super) table: &'a SummaryTable,
-    /// Printed once, behind the first part.
+    /// Printed once, after the first part.
     pub(super) name: Option<&'a [u8]>,
     pub(super) palette: Palette,
     pub(super) has_name: bool,

@@ -49,7 +49,7 @@ pub(super) fn trace_words(
     found_as: Option<&str>,
 ) -> Words {
     let names = options.names.header;
-    // Behind a time the line needs a comma when names are shown, and never otherwise.
+    // After a time the line needs a comma when names are shown, and never otherwise.
     let is_start = !(names && has_clock(schema));
     let mut words = Words { text: String::new(), names, palette, has_word: false, is_start };
     // `babeltrace2` names the trace that has no name, too.

@@ -371,7 +371,7 @@ impl Machines {
         self.losses.push(Reverse(loss));
     }
 
-    /// Losses take effect until a time. Events of that time come from CPUs that are unseen behind it.
+    /// Losses take effect until a time. Events of that time come from CPUs that are unseen after it.
     fn take_losses(&mut self, until: Ns, observer: &mut (impl Observer + ?Sized)) {
         while let Some(&Reverse(PendingLoss { at, kind, machine, cpu })) = self.losses.peek() {
             if at > until || at == until && kind == LossKind::Unseen {

@@ -1,7 +1,7 @@
 //! Times at which a machine was suspended (`docs/kernel.md`, section 2.7).
 //!
 //! A suspended machine does nothing, whatever its CPUs and threads were at. Its time is taken out of their pieces when
-//! these are told, and out of the lengths of spans: so the rules of events need not know of it.
+//! these are reported, and out of the lengths of spans: so the rules of events need not know of it.
 
 use super::cpu::CpuStatus;
 use super::machine::{ConceptValues, CpuIndex, Happening, Machines, Ns, PendingLoss};

@@ -96,7 +96,7 @@ pub fn thread_title(name: Option<&str>, tid: i64) -> String {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Comm(Arc<CompactText>);
 
-/// The text of a name, behind one more pointer: so a name takes one word in each thread instead of two.
+/// The text of a name, after one more pointer: so a name takes one word in each thread instead of two.
 #[derive(PartialEq, Eq, Hash, Debug)]
 struct CompactText(Box<str>);
 

@@ -43,14 +43,14 @@ impl Clock {
         self
     }
 
-    /// Puts its zero so many seconds behind its origin.
+    /// Puts its zero this many seconds after its origin.
     #[must_use]
     pub fn offset_seconds(mut self, seconds: i64) -> Self {
         self.0.offset_seconds = seconds;
         self
     }
 
-    /// Puts its zero so many cycles further behind its origin.
+    /// Puts its zero so many cycles further after its origin.
     #[must_use]
     pub fn offset_cycles(mut self, cycles: u64) -> Self {
         self.0.offset_cycles = cycles.into();

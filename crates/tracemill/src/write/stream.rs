@@ -148,7 +148,7 @@ impl Stream {
         self.event(class, time, |e| e.values(values))
     }
 
-    /// Counts events that were discarded behind the last one. The packet that is being written ends, so that readers see
+    /// Counts events that were discarded after the last one. The packet that is being written ends, so that readers see
     /// between which events they are missing.
     pub fn add_discarded(&mut self, count: u64) {
         self.packets.add_discarded(count);

@@ -74,7 +74,7 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that stays behind does no harm.
+        // A folder that is left does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -36,7 +36,7 @@ use tracemill_model::schema::ByteOrder;
 use value::Shape;
 
 /// Seeds beyond the usual number that found something: an empty structure at the end of a part, a part whose last packet
-/// ended behind the first event of the next one.
+/// ended after the first event of the next one.
 const FOUND: [u64; 2] = [385, 767];
 
 /// Runs the seeds; a failure says which one.
@@ -160,7 +160,7 @@ impl Tally {
     }
 }
 
-/// Keys of a line that stay when packets are made anew.
+/// Keys of a line that stay when packets are rebuilt.
 const OF_EVENTS: &[&str] = &["ns", "cycles", "name", "id", "stream", "stream_context", "event_context", "payload"];
 
 /// A trace is written as itself and through CTF 2 and back: the same lines.
@@ -175,7 +175,7 @@ fn round_trips(path: &Path, format: &str, rng: &mut Rng, folder: &Folder, tally:
     let out = |name: &str| folder.path().join(format!("{format}.{name}"));
     for (name, options) in [("own", WriteOptions::default()), ("other", random_options(rng))] {
         let losses = convert(&session, format, &out(name), &options).map_err(|error| said(name, error))?;
-        // Needless empty packets may be left out where packets are made anew; unknown ones stay as they are.
+        // Needless empty packets may be left out where packets are rebuilt; unknown ones stay as they are.
         let is_counted = |kind| match is_ctf {
             true => matches!(kind, Lost::FirstLostPackets | Lost::LastGaps),
             false => kind == Lost::OtherSections,

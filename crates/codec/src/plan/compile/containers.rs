@@ -29,7 +29,7 @@ impl Compiler<'_> {
             (length, Some((stride_bits, last_bits))) => {
                 let len = self.length_slot(length, element_align);
                 self.emit(Op::AdvanceBy { len, stride_bits, last_bits });
-                // An empty array ends where it begins, any other behind its last element.
+                // An empty array ends where it begins, any other after its last element.
                 let one = self.at.known.advance(u64::from(last_bits));
                 self.at.known = self.at.known.join(one).join(one.advance(u64::from(stride_bits)));
                 return;
@@ -62,7 +62,7 @@ impl Compiler<'_> {
         self.slots.loops += 1;
         let begin = self.here();
         let before = self.at.known;
-        // Elements follow each other at any position that is possible behind one of them.
+        // Elements follow each other at any position that is possible after one of them.
         self.at.known = match self.fixed_element(element) {
             Some((stride, last)) if stride == last => before.join(before.advance(u64::from(stride))),
             _ => KnownAlignment::NOTHING,
@@ -75,7 +75,7 @@ impl Compiler<'_> {
         self.at.known = before.join(self.at.known);
     }
 
-    /// Bytes, sign and order of elements that are whole integers on byte boundaries, one behind the other, and that
+    /// Bytes, sign and order of elements that are whole integers on byte boundaries, one after the other, and that
     /// nothing depends on: such an array is one instruction of a row plan.
     fn plain_element(&mut self, element: FieldClassId) -> Option<(u8, bool, bool)> {
         let class = self.schema.field_class(element);
@@ -101,7 +101,7 @@ impl Compiler<'_> {
         Some((u32::try_from(stride).ok()?, u32::try_from(bits).ok()?))
     }
 
-    /// Size of a class that begins `start` bits behind a multiple of every alignment inside it, when it is fixed and
+    /// Size of a class that begins `start` bits after a multiple of every alignment inside it, when it is fixed and
     /// nothing outside depends on its fields. Nested variable classes may depend on fields inside: not fixed then.
     fn fixed_size(&self, id: FieldClassId, start: u64) -> Option<u64> {
         let class = self.schema.field_class(id);
@@ -203,7 +203,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A structure: its members, and the padding behind them.
+    /// A structure: its members, and the padding after them.
     pub(super) fn structure(&mut self, class: &FieldClass, structure: &StructClass, node: NodeId) {
         self.visit(Op::BeginStruct { node });
         let has_base = self.has_bit_fields(class);

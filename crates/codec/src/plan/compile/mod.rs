@@ -119,7 +119,7 @@ impl<'s> Compiler<'s> {
     }
 
     fn new(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: KnownAlignment, mode: PlanMode) -> Self {
-        // Visits of single events come behind a pass that has found them and checked the orders.
+        // Visits of single events come after a pass that has found them and checked the orders.
         let checks_orders = mode == PlanMode::Skip && shared.mixes_orders;
         let slots = Slots {
             values: shared.slots.clone(),
@@ -386,7 +386,7 @@ impl<'s> Compiler<'s> {
         })
     }
 
-    /// The names of the members on a path behind a step; `None` where it goes through an array.
+    /// The names of the members on a path after a step; `None` where it goes through an array.
     fn names_behind(&self, path: &FieldPath, at: usize) -> Option<Vec<&'s str>> {
         let mut id = self.roots[path.scope as usize]?;
         let mut names = Vec::new();

@@ -46,7 +46,7 @@ fn text(text: &str) -> KeyValue {
 fn integers_at_fixed_places_are_cheap() {
     let input = kernel();
     assert_eq!(values(&input, "stream_context.vtid"), (integers(&[4711, 4712, 4711, 1, 0, 4713]), 6));
-    // In the payload of one class, behind a string of the context.
+    // In the payload of one class, after a string of the context.
     let (found, _) = values(&input, "payload.vtid");
     assert_eq!(found, [vec![KeyValue::Absent; 5], integers(&[3])].concat());
     // Names and numbers are those of classes.
@@ -91,7 +91,7 @@ fn several_paths_and_the_first_of_some_fields() {
     let (found, cheap) = keys(&two, &KeyBy::First(&["vtid"]));
     assert_eq!(found[6][0], ("trace".to_string(), text("two")));
     assert_eq!(found[6][1], ("vtid".to_string(), KeyValue::Integer(4711)));
-    // All but those whose payload hides the context behind a text.
+    // All but those whose payload hides the context after a text.
     assert_eq!((found.len(), cheap), (12, 10));
 }
 

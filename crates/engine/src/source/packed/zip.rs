@@ -17,7 +17,7 @@ const CENTRAL: [u8; 4] = *b"PK\x01\x02";
 const END: [u8; 4] = *b"PK\x05\x06";
 const END64: [u8; 4] = *b"PK\x06\x06";
 const END64_LOCATOR: [u8; 4] = *b"PK\x06\x07";
-/// The end of the directory, and the longest comment behind it.
+/// The end of the directory, and the longest comment after it.
 const MAX_END: usize = 22 + 0xffff;
 
 /// An entry of the directory.
@@ -168,7 +168,7 @@ fn entry(bytes: &[u8], at: usize) -> Option<(ZipEntry<'_>, usize)> {
     Some((entry, at + 46 + name_len + extra_len + comment_len))
 }
 
-/// Where the content of an entry begins: behind a header of its own.
+/// Where the content of an entry begins: after a header of its own.
 fn content_of(bytes: &[u8], entry: &ZipEntry<'_>) -> Option<usize> {
     let at = usize::try_from(entry.offset).ok()?;
     let head = bytes.get(at..at.checked_add(30)?).filter(|head| head.starts_with(&LOCAL))?;

@@ -23,7 +23,7 @@ impl Eq for StatePlace {}
 pub struct CEvent<'a> {
     /// The part of its full name before the colon.
     pub target: &'a str,
-    /// The part behind it.
+    /// The part after it.
     pub name: &'a str,
     /// Names and classes of its fields.
     pub fields: Vec<(&'a str, FieldClass)>,

@@ -189,7 +189,7 @@ fn events_inside_of_an_event_stand_behind_it() {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod steps {
-    //! The processor stops behind each instruction of an event (the trap flag): there a signal handler writes another event,
+    //! The processor stops after each instruction of an event (the trap flag): there a signal handler writes another event,
     //! and a reader looks. Other processors see stores of x86-64 in the order of the program, so they see no other states.
 
     use std::sync::Mutex;

@@ -126,7 +126,7 @@ pub(crate) fn write<V: Fields>(writer: &RingWriter, id: u32, values: &V) -> bool
     true
 }
 
-/// Keeps the latest clock of events behind an interrupted one.
+/// Keeps the latest clock of events after an interrupted one.
 #[cold]
 fn note_behind(writer: &RingWriter, clock: u64) {
     loop {
