@@ -1,7 +1,7 @@
 //! SQL over traces on several machines: schedulers, executors and clients of Ballista that know traces.
 //!
 //! The process that was asked plans a query in full and sends the plan. Its scans of events say what they read
-//! ([`RemoteScan`](tracemill_sql::remote::RemoteScan)); all other tables travel as their rows. The scheduler cuts the plan into tasks
+//! (`tracemill_sql::remote::RemoteScan`); all other tables travel as their rows. The scheduler cuts the plan into tasks
 //! and opens nothing; executors open the traces that a scan names, and say what reading met as counters of the scan, which
 //! come back with the rows.
 //!

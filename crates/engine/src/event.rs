@@ -5,8 +5,8 @@ use tracemill_model::schema::EventClass;
 
 /// An event, with its place in the session and its time. Costs nothing until a field is read.
 ///
-/// [`StreamOf::event`](crate::selection::StreamOf::event) makes it; [`Events`](crate::events::Events) lends those of a
-/// session in the order of time.
+/// [`SelectedStream::event`](crate::selection::SelectedStream::event) makes it; [`Events`](crate::events::Events) lends those
+/// of a session in the order of time.
 #[derive(Clone, Copy)]
 pub struct Event<'a> {
     /// Index of its trace in the session.

@@ -21,7 +21,7 @@ pub enum ReportKind {
     ThreadPiece,
     /// [`Observer::credit`].
     Credit,
-    /// [`Observer::born`].
+    /// [`Observer::created`].
     Created,
     /// [`Observer::forked`].
     Forked,
@@ -41,7 +41,7 @@ pub enum ReportKind {
     CallBegan,
     /// [`Observer::call_ended`].
     CallEnded,
-    /// [`Observer::taken`].
+    /// [`Observer::applied`].
     Applied,
     /// [`Analysis::on_event`].
     Event,

@@ -2,7 +2,7 @@
 //!
 //! Fields of fixed places are read where they lie: every class of the schema says its offset in the record. A record
 //! with fields that lie elsewhere in it, or go on to its end, is copied behind a table that says for each of those
-//! where it is, in the one form that plans know ([`ContentPlace::Located`]):
+//! where it is, in the one form that plans know ([`FieldOffset::Located`]):
 //!
 //! ```text
 //! fixed     [ record, in the page ]
@@ -10,7 +10,7 @@
 //! unknown   [ u32 id ] [ u32 offset, u32 length ] [ record, copied ]
 //! ```
 //!
-//! [`ContentPlace::Located`]: tracemill_model::schema::Place
+//! [`FieldOffset::Located`]: tracemill_model::schema::FieldOffset
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
