@@ -35,6 +35,7 @@ impl Folder {
     fn new() -> Answer<Folder> {
         let name = random_name().map_err(|error| ApiError::new(500, "fault", error.message()))?;
         let path = std::env::temp_dir().join(format!("tracemill-{}-{}", std::process::id(), &name[..12]));
+        #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has permissions to set"))]
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

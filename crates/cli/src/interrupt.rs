@@ -43,12 +43,14 @@ pub(crate) fn watch() {
 }
 
 /// From now on an interrupt is for the program that runs: this one goes on until that has ended.
+#[cfg(has_recorder)]
 pub(crate) fn leave_to_children() {
     // Without a handler an interrupt ends both.
     let _ = ctrlc::set_handler(|| {});
 }
 
 /// From now on an interrupt sets [`stop`] and nothing else: what goes on until then is finished in order.
+#[cfg(has_recorder)]
 pub(crate) fn only_stop() {
     // Without a handler an interrupt ends the program, and what it has so far can be recovered.
     let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::SeqCst));

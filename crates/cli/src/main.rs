@@ -61,7 +61,10 @@ fn main() -> ExitCode {
     }
     let outcome = match cli.command {
         Command::Info(options) => commands::info::run(&options),
+        #[cfg(has_recorder)]
         Command::Record(mut options) => commands::record::run(&mut options),
+        #[cfg(not(has_recorder))]
+        Command::Record(options) => commands::record_missing::run(&options),
         Command::Print(options) => commands::print::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Convert(options) => commands::convert::run(&options),

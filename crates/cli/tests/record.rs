@@ -1,4 +1,5 @@
 //! `tracemill record`: what it refuses, and rings that a recorder left.
+#![cfg(all(feature = "record", target_os = "linux"))]
 
 mod util;
 

@@ -1,6 +1,7 @@
 //! `tracemill record` of function calls: programs run as without it, and uftrace and we read the folder alike.
 //!
 //! Programs are compiled by gcc and g++. Without those, or without uftrace, what needs them is left out, and said so.
+#![cfg(all(feature = "record", target_os = "linux"))]
 
 #[path = "util/recorded.rs"]
 mod recorded;

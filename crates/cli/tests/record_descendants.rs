@@ -1,5 +1,6 @@
 //! `tracemill record` of processes that outlive the program they came from: none of their calls is lost, however they were
 //! made, and the wait for them is reported.
+#![cfg(all(feature = "record", target_os = "linux"))]
 
 #[path = "util/recorded.rs"]
 mod recorded;

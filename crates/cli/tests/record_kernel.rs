@@ -1,5 +1,6 @@
 //! `tracemill record -E`: the commands of docs/record.md on the kernel of this machine, where its tracer can be used; and
 //! what is said where it cannot.
+#![cfg(all(feature = "record", target_os = "linux"))]
 
 mod util;
 

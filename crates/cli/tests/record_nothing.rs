@@ -1,4 +1,5 @@
 //! `tracemill record` of programs that cannot be recorded, or of which nothing is: each reason has its sentence.
+#![cfg(all(feature = "record", target_os = "linux"))]
 
 #[path = "util/recorded.rs"]
 mod recorded;

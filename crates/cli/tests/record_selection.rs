@@ -1,4 +1,5 @@
 //! `tracemill record` of chosen calls and of values: as uftrace records them.
+#![cfg(all(feature = "record", target_os = "linux"))]
 
 #[path = "util/recorded.rs"]
 mod recorded;

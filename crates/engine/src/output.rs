@@ -322,6 +322,7 @@ fn exchange(_: &Path, _: &Path) -> std::io::Result<()> {
 
 /// A new folder that other users cannot look into.
 fn private_folder(path: &Path) -> std::io::Result<()> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has permissions to set"))]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

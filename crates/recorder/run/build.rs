@@ -28,7 +28,23 @@ fn main() {
         "--cap-lints",
         "allow",
     ]);
-    rustc.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols", "--target", &variable("TARGET")]);
+    rustc.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"]);
+    // The same bytes wherever they are compiled, with whatever toolchain folder.
+    rustc.arg(format!("--remap-path-prefix={}=tracemill-run", variable("CARGO_MANIFEST_DIR")));
+    let asked = Command::new(variable("RUSTC")).args(["--print", "sysroot"]).output();
+    if let Some(folder) = asked.ok().and_then(|output| String::from_utf8(output.stdout).ok()) {
+        rustc.arg(format!("--remap-path-prefix={}=rust", folder.trim()));
+    }
+    let is_glibc = variable("CARGO_CFG_TARGET_ENV") == "gnu";
+    // A static program runs programs that are linked with glibc, as nearly all are that can be recorded.
+    let target = if is_glibc { variable("TARGET") } else { "x86_64-unknown-linux-gnu".to_string() };
+    rustc.args(["--target", &target]);
+    // One that links for an older glibc, for instance, so that programs of older systems can load the library.
+    println!("cargo::rerun-if-env-changed=TRACEMILL_CALLS_LINKER");
+    let own = if is_glibc { std::env::var("RUSTC_LINKER").ok() } else { None };
+    if let Some(linker) = std::env::var("TRACEMILL_CALLS_LINKER").ok().or(own) {
+        rustc.arg("-C").arg(format!("linker={linker}"));
+    }
     let status = rustc.arg("-o").arg(out).arg(sources.join("lib.rs")).status();
     assert!(status.is_ok_and(|status| status.success()), "the library that is preloaded compiles");
 }

@@ -165,6 +165,17 @@ fn the_program_builds_without_heavy_crates() {
     assert!(HEAVY.iter().all(|heavy| !reached.contains(*heavy)), "{reached:?}");
 }
 
+/// Crates that only run where programs can be recorded.
+const RECORDERS: &[&str] = &["record", "run", "kernel", "preload"];
+
+#[test]
+fn traces_are_read_without_a_recorder() {
+    for top in ["cli", "tracemill", "sql", "server", "tui", "python"] {
+        let reached = reached(top);
+        assert!(RECORDERS.iter().all(|recorder| !reached.contains(*recorder)), "{top}: {reached:?}");
+    }
+}
+
 /// Crates that reach files only through a `Storage` or a `Sink`.
 const WITHOUT_FILES: &[&str] =
     &["model", "codec", "semantics", "columns", "table", "format", "formats", "render", "export", "columnar", "sql"];

@@ -36,7 +36,9 @@ pub(crate) use self::cluster::ClusterPart;
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::examples::{examples_of, with_examples};
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
-pub(crate) use self::record::{ClockArg, RecordMode, RecordOptions, WhenFull};
+pub(crate) use self::record::RecordOptions;
+#[cfg(has_recorder)]
+pub(crate) use self::record::{ClockArg, RecordMode, WhenFull};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
@@ -60,7 +62,8 @@ pub(crate) struct Cli {
 }
 
 /// Commands that a build may lack, and whether this one has them.
-const OPTIONAL: [(&str, bool); 6] = [
+const OPTIONAL: [(&str, bool); 7] = [
+    ("record", cfg!(has_recorder)),
     ("sql", cfg!(feature = "sql")),
     ("query", cfg!(feature = "sql")),
     ("cluster", cfg!(feature = "distributed")),

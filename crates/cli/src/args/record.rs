@@ -230,6 +230,7 @@ pub(crate) enum ClockArg {
 
 /// Options of uftrace that are typed, and have no place of their own.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(has_recorder), allow(dead_code, reason = "only the recorder looks at them"))]
 pub(crate) struct Refused {
     /// Sentences about recorders that cannot be had.
     pub(crate) sentences: Vec<String>,

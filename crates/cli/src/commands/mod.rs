@@ -26,9 +26,15 @@ pub(crate) mod man;
 mod no_events;
 mod output;
 pub(crate) mod print;
+#[cfg(has_recorder)]
 pub(crate) mod record;
+#[cfg(has_recorder)]
 mod record_debug;
+#[cfg(not(has_recorder))]
+pub(crate) mod record_missing;
+#[cfg(has_recorder)]
 mod record_notes;
+#[cfg(has_recorder)]
 mod record_selection;
 pub(crate) mod replay;
 pub(crate) mod report;
@@ -42,7 +48,7 @@ pub(crate) mod tui;
 pub(crate) mod view;
 
 /// The error of a command that this program was built without, with the way to one that has it.
-#[cfg(any(not(feature = "viewer"), not(feature = "sql"), not(feature = "distributed")))]
+#[cfg(any(not(feature = "record"), not(feature = "viewer"), not(feature = "sql"), not(feature = "distributed")))]
 fn built_without(part: &str, feature: &str) -> tracemill_model::error::Error {
     let error = tracemill_model::error::Error::unsupported(format!("this program was built without {part}"));
     error.with_help(format!(

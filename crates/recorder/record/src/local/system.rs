@@ -56,8 +56,8 @@ static WAKE: AtomicU32 = AtomicU32::new(0);
 static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
 fn futex(word: *mut u32, operation: libc::c_int, value: u32, timeout: Option<Duration>) -> bool {
-    let timeout = timeout
-        .map(|time| libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() });
+    let timeout =
+        timeout.map(|time| libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().into() });
     let pointer = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the word is an atomic of the caller, the time on this stack.
     unsafe { libc::syscall(libc::SYS_futex, word, operation, value, pointer) == 0 }
