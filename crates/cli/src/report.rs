@@ -121,7 +121,7 @@ impl Reporter {
 
     /// Reports an error of reading. True when the work must stop here.
     pub(crate) fn fault(&mut self, fault: &Error) -> bool {
-        let text = fault.to_string();
+        let text = told(fault);
         if self.reported.contains(&text) {
             return self.options.strict;
         }
@@ -219,7 +219,35 @@ fn kind_of(error: &Error) -> String {
 
 /// Prints an error.
 pub(crate) fn error(error: &Error) {
-    say("error", "31", &error.to_string());
+    say("error", "31", &told(error));
+}
+
+/// The text of an error.
+fn told(error: &Error) -> String {
+    if lacks_demo(error) { error.clone().with_help(about_demo()).to_string() } else { error.to_string() }
+}
+
+/// Where the demo is, for a reader of the guide whose program was installed: archives have it next to the program, packages
+/// of distributions below `share`.
+fn about_demo() -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    let folders = [Path::new("."), Path::new("../share/tracemill")];
+    let folders = folders.iter().filter_map(|folder| program.parent()?.join(folder).canonicalize().ok());
+    match folders.into_iter().find(|folder| folder.join("demo").is_dir()) {
+        Some(folder) => format!("the demo is in `{}`: run the command in that folder", folder.display()),
+        None => {
+            "the demo is the folder `demo` of the source of tracemill: run the command in the folder that has it".into()
+        }
+    }
+}
+
+/// Did the user name the demo, in a folder that does not have it?
+fn lacks_demo(error: &Error) -> bool {
+    let demo = Path::new("demo");
+    error.kind() == Kind::Io
+        && error.help().is_none()
+        && error.place().file.as_ref().is_some_and(|file| Path::new(file).starts_with(demo))
+        && !demo.exists()
 }
 
 /// Does the user want no colors anywhere (https://no-color.org: any text but none)?

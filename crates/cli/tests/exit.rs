@@ -2,7 +2,7 @@
 
 mod util;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,7 +21,10 @@ fn what_is_no_trace_ends_with_1_and_says_why() {
         let run = |path: &str| folder.run(&format!("{command} {path}"));
         run("empty")
             .ends(1, &["error: empty: no trace in this folder or below it", "help: formats that can be read: "]);
-        run("missing").ends(1, &["error: missing: there is no such file or folder"]);
+        let missing = run("missing").ends(1, &["error: missing: there is no such file or folder"]);
+        assert!(!missing.stderr.contains("demo"), "{}", missing.stderr);
+        run("demo/x")
+            .ends(1, &["error: demo/x: there is no such file or folder", "help: the demo is the folder `demo` of"]);
         run("file").ends(1, &["error: file: the file is no trace of a known format"]);
         run("void").ends(
             1,
@@ -255,8 +258,28 @@ fn files_of_other_tools_are_named_with_the_way_in() {
     }
 }
 
+/// The guide's commands name `demo`, which a program that was installed has elsewhere.
+#[test]
+fn installed_programs_say_where_the_demo_is() {
+    let folder = Folder::new();
+    folder.file("bin/nothing", "").file("share/tracemill/demo/nothing", "");
+    let program = folder.path("bin/tracemill");
+    let built = env!("CARGO_BIN_EXE_tracemill");
+    if fs::hard_link(built, &program).is_err() {
+        fs::copy(built, &program).expect("the folder can be written");
+    }
+    let output = Command::new(&program).args(["print", "demo/traces/mill"]).current_dir(folder.path("bin")).output();
+    let place = folder.path("share/tracemill").canonicalize().expect("it is there");
+    let help = format!("help: the demo is in `{}`: run the command in that folder", place.display());
+    Run::of(output.expect("the program starts")).ends(1, &["there is no such file or folder", &help]);
+}
+
 #[test]
 fn parts_that_are_missing_say_how_to_get_them() {
+    if !cfg!(feature = "record") {
+        run("record true")
+            .ends(125, &["built without recording", "cargo build --release -p tracemill-cli --features record"]);
+    }
     if cfg!(feature = "sql") {
         return;
     }
