@@ -36,10 +36,16 @@ fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<
         let folder =
             if sources.len() == 1 { path.clone() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };
         if source.origin.format == TARGET.names[0] {
-            match source.origin.version.0 {
-                0 if let Some(writer) = FacilitiesRewriter::new(&folder, source)? => return Ok(Box::new(writer)),
-                2 if let Some(writer) = Markers::new(&folder, source, options) => return Ok(Box::new(writer)),
-                _ => {}
+            let version = source.origin.version.0;
+            if version == 0
+                && let Some(writer) = FacilitiesRewriter::new(&folder, source)?
+            {
+                return Ok(Box::new(writer));
+            }
+            if version == 2
+                && let Some(writer) = Markers::new(&folder, source, options)
+            {
+                return Ok(Box::new(writer));
             }
         }
         Ok(Box::new(FacilitiesConverter::new(&folder, source, options)))
