@@ -131,7 +131,7 @@ pub struct AnalysisQuery {
     pub sink: Option<RowSink>,
     /// Rows of `states` go there as they are found, unless there is a test of rows.
     pub states: Option<StateSink>,
-    /// Is the table of `states` wanted [as its rows are](Table::states)?
+    /// Is the table of `states` wanted [as its rows are](crate::kernel::Table::states)?
     pub keeps_states: bool,
 }
 
