@@ -100,7 +100,7 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
         }
         for (name, description) in missing() {
             let description = format!("{description}; not in this build, but in that of {HOW}");
-            list.put_line(&mut out, &[name, "-", &description]);
+            list.put_line(&mut out, &[*name, "-", &description]);
         }
     }
     OutputSink::stdout().print(out.written(), Outcome::Done)

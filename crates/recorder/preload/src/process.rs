@@ -16,10 +16,14 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
     if !settings::load(&folder) {
         return;
     }
-    let leaf = core::arch::x86_64::__cpuid(1);
+    #[allow(unused_unsafe, reason = "the minimum version of Rust calls it unsafe")]
+    // SAFETY: all processors of this architecture have the instruction.
+    let leaf = unsafe { core::arch::x86_64::__cpuid(1) };
     if leaf.ecx & 1 << 27 != 0 {
         // The size for what the system has switched on.
-        let size = core::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize;
+        #[allow(unused_unsafe, reason = "the minimum version of Rust calls it unsafe")]
+        // SAFETY: as before; processors with `xsave` have this leaf.
+        let size = unsafe { core::arch::x86_64::__cpuid_count(0xd, 0) }.ebx as usize;
         stubs::set_xsave(size.max(1024) + 64);
     }
     // SAFETY: this is the constructor.

@@ -67,8 +67,11 @@ fn counter() -> u64 {
 fn has_counter() -> bool {
     use core::arch::x86_64::__cpuid;
 
+    #[allow(unused_unsafe, reason = "the minimum version of Rust calls it unsafe")]
+    // SAFETY: all processors of this architecture have the instruction.
+    let leaf = |number| unsafe { __cpuid(number) };
     // Invariant: the same rate in all states of power. That all processors agree is the kernel's finding.
-    let is_invariant = __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & 1 << 8 != 0;
+    let is_invariant = leaf(0x8000_0000).eax >= 0x8000_0007 && leaf(0x8000_0007).edx & 1 << 8 != 0;
     let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     let known = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
     is_invariant && source.is_ok_and(|source| known.contains(&source.trim()))
