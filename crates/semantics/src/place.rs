@@ -39,13 +39,13 @@ impl Running {
     /// thread begins may end on another CPU.
     ///
     /// ```
-    /// use tracemill_semantics::{EventPlace, Running, Said, Who};
+    /// use tracemill_semantics::{EventPlace, Running, StatedPlace, Who};
     ///
     /// let mut running = Running::default();
     /// let (switch, system_call) = (Who { is_of_cpu: true, ..Who::default() }, Who { is_half: true, ..Who::default() });
-    /// let said = Said { cpu: Some(1), next: Some(42), ..Said::default() };
+    /// let said = StatedPlace { cpu: Some(1), next: Some(42), ..StatedPlace::default() };
     /// assert_eq!(running.place(0, &switch, said), EventPlace::Cpu(1));
-    /// assert_eq!(running.place(0, &system_call, Said { next: None, ..said }), EventPlace::Thread(42));
+    /// assert_eq!(running.place(0, &system_call, StatedPlace { next: None, ..said }), EventPlace::Thread(42));
     /// ```
     #[inline]
     pub fn place(&mut self, machine: u32, who: &Who, said: StatedPlace) -> EventPlace {
