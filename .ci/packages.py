@@ -38,6 +38,9 @@ def main():
                 if not member.isfile() or not member.name.startswith(name + "/") or ".." in member.name.split("/"):
                     failures.append(f"{name} has {member.name}, which is not a file in its folder")
             archive.extractall(folder)
+            # All files of packages have one time, long ago: cargo would take what an earlier folder gave for theirs.
+            for member in archive.getmembers():
+                os.utime(os.path.join(folder, member.name))
     lay_out(root, folder, packages)
     for failure in failures:
         print(failure)
