@@ -1,6 +1,6 @@
 //! Compiles the library that is loaded into programs, from its sources alone, so that the program holds it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -43,6 +43,9 @@ fn main() {
     println!("cargo::rerun-if-env-changed=TRACEMILL_CALLS_LINKER");
     let own = if is_glibc { std::env::var("RUSTC_LINKER").ok() } else { None };
     if let Some(linker) = std::env::var("TRACEMILL_CALLS_LINKER").ok().or(own) {
+        if Path::new(&linker).is_absolute() {
+            println!("cargo::rerun-if-changed={linker}");
+        }
         rustc.arg("-C").arg(format!("linker={linker}"));
     }
     let status = rustc.arg("-o").arg(out).arg(sources.join("lib.rs")).status();
