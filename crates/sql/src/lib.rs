@@ -25,6 +25,7 @@ mod functions;
 mod gather;
 mod kinds;
 mod merged;
+mod metadata_rows;
 mod metadata_tables;
 pub mod output;
 mod overlap;
