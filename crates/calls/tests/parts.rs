@@ -351,9 +351,9 @@ fn several_threads_follow() {
 
 /// All calls that are over.
 #[derive(Default)]
-struct Kept(Vec<CompletedCall>);
+struct KeptCalls(Vec<CompletedCall>);
 
-impl CallSink for Kept {
+impl CallSink for KeptCalls {
     fn take(&mut self, call: CompletedCall) {
         self.0.push(call);
     }
@@ -387,7 +387,7 @@ fn calls_that_are_over_are_the_same_with_texts_and_without() {
     let (mut count, mut texts) = (0, 0);
     for seed in 0..40 {
         let calls = made(seed, 1 + seed as u32 % 5, kinds[seed as usize % kinds.len()]);
-        let (mut plain, mut told) = (Kept::default(), Kept::default());
+        let (mut plain, mut told) = (KeptCalls::default(), KeptCalls::default());
         let mut follower = Follower::new(&calls, CallOptions::default());
         assert!(completed_calls::follow(&mut follower, &mut Everything, i128::from, &mut plain).is_some());
         let mut follower = Follower::new(&calls, CallOptions::default());
@@ -410,7 +410,7 @@ fn calls_that_are_over_are_the_same_with_texts_and_without() {
 fn each_entry_is_a_call_that_is_over_once() {
     for seed in 0..20 {
         let calls = made(seed, 4, USUAL);
-        let mut kept = Kept::default();
+        let mut kept = KeptCalls::default();
         let mut follower = Follower::new(&calls, CallOptions::default());
         assert!(completed_calls::follow(&mut follower, &mut Everything, i128::from, &mut kept).is_some());
         let mut entries: Vec<(u64, u32, u32)> = calls

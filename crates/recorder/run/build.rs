@@ -29,7 +29,7 @@ fn main() {
         "allow",
     ]);
     rustc.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"]);
-    // The same bytes wherever they are compiled, with whatever toolchain folder.
+    // Paths of the toolchain would make the library differ from one machine to the next.
     rustc.arg(format!("--remap-path-prefix={}=tracemill-run", variable("CARGO_MANIFEST_DIR")));
     let asked = Command::new(variable("RUSTC")).args(["--print", "sysroot"]).output();
     if let Some(folder) = asked.ok().and_then(|output| String::from_utf8(output.stdout).ok()) {

@@ -27,9 +27,9 @@ pub(crate) struct AggregateMap<const N: usize, A> {
     /// The aggregate that was asked for last, by its place, for each number that [`slot`] gives.
     recent: [u32; RECENT],
     closed: PackedAggregates<N, A>,
-    /// So many open aggregates are looked at whether they can be closed.
+    /// Number of open aggregates at which those that can be closed are closed.
     close_at: usize,
-    /// So many closed ones are looked at whether some of them have one key.
+    /// Number of closed ones at which those of one key are joined.
     join_at: usize,
     /// How often aggregates were closed.
     generation: u32,
