@@ -6,7 +6,7 @@ mod util;
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Descriptor, Form};
+use tracemill_analyses::kernel::{ANALYSES, AnalysisForm, AnalysisOption, Descriptor};
 use util::{Folder, Run, csv_rows, demo};
 
 /// Objects of the kernel, which two threads of two processes make and free on two CPUs.
@@ -58,7 +58,7 @@ const PERIOD: [&str; 8] = [
 ];
 
 /// Ways to give an option: one of them has to change the answer.
-fn values(form: &Form, option: AnalysisOption) -> Vec<Vec<String>> {
+fn values(form: &AnalysisForm, option: AnalysisOption) -> Vec<Vec<String>> {
     let name = option.name();
     let with = |values: &[&str]| values.iter().map(|value| vec![name.to_string(), value.to_string()]).collect();
     match option {
@@ -84,7 +84,7 @@ fn values(form: &Form, option: AnalysisOption) -> Vec<Vec<String>> {
 }
 
 /// The question that chooses a form. `path` is about a thread, `periods` about definitions.
-fn question(known: &Descriptor, form: &Form) -> Vec<String> {
+fn question(known: &Descriptor, form: &AnalysisForm) -> Vec<String> {
     let mut words: Vec<String> = form.title(known).split(' ').map(str::to_string).collect();
     match known.name {
         "path" => words.extend(["--tid", "643"].map(str::to_string)),

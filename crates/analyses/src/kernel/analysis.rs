@@ -7,7 +7,7 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Machines, Ns, Observer};
 
-use crate::kernel::question::forms::Form;
+use crate::kernel::question::forms::AnalysisForm;
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::table::Table;
 
@@ -138,7 +138,7 @@ pub struct Descriptor {
     /// Its purpose in one line.
     pub about: &'static str,
     /// Its forms, the plain one first.
-    pub forms: &'static [Form],
+    pub forms: &'static [AnalysisForm],
     /// Concepts without which it says nothing: at least one of each group.
     pub needs: &'static [&'static [Concept]],
     /// Concepts without which it says nothing when a word or a group is asked for: at least one of each group.

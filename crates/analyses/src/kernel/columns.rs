@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::Machines;
 
 use crate::kernel::analysis::Descriptor;
-use crate::kernel::question::forms::{AnalysisOption, Form, FormWord};
+use crate::kernel::question::forms::{AnalysisForm, AnalysisOption, FormWord};
 use crate::kernel::question::query::{AnalysisQuery, View};
 use crate::kernel::table::Column;
 
@@ -54,7 +54,7 @@ impl Descriptor {
 
     /// The columns of a form, with all that options add: of its table grouped by a key, or of the list of its spans. They do
     /// not depend on events.
-    pub fn columns_of(&self, form: &Form, key: Option<&str>, view: View) -> Vec<Column> {
+    pub fn columns_of(&self, form: &AnalysisForm, key: Option<&str>, view: View) -> Vec<Column> {
         let tree = form.takes.contains(&AnalysisOption::Tree).then_some(FormWord::Tree);
         let words = form.word.into_iter().chain(tree).collect();
         self.columns_for(&AnalysisQuery { words, by: key.map(str::to_string), view, ..AnalysisQuery::default() })

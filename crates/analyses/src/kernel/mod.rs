@@ -30,7 +30,7 @@ pub use analyses::ANALYSES;
 pub use analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use question::condition::Condition;
-pub use question::forms::{ALWAYS_TAKEN, AnalysisOption, Form, FormWord, RowNouns};
+pub use question::forms::{ALWAYS_TAKEN, AnalysisForm, AnalysisOption, FormWord, RowNouns};
 pub use question::query::{AnalysisQuery, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
 pub use question::unmatched::UnmatchedOption;
 pub use reading::{Input, Reading, UnmatchedOptions};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tracemill_analyses::kernel::{ALWAYS_TAKEN, AnalysisOption, Descriptor, Form, View};
+use tracemill_analyses::kernel::{ALWAYS_TAKEN, AnalysisForm, AnalysisOption, Descriptor, View};
 use tracemill_table::{Column, put_wrapped};
 
 /// The trace of the examples.
@@ -56,7 +56,7 @@ fn put_needs(page: &mut String, known: &Descriptor) {
 }
 
 /// The groups, options and columns of a form.
-fn put_form(page: &mut String, known: &Descriptor, form: &Form) {
+fn put_form(page: &mut String, known: &Descriptor, form: &AnalysisForm) {
     let mut shown: Vec<Column> = Vec::new();
     let _ = writeln!(page, "tracemill analyze {}", form.title(known));
     if form.keys.len() > 1 {

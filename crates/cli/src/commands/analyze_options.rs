@@ -1,6 +1,6 @@
 //! Which analyses the command line names, and whether they take its options.
 
-use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Descriptor, Form, FormWord, Numbers, View};
+use tracemill_analyses::kernel::{ANALYSES, AnalysisForm, AnalysisOption, Descriptor, FormWord, Numbers, View};
 use tracemill_codec::text::suggest;
 use tracemill_model::error::Error;
 
@@ -135,7 +135,7 @@ pub(super) fn keep_those_that_take(
 fn kinds_left_out(options: &AnalyzeOptions, words: &[FormWord], known: &'static Descriptor) -> Vec<String> {
     let forms = known.forms_for(words, options.rows.by.as_deref()).unwrap_or_default();
     let given = given(options);
-    let refused = |form: &&Form| {
+    let refused = |form: &&AnalysisForm| {
         let option = given.iter().find(|option| **option != AnalysisOption::By && !form.takes.contains(option))?;
         Some(left_out(&refusal(known, form, *option)))
     };
@@ -187,7 +187,7 @@ fn given(options: &AnalyzeOptions) -> Vec<AnalysisOption> {
 }
 
 /// Checks options that exclude each other: lists of spans have neither groups nor steps.
-fn check_views(options: &AnalyzeOptions, forms: &[&Form]) -> Result<(), Error> {
+fn check_views(options: &AnalyzeOptions, forms: &[&AnalysisForm]) -> Result<(), Error> {
     if view_of(options) == View::Statistics {
         return Ok(());
     }
@@ -227,13 +227,14 @@ fn no_groups(words: &[FormWord], known: &'static Descriptor, by: &str, keys: &[&
     }
 }
 
-fn refusal(known: &Descriptor, form: &Form, option: AnalysisOption) -> Error {
+fn refusal(known: &Descriptor, form: &AnalysisForm, option: AnalysisOption) -> Error {
     refusal_of(form.title(known), option)
 }
 
 /// The error of an option that a form does not take: it names those which do.
 fn refusal_of(title: String, option: AnalysisOption) -> Error {
-    let takes = |form: &&Form| form.takes.contains(&option) && (option != AnalysisOption::By || !form.keys.is_empty());
+    let takes =
+        |form: &&AnalysisForm| form.takes.contains(&option) && (option != AnalysisOption::By || !form.keys.is_empty());
     let of = ANALYSES.iter().filter_map(|known| Some(known.forms.iter().find(takes)?.title(known)));
     let error = Error::misuse(format!("`{title}` does not take {}", option.name()));
     error.with_help(format!("{} is for {}", option.name(), listed(of.collect::<Vec<_>>())))

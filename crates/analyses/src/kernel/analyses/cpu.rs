@@ -12,7 +12,7 @@ use crate::kernel::aggregate::keys::{NO_KEY, known_key};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analyses::states::is_system;
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, RowNouns, SUMS};
+use crate::kernel::question::forms::{AnalysisForm, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, own_column, share};
 use crate::kernel::table::{Order, Table, Unit};
@@ -39,7 +39,7 @@ impl By {
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "cpu",
     about: "who used the CPUs, and what for",
-    forms: &[Form::plain(By::NAMES, SUMS, RowNouns::of(&["threads", "processes", "cpus"]))],
+    forms: &[AnalysisForm::plain(By::NAMES, SUMS, RowNouns::of(&["threads", "processes", "cpus"]))],
     needs: &[&[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],

@@ -10,7 +10,7 @@ use crate::kernel::aggregate::keys::{NO_KEY, duration};
 use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, RowNouns, SPANS};
+use crate::kernel::question::forms::{AnalysisForm, RowNouns, SPANS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
 use crate::kernel::table::{Table, Unit};
@@ -35,7 +35,7 @@ impl By {
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "irq",
     about: "how long interrupts took, and how long soft interrupts waited to be served",
-    forms: &[Form::plain(
+    forms: &[AnalysisForm::plain(
         By::NAMES,
         SPANS,
         RowNouns::of(&["interrupts", "rows"]).with_spans("interrupts").with_buckets("interrupts"),

@@ -16,7 +16,7 @@ use crate::kernel::aggregate::keys::{NO_KEY, error_of};
 use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, RowNouns, SPANS};
+use crate::kernel::question::forms::{AnalysisForm, RowNouns, SPANS};
 use crate::kernel::question::query::{AnalysisQuery, View};
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
 use crate::kernel::table::{Table, Unit};
@@ -43,7 +43,11 @@ impl By {
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "locks",
     about: "how long threads waited for locks of programs, and who let them go on",
-    forms: &[Form::plain(By::NAMES, SPANS, RowNouns::of(&["locks", "threads", "processes"]).with_spans("waits"))],
+    forms: &[AnalysisForm::plain(
+        By::NAMES,
+        SPANS,
+        RowNouns::of(&["locks", "threads", "processes"]).with_spans("waits"),
+    )],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],

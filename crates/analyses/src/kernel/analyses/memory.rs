@@ -11,7 +11,7 @@ use crate::kernel::aggregate::keys::thread_of;
 use crate::kernel::aggregate::latest::Latest;
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, FormWord, RowNouns, SUMS};
+use crate::kernel::question::forms::{AnalysisForm, FormWord, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, own_column};
 use crate::kernel::table::{Column, Order, Table, Unit};
@@ -21,16 +21,16 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "memory",
     about: "pages and objects of the kernel that threads allocate and free",
     forms: &[
-        Form::plain(&["thread"], SUMS, RowNouns::of(&["threads"])),
-        Form { option: "--by site", word: None, keys: &["site"], takes: SUMS, nouns: RowNouns::of(&["sites"]) },
-        Form {
+        AnalysisForm::plain(&["thread"], SUMS, RowNouns::of(&["threads"])),
+        AnalysisForm { option: "--by site", word: None, keys: &["site"], takes: SUMS, nouns: RowNouns::of(&["sites"]) },
+        AnalysisForm {
             option: "--slab",
             word: Some(FormWord::Slab),
             keys: &["thread"],
             takes: SUMS,
             nouns: RowNouns::of(&["threads"]),
         },
-        Form {
+        AnalysisForm {
             option: "--slab --by site",
             word: Some(FormWord::Slab),
             keys: &["site"],

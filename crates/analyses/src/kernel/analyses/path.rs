@@ -13,7 +13,7 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, PATH, RowNouns};
+use crate::kernel::question::forms::{AnalysisForm, PATH, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, share, values_of};
 use crate::kernel::table::{Order, Table, Unit};
@@ -22,7 +22,7 @@ use crate::kernel::value::Value;
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "path",
     about: "the critical path of a thread: why it took so long (--tid T)",
-    forms: &[Form::plain(&[], PATH, RowNouns::ROWS)],
+    forms: &[AnalysisForm::plain(&[], PATH, RowNouns::ROWS)],
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],

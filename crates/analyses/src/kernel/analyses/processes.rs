@@ -13,7 +13,7 @@ use crate::kernel::aggregate::sum::Sum;
 use crate::kernel::analyses::files::OpenFiles;
 use crate::kernel::analyses::lives::{Amounts, Life, LifeAggregate, Lives, Spent};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, FormWord, LIVES, OPEN_FILES, RowNouns};
+use crate::kernel::question::forms::{AnalysisForm, FormWord, LIVES, OPEN_FILES, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, columns_of, own_column, values_of};
 use crate::kernel::rows::store::{Rows, Source};
@@ -24,8 +24,8 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "processes",
     about: "the lives of threads, their parents, and how they spent their time",
     forms: &[
-        Form::plain(&[], LIVES, RowNouns::of(&["threads"])),
-        Form {
+        AnalysisForm::plain(&[], LIVES, RowNouns::of(&["threads"])),
+        AnalysisForm {
             option: "--of files",
             word: Some(FormWord::Files),
             keys: &[],

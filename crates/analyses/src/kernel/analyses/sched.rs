@@ -13,7 +13,7 @@ use crate::kernel::aggregate::keys::{NO_KEY, known_key, thread_key};
 use crate::kernel::aggregate::spans::{SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, FormWord, RowNouns, SPANS, SUMS, SUMS_OF_THREADS};
+use crate::kernel::question::forms::{AnalysisForm, FormWord, RowNouns, SPANS, SUMS, SUMS_OF_THREADS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, columns_of, own_column, values_of};
 use crate::kernel::table::{Order, Table, Unit};
@@ -45,19 +45,19 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "sched",
     about: "how long threads waited to be run after they were woken",
     forms: &[
-        Form::plain(
+        AnalysisForm::plain(
             By::NAMES,
             SPANS,
             RowNouns::of(&["threads", "priorities", "cpus", "wakers", "processes"]).with_spans("waits"),
         ),
-        Form {
+        AnalysisForm {
             option: "--switches",
             word: Some(FormWord::Switches),
             keys: &[By::Cpu.name()],
             takes: SUMS,
             nouns: RowNouns::of(&["cpus"]),
         },
-        Form {
+        AnalysisForm {
             option: "--switches --by thread",
             word: Some(FormWord::Switches),
             keys: &[By::Thread.name()],

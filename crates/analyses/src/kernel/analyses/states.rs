@@ -11,8 +11,9 @@ use tracemill_semantics::{Concept, Field};
 
 use crate::kernel::aggregate::aggregate_map::FEW;
 use crate::kernel::aggregate::latest::Latest;
+use crate::kernel::analyses::io::disks::{DiskRequest, MAX_REQUESTS};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{CPU_ROWS, DISK_ROWS, Form, FormWord, RowNouns, THREAD_ROWS};
+use crate::kernel::question::forms::{AnalysisForm, CPU_ROWS, DISK_ROWS, FormWord, RowNouns, THREAD_ROWS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, share};
 use crate::kernel::rows::state_row::{RowForm, StateKey, StateOf, StateRow, keys_of};
@@ -25,17 +26,35 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "states",
     about: "what CPUs, threads, disks and interrupts did, row by row",
     forms: &[
-        Form::plain(&[], CPU_ROWS, RowNouns::ROWS),
-        Form { option: "--of cpus", word: Some(FormWord::Cpus), keys: &[], takes: CPU_ROWS, nouns: RowNouns::ROWS },
-        Form {
+        AnalysisForm::plain(&[], CPU_ROWS, RowNouns::ROWS),
+        AnalysisForm {
+            option: "--of cpus",
+            word: Some(FormWord::Cpus),
+            keys: &[],
+            takes: CPU_ROWS,
+            nouns: RowNouns::ROWS,
+        },
+        AnalysisForm {
             option: "--of threads",
             word: Some(FormWord::Threads),
             keys: &[],
             takes: THREAD_ROWS,
             nouns: RowNouns::ROWS,
         },
-        Form { option: "--of disks", word: Some(FormWord::Disks), keys: &[], takes: DISK_ROWS, nouns: RowNouns::ROWS },
-        Form { option: "--of irqs", word: Some(FormWord::Irqs), keys: &[], takes: CPU_ROWS, nouns: RowNouns::ROWS },
+        AnalysisForm {
+            option: "--of disks",
+            word: Some(FormWord::Disks),
+            keys: &[],
+            takes: DISK_ROWS,
+            nouns: RowNouns::ROWS,
+        },
+        AnalysisForm {
+            option: "--of irqs",
+            word: Some(FormWord::Irqs),
+            keys: &[],
+            takes: CPU_ROWS,
+            nouns: RowNouns::ROWS,
+        },
     ],
     needs: &[&[Concept::Switch, Concept::Running, Concept::RqInsert, Concept::RqIssue, Concept::IrqEntry]],
     needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],
@@ -218,9 +237,6 @@ impl LastPieces {
     }
 }
 
-/// Requests of a disk that are kept at most.
-pub(crate) const MAX_REQUESTS: usize = 65_536;
-
 impl States {
     fn new(query: &AnalysisQuery) -> Self {
         let is_any = [FormWord::Cpus, FormWord::Threads, FormWord::Disks, FormWord::Irqs]
@@ -399,15 +415,7 @@ impl States {
     }
 
     fn request(&mut self, begin: Ns, machine: u32, happening: &Happening<'_>, at: Ns) {
-        let integer = |field| happening.values.integer(field);
-        let (Some(dev), Some(sector), Some(sectors)) =
-            (happening.number(Field::Dev), integer(Field::Sector), integer(Field::NrSector))
-        else {
-            return;
-        };
-        if sectors <= 0 {
-            return;
-        }
+        let Some(DiskRequest { dev, sector, sectors }) = DiskRequest::of(happening) else { return };
         let key = (machine, dev);
         let disk = self.disks.entry(key).or_insert_with(|| Disk::new(begin));
         match happening.concept {

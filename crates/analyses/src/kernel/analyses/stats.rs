@@ -11,7 +11,7 @@ use crate::kernel::aggregate::groups::Names;
 use crate::kernel::aggregate::keys::{NO_KEY, known_key};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, RowNouns, SUMS};
+use crate::kernel::question::forms::{AnalysisForm, RowNouns, SUMS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, cells_of, column, columns_of, own_column, values_of};
 use crate::kernel::rows::store::{Rows, Source};
@@ -21,7 +21,7 @@ use crate::kernel::value::Value;
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "stats",
     about: "time and number of events for each CPU, thread and mode",
-    forms: &[Form::plain(By::NAMES, SUMS, RowNouns::ROWS)],
+    forms: &[AnalysisForm::plain(By::NAMES, SUMS, RowNouns::ROWS)],
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],

@@ -12,7 +12,7 @@ use crate::kernel::aggregate::keys::{MAX_ERRNO, NO_KEY, error_of};
 use crate::kernel::aggregate::spans::{CountsColumn, SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, RowNouns, SPANS};
+use crate::kernel::question::forms::{AnalysisForm, RowNouns, SPANS};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
 use crate::kernel::table::{Table, Unit};
@@ -41,7 +41,7 @@ impl By {
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "syscalls",
     about: "how long system calls took, and how they failed",
-    forms: &[Form::plain(
+    forms: &[AnalysisForm::plain(
         By::NAMES,
         SPANS,
         RowNouns::of(&["system calls", "rows", "rows", "rows"]).with_spans("system calls"),

@@ -24,7 +24,7 @@ use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, Sp
 use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use crate::kernel::question::forms::{Form, PERIODS, RowNouns};
+use crate::kernel::question::forms::{AnalysisForm, PERIODS, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
 use crate::kernel::table::{Column, Table, Unit};
@@ -34,7 +34,7 @@ use definitions::{Bound, Periods};
 pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "periods",
     about: "spans between events that you name: --period, --period-begin, --period-end",
-    forms: &[Form::plain(
+    forms: &[AnalysisForm::plain(
         &["period", "match"],
         PERIODS,
         RowNouns::of(&["periods", "periods"]).with_spans("periods").with_buckets("periods"),

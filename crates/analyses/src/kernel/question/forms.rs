@@ -87,7 +87,7 @@ pub(crate) const DISK_ROWS: &[AnalysisOption] = &[Begin, Per];
 pub(crate) const PATH: &[AnalysisOption] = &[Tid, Begin, Per];
 
 /// A form of an analysis: what it is about, chosen by a word or by the key of its groups.
-pub struct Form {
+pub struct AnalysisForm {
     /// The option that chooses it, with its value; empty for the plain form.
     pub option: &'static str,
     /// The word of that option, as [`AnalysisQuery::words`](super::query::AnalysisQuery::words) has it.
@@ -133,14 +133,14 @@ impl RowNouns {
     }
 }
 
-impl Form {
+impl AnalysisForm {
     /// The plain form.
     pub(crate) const fn plain(
         keys: &'static [&'static str],
         takes: &'static [AnalysisOption],
         nouns: RowNouns,
-    ) -> Form {
-        Form { option: "", word: None, keys, takes, nouns }
+    ) -> AnalysisForm {
+        AnalysisForm { option: "", word: None, keys, takes, nouns }
     }
 
     /// Has it spans, which can be listed?
@@ -192,7 +192,11 @@ impl Descriptor {
     ///
     /// # Errors
     /// When there are no groups of this key: the keys that there are for these words.
-    pub fn forms_for(&self, words: &[FormWord], key: Option<&str>) -> Result<Vec<&'static Form>, Vec<&'static str>> {
+    pub fn forms_for(
+        &self,
+        words: &[FormWord],
+        key: Option<&str>,
+    ) -> Result<Vec<&'static AnalysisForm>, Vec<&'static str>> {
         let own: Vec<_> = words.iter().copied().filter(|word| self.has_word(*word)).map(Some).collect();
         let (mut found, mut keys) = (Vec::new(), Vec::new());
         for word in if own.is_empty() { vec![None] } else { own } {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Machines, Ns, Observer, ThreadIndex};
 
 use crate::kernel::analysis::Descriptor;
-use crate::kernel::question::forms::{AnalysisOption, Form, FormWord};
+use crate::kernel::question::forms::{AnalysisForm, AnalysisOption, FormWord};
 use crate::kernel::question::query::{AnalysisQuery, Numbers, View};
 use crate::kernel::table::{PeriodOf, Table};
 use crate::kernel::testing::played::{play, played, played_per, rows};
@@ -254,7 +254,7 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
 }
 
 /// The form that a question chooses.
-fn form_of(known: &Descriptor, query: &AnalysisQuery) -> &'static Form {
+fn form_of(known: &Descriptor, query: &AnalysisQuery) -> &'static AnalysisForm {
     known.forms_for(&query.words, query.by.as_deref()).expect("a form")[0]
 }
 
