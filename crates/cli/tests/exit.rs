@@ -243,7 +243,7 @@ fn files_of_other_tools_are_named_with_the_way_in() {
         .file("d/x.json", "[{\"ph\":\"B\"}]");
     for command in ["print", "info", "check", "report --state x", "replay", "convert --to ctf2 -o out"] {
         let run = |path: &str| folder.run(&format!("{command} {path}"));
-        run("perf.data").ends(1, &["perf.data: this is a recording of perf", "perf data convert --to-ctf=DIR"]);
+        run("perf.data").ends(1, &["perf.data: this is a recording of perf", "a newer perf writes"]);
         run("c.json").ends(1, &["c.json: this is a trace in Chrome's JSON format", "ui.perfetto.dev"]);
         run("d")
             .ends(1, &["d: no trace in this folder or below it", "`x.json` in it is a trace in Chrome's JSON format"]);

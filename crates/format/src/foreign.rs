@@ -19,15 +19,15 @@ pub fn recognize(head: &[u8]) -> Option<&'static ForeignFormat> {
     KINDS.iter().find(|kind| (kind.is_it)(head))
 }
 
-const PERF_WAY_IN: &str = "`perf data convert --to-ctf=DIR -i perf.data` writes its events as CTF (where perf is built with \
-                           libbabeltrace), and `tracemill print DIR` reads that";
+const PERF_WAY_IN: &str = "text is not read: name the perf.data that it was printed from";
+const PERF_DATA_WAY_IN: &str = "it is cut, or of a perf before Linux 2.6.35: a newer perf writes what can be read";
 const FTRACE_WAY_IN: &str =
     "`trace-cmd record` and `trace-cmd extract` leave the same events as a file trace.dat, which can be read";
 const PERFETTO_WAY_IN: &str = "ui.perfetto.dev shows it; tracemill writes this format and cannot read it";
 const WRITTEN_ONLY: &str = "tracemill writes this format and cannot read it: name the trace that it was made from";
 
 const KINDS: [ForeignFormat; 22] = [
-    kind("a recording of perf (perf.data)", PERF_WAY_IN, |head| {
+    kind("a recording of perf (perf.data)", PERF_DATA_WAY_IN, |head| {
         head.starts_with(b"PERFILE2") || head.starts_with(b"PERFFILE") || head.starts_with(b"2ELIFREP")
     }),
     kind(

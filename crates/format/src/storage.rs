@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 
 /// Kind of a folder's entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +47,64 @@ pub trait Storage: Send + Sync {
         Ok(self.open(file)?.bytes().iter().take(len).copied().collect())
     }
 
+    /// A place for bytes that a format unpacks itself, until all of them are there. In memory, and not much of it, unless the
+    /// storage has a better one.
+    fn unpacked(&self) -> Box<dyn UnpackedSink> {
+        Box::<MemorySink>::default()
+    }
+
     /// The path without links in it: two paths of one folder become the same. The path itself where there are no links.
     fn canonical(&self, path: &Path) -> PathBuf {
         path.to_path_buf()
+    }
+}
+
+/// Takes bytes that are unpacked, one after the other.
+pub trait UnpackedSink {
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// When there is no room for them.
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// All bytes.
+    ///
+    /// # Errors
+    /// As for [`UnpackedSink::write`].
+    fn finish(self: Box<Self>) -> Result<Arc<dyn Bytes>>;
+}
+
+/// The most bytes that a storage without files holds unpacked.
+const MAX_MEMORY_BYTES: usize = 64 << 20;
+
+/// Unpacked bytes in memory.
+#[derive(Default)]
+struct MemorySink(Vec<u8>);
+
+impl UnpackedSink for MemorySink {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > MAX_MEMORY_BYTES - self.0.len() {
+            return Err(Error::unsupported(format!("more than {MAX_MEMORY_BYTES} bytes unpacked in memory")));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Arc<dyn Bytes>> {
+        Ok(Arc::new(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut sink = Box::<MemorySink>::default();
+        sink.write(b"ab").unwrap();
+        sink.write(&vec![0; MAX_MEMORY_BYTES - 2]).unwrap();
+        assert_eq!(sink.write(b"c").unwrap_err().message(), "more than 67108864 bytes unpacked in memory");
+        assert_eq!(sink.finish().unwrap().bytes().len(), MAX_MEMORY_BYTES);
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_format::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, Storage, UnpackedSink};
 use tracemill_model::error::{Error, Result};
 
 /// The file system.
@@ -143,6 +143,10 @@ impl Storage for FileSystem {
         let failed = |error: std::io::Error| Error::io("read the file", file, &error);
         let (handle, meta) = open_regular(file).map_err(failed)?;
         read_at_most(&handle, meta.len().min(len as u64)).map_err(failed)
+    }
+
+    fn unpacked(&self) -> Box<dyn UnpackedSink> {
+        Box::<packed::spool::Spool>::default()
     }
 
     fn canonical(&self, path: &Path) -> PathBuf {

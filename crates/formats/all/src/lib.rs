@@ -16,6 +16,8 @@ pub static FORMATS: &[&Format] = &[
     &tracemill_lttng::markers::FORMAT,
     #[cfg(feature = "ftrace")]
     &tracemill_ftrace::FORMAT,
+    #[cfg(feature = "perf")]
+    &tracemill_perf::FORMAT,
     #[cfg(feature = "cpel")]
     &tracemill_cpel::CPEL,
     #[cfg(feature = "cpel")]

@@ -211,6 +211,14 @@ impl SharedFields {
         self.payload_with(schema, format, base, None)
     }
 
+    /// The members of the fields that all records have, as [`SharedFields::payload`] has the
+    /// others.
+    pub fn common(&mut self, schema: &mut Schema, format: &EventFormat, base: u32) -> Vec<Member> {
+        let count = format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).count() as u32;
+        let begin = base + count * LOCATOR_BYTES;
+        format.common.iter().map(|field| self.member(schema, field, &mut Vec::new(), begin)).collect()
+    }
+
     fn payload_with(
         &mut self,
         schema: &mut Schema,

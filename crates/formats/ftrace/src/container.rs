@@ -111,6 +111,26 @@ impl Container {
                 return Err(error.with_help("versions 6 and 7 are read"));
             }
         };
+        let (mut container, mut reader) = Container::of_machine(file, reader, version_number)?;
+        if version_number == 6 {
+            v6::read(&mut container, &mut reader, file);
+        } else {
+            v7::read(&mut container, &mut reader, file)?;
+        }
+        container.check_formats();
+        let (symbols, machine) = (std::mem::take(&mut container.symbols), container.machine());
+        container.format_strings.finish(&symbols, machine);
+        container.check_cpus(file.len() as u64);
+        Ok(container)
+    }
+
+    /// Reads what stands after the version: byte order, size of a long, size of a page. Gives a container without content, and
+    /// the reader of the rest.
+    pub(crate) fn of_machine<'b>(
+        bytes: &'b [u8],
+        mut reader: ByteReader<'b>,
+        version: u32,
+    ) -> Result<(Container, ByteReader<'b>)> {
         let byte_order = match reader.take(1, "the byte order")? {
             [0] => ByteOrder::Little,
             [1] => ByteOrder::Big,
@@ -124,31 +144,22 @@ impl Container {
             let message = format!("a long of {long_bytes} bytes, neither 4 nor 8");
             return Err(Error::malformed(message).at_offset(reader.offset() - 1));
         }
-        let mut reader = ByteReader::new(&file[reader.position()..], byte_order, reader.offset());
+        let mut reader = ByteReader::new(&bytes[reader.position()..], byte_order, reader.offset());
         let page_bytes = reader.u32("the size of a page")?;
         if !is_page_size(page_bytes) {
             let error = Error::malformed(format!("a page of {page_bytes} bytes")).at_offset(reader.offset() - 4);
             return Err(error.with_help("pages have 64 bytes to 4 MiB, a multiple of 4"));
         }
         let machine = Machine { byte_order, long_bytes };
-        let mut container = Container {
-            version: version_number,
+        let container = Container {
+            version,
             byte_order,
             long_bytes,
             page_bytes,
             layout: PageLayout::new(machine, page_bytes as usize),
             ..Container::default()
         };
-        if version_number == 6 {
-            v6::read(&mut container, &mut reader, file);
-        } else {
-            v7::read(&mut container, &mut reader, file)?;
-        }
-        container.check_formats();
-        let symbols = std::mem::take(&mut container.symbols);
-        container.format_strings.finish(&symbols, machine);
-        container.check_cpus(file.len() as u64);
-        Ok(container)
+        Ok((container, reader))
     }
 
     /// Tells a fault, unless too many were told.

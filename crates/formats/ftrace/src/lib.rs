@@ -12,6 +12,7 @@
 //! ring_buffer                 pages: where records are, and when
 //! classes                     from formats to a schema
 //! packets, open               the trace as the engine reads it
+//! tracing_data                the formats that a perf.data keeps
 //! write                       a new file, for a recorder
 //! ```
 //!
@@ -33,6 +34,7 @@ pub mod print_format;
 pub mod ring_buffer;
 #[cfg(test)]
 mod tests;
+pub mod tracing_data;
 mod v6;
 mod v7;
 pub mod write;

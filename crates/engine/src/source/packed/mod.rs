@@ -7,7 +7,7 @@
 
 mod compression;
 mod slice;
-mod spool;
+pub(super) mod spool;
 mod tar;
 mod zip;
 
@@ -18,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_format::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, Storage, UnpackedSink};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use self::compression::Compression;
@@ -299,6 +299,10 @@ impl Storage for Packed<'_> {
             None => self.outer.read_start(file, len),
             Some(bytes) => bytes.map(|bytes| bytes.bytes().iter().take(len).copied().collect()),
         }
+    }
+
+    fn unpacked(&self) -> Box<dyn UnpackedSink> {
+        self.outer.unpacked()
     }
 
     fn canonical(&self, path: &Path) -> PathBuf {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracemill_codec::chunk::Bytes;
+use tracemill_format::UnpackedSink;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::source::{Content, mmap};
@@ -16,7 +17,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 /// Takes bytes, one after the other.
 #[derive(Default)]
-pub(super) struct Spool {
+pub(in crate::source) struct Spool {
     buffer: Vec<u8>,
     file: Option<(File, PathBuf)>,
     /// Bytes so far.
@@ -56,6 +57,16 @@ impl Spool {
         let Some((file, path)) = self.file else { return Ok(Arc::new(Content::new(self.buffer))) };
         let map = file.metadata().and_then(|meta| mmap::Map::new(&file, &path, &meta));
         Ok(Arc::new(map.map_err(|error| failed(&path, &error))?))
+    }
+}
+
+impl UnpackedSink for Spool {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        Spool::write(self, bytes)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Arc<dyn Bytes>> {
+        Spool::finish(*self)
     }
 }
 

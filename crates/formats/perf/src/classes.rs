@@ -1,0 +1,253 @@
+//! The schema: streams of CPUs, streams of neither, and a class for each event and each other type of record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tracemill_ftrace::classes::{RecordLayout, SharedFields};
+use tracemill_model::schema::{
+    ArrayClass, BitsClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, Encoding, EventClass, EventClassId,
+    FieldClass, FieldClassId, FieldKind, FieldOffset, IntegerClass, Length, Member, Render, RenderedClass, Schema,
+    StreamClass, StreamClassId, StringClass, StringLength, StructClass,
+};
+
+use super::attr::part;
+use super::comms::{CommText, Comms};
+use super::fields::{FieldSink, Number, RecordForm, RecordParts, SampleParts, record_fields, sample_fields};
+use super::file::PerfFile;
+use super::records::{self, PerfRecord, kind};
+
+/// Kinds of streams, by what ties their events.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum StreamKind {
+    /// One CPU.
+    Cpu,
+    /// Events with a time, and without a CPU.
+    Timed,
+    /// Events without a time.
+    Untimed,
+}
+
+/// Contents of an event.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum RecordContent {
+    /// A sample of an event, by its number.
+    Sample(u32),
+    /// A sample of an event that the file does not describe.
+    UnknownSample,
+    /// Another record, by its type.
+    PerfRecord(u32),
+}
+
+/// Properties by which events have a class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct ClassKey {
+    pub(crate) stream: StreamKind,
+    pub(crate) content: RecordContent,
+    pub(crate) form: RecordForm,
+    /// Does it say which thread wrote it?
+    pub(crate) has_who: bool,
+}
+
+/// A class, and how raw bytes of its samples become its payload.
+#[derive(Debug)]
+pub(crate) struct PerfClass {
+    pub(crate) id: EventClassId,
+    pub(crate) name: Arc<str>,
+    pub(crate) tracepoint: Option<RecordLayout>,
+}
+
+/// All classes of a file.
+#[derive(Debug, Default)]
+pub(crate) struct PerfClasses {
+    by_key: BTreeMap<ClassKey, PerfClass>,
+    pub(crate) streams: BTreeMap<StreamKind, StreamClassId>,
+}
+
+impl PerfClasses {
+    /// The class of an event.
+    #[inline]
+    pub(crate) fn of(&self, key: &ClassKey) -> Option<&PerfClass> {
+        self.by_key.get(key)
+    }
+
+    /// Adds stream classes and event classes for all that a file has.
+    pub(crate) fn add(
+        schema: &mut Schema,
+        file: &PerfFile,
+        keys: &BTreeSet<ClassKey>,
+        comms: &Arc<Comms>,
+    ) -> PerfClasses {
+        let mut classes = PerfClasses::default();
+        let kinds: BTreeSet<StreamKind> = keys.iter().map(|key| key.stream).collect();
+        let clock = kinds.iter().any(|kind| *kind != StreamKind::Untimed).then(|| schema.add_clock(clock_of(file)));
+        for kind in kinds {
+            let (id, name) = match kind {
+                StreamKind::Cpu => (0, "cpu"),
+                StreamKind::Timed => (1, "timed"),
+                StreamKind::Untimed => (2, "untimed"),
+            };
+            let default_clock = clock.filter(|_| kind != StreamKind::Untimed);
+            let has_cpu = kind == StreamKind::Cpu;
+            let class = StreamClass { id, name: Some(name.into()), default_clock, has_cpu, ..StreamClass::default() };
+            if let Some(stream) = schema.add_stream(class) {
+                classes.streams.insert(kind, stream);
+            }
+        }
+        let comm: Arc<dyn Render> = Arc::new(CommText(comms.clone()));
+        for (number, key) in keys.iter().enumerate() {
+            let Some(&stream) = classes.streams.get(&key.stream) else { continue };
+            if let Some(class) = add_class(schema, file, key, EventClass::new(number as u64, stream), &comm) {
+                classes.by_key.insert(*key, class);
+            }
+        }
+        classes
+    }
+}
+
+/// Clocks by their numbers in the kernel.
+const CLOCKS: [(i32, &str); 5] =
+    [(0, "realtime"), (1, "monotonic"), (4, "monotonic_raw"), (7, "boottime"), (11, "tai")];
+const REALTIME: i32 = 0;
+
+fn clock_of(file: &PerfFile) -> ClockClass {
+    let id = file.events.iter().find_map(|event| event.attr.clock_id());
+    let name = id.map_or("perf".to_string(), |id| {
+        CLOCKS.iter().find(|(known, _)| *known == id).map_or_else(|| format!("clock{id}"), |(_, name)| name.to_string())
+    });
+    let mut clock = ClockClass::nanoseconds(&name);
+    match file.clock.filter(|data| Some(data.clock_id) == id) {
+        Some(data) => {
+            clock.origin = ClockOrigin::Unix;
+            clock.offset_cycles = i128::from(data.wall_ns) - i128::from(data.clock_ns);
+        }
+        None if id == Some(REALTIME) => clock.origin = ClockOrigin::Unix,
+        None => {}
+    }
+    clock
+}
+
+fn add_class(
+    schema: &mut Schema,
+    file: &PerfFile,
+    key: &ClassKey,
+    mut class: EventClass,
+    comm: &Arc<dyn Render>,
+) -> Option<PerfClass> {
+    let empty = PerfRecord { kind: kind::SAMPLE, misc: 0, at: 0, bytes: &[], extra: &[], order: ByteOrder::Little };
+    let mut parts = RecordParts::new(&empty, 0);
+    let mut builder = MemberBuilder { schema, members: Vec::new(), at: 0, comm };
+    if key.has_who {
+        builder.number("pid", Number::I32, 0);
+        builder.number("tid", Number::I32, 0);
+        builder.comm(0);
+    }
+    let who = builder.members.len();
+    let mut tracepoint = None;
+    let name: Arc<str> = match key.content {
+        RecordContent::Sample(at) => {
+            let attr = &file.events[at as usize].attr;
+            let format = attr.tracepoint().filter(|_| attr.has(part::RAW)).and_then(|id| file.format(id));
+            let shows = SampleParts { raw: format.is_none(), cpu: key.stream != StreamKind::Cpu };
+            sample_fields(&mut builder, attr, &mut parts, Some(key.form), shows);
+            tracepoint = format.map(|(_, format)| format);
+            file.event_name(at as usize).into()
+        }
+        RecordContent::UnknownSample => {
+            builder.bytes("record", &[]);
+            "unknown".into()
+        }
+        RecordContent::PerfRecord(kind) => {
+            let attr = file.events.first().map(|event| &event.attr);
+            record_fields(&mut builder, attr, (kind, key.form), &mut parts);
+            records::name(kind).map_or_else(|| format!("PERF_RECORD_{kind}").into(), Into::into)
+        }
+    };
+    let (mut members, base) = (builder.members, builder.at);
+    // The fields of a tracepoint are the payload; all that its sample says beside them is context.
+    let payload = match tracepoint {
+        Some(format) => {
+            let mut shared = SharedFields::new(file.formats.machine.byte_order);
+            members.extend(shared.common(schema, format, base));
+            shared.payload(schema, format, base)
+        }
+        None => {
+            let payload = members.split_off(who);
+            add_struct(schema, payload)
+        }
+    };
+    class.payload = Some(payload);
+    if !members.is_empty() {
+        class.specific_context = Some(add_struct(schema, members));
+    }
+    class.name = Some(name.clone());
+    let id = schema.add_event(class)?;
+    Some(PerfClass { id, name: name.clone(), tracepoint: tracepoint.map(|format| RecordLayout::new(id, name, format)) })
+}
+
+fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
+    schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
+}
+
+/// Makes members of fields, which stand one behind the other.
+struct MemberBuilder<'s> {
+    schema: &'s mut Schema,
+    members: Vec<Member>,
+    at: u32,
+    comm: &'s Arc<dyn Render>,
+}
+
+impl MemberBuilder<'_> {
+    fn add(&mut self, name: &'static str, kind: FieldKind, place: FieldOffset, len_bytes: usize) {
+        let class = self.schema.add_field_class(FieldClass::new(kind, 8).at(place));
+        // Two parts of a record may have one name: who wrote it, and of whom it speaks, are in different scopes.
+        self.members.push(Member::new(name, class));
+        self.at += len_bytes as u32;
+    }
+
+    fn fixed(&mut self, name: &'static str, kind: FieldKind, len_bytes: usize) {
+        self.add(name, kind, FieldOffset::At { offset_bytes: self.at }, len_bytes);
+    }
+
+    fn located(&mut self, name: &'static str, kind: FieldKind) {
+        self.add(name, kind, FieldOffset::Located { offset_bytes: self.at }, 8);
+    }
+}
+
+fn integer(number: Number) -> FieldKind {
+    FieldKind::Integer(IntegerClass {
+        signed: number == Number::I32,
+        base: if number == Number::Address { DisplayBase::Hexadecimal } else { DisplayBase::Decimal },
+        ..IntegerClass::unsigned(number.bytes() as u32 * 8)
+    })
+}
+
+impl FieldSink for MemberBuilder<'_> {
+    fn number(&mut self, name: &'static str, number: Number, _value: u64) {
+        self.fixed(name, integer(number), number.bytes());
+    }
+
+    fn flag(&mut self, name: &'static str, _value: bool) {
+        self.fixed(name, FieldKind::Boolean(BitsClass::new(8, ByteOrder::Little)), 1);
+    }
+
+    fn text(&mut self, name: &'static str, _value: &[u8]) {
+        let length = StringLength::Bytes(Length::Located);
+        self.located(name, FieldKind::String(StringClass { encoding: Encoding::Utf8, length }));
+    }
+
+    fn numbers(&mut self, name: &'static str, number: Number, _values: impl Iterator<Item = u64>) {
+        let element = self.schema.add_field_class(FieldClass::new(integer(number), 8));
+        self.located(name, FieldKind::Array(ArrayClass { element, length: Length::Located }));
+    }
+
+    fn bytes(&mut self, name: &'static str, _value: &[u8]) {
+        let byte = FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8);
+        let element = self.schema.add_field_class(byte);
+        self.located(name, FieldKind::Array(ArrayClass { element, length: Length::Located }));
+    }
+
+    fn comm(&mut self, _number: u32) {
+        let kind = FieldKind::Rendered(RenderedClass { len_bytes: 4, render: self.comm.clone() });
+        self.fixed("comm", kind, 4);
+    }
+}

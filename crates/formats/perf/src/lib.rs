@@ -1,0 +1,32 @@
+//! Linux perf: `perf.data`, of files and of pipes.
+//!
+//! ```text
+//! records            headers of records; where reading goes on after damage
+//! file, attr         the head of a file, its features, the events that it recorded
+//! unpack             records inside records
+//! survey             the first pass: streams, times, classes
+//! fields, classes    the fields of records, as members and as bytes
+//! comms              names of threads
+//! reader, open       the trace as the engine reads it
+//! ```
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
+#![forbid(unsafe_code)]
+
+mod attr;
+mod classes;
+mod comms;
+mod fields;
+mod file;
+mod open;
+mod reader;
+mod records;
+mod survey;
+mod unpack;
+
+use tracemill_format::Format;
+
+/// `perf.data` of Linux perf.
+pub static FORMAT: Format =
+    Format::new(&["perf"], "perf.data of Linux perf, of a file or a pipe", open::probe, open::open)
+        .looks_like("a recording of perf is a file `perf.data`");

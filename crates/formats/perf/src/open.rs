@@ -1,0 +1,214 @@
+//! From a file to an opened trace.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tracemill_format::{DataFile, EntryKind, FoundTrace, OpenContext, OpenTrace, Section, Storage, Stream};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Packet;
+use tracemill_model::packet_list::PacketList;
+use tracemill_model::schema::{EnvValue, Schema};
+
+use super::attr::part;
+use super::classes::PerfClasses;
+use super::file::{PerfFile, order_of};
+use super::reader::PerfReader;
+use super::records::{self, kind};
+use super::survey::{StreamKey, StreamPart, Survey, is_event};
+use super::unpack::unpack;
+
+/// Does the file begin as one of perf?
+pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
+    matches!(storage.kind(path), Some(EntryKind::File(_)))
+        && storage.read_start(path, 16).is_ok_and(|start| order_of(&start).is_some())
+}
+
+/// Opens all files.
+pub(crate) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
+    found.iter().map(|found| open_file(context.storage, found).map_err(|error| error.in_file(&found.path))).collect()
+}
+
+fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
+    let bytes = storage.open(&found.path)?;
+    let mut file = PerfFile::read(bytes.bytes())?;
+    let place = file.data;
+    let mut survey = Survey::of(&mut file, bytes.bytes(), place);
+    let (mut records, is_in_place) = (bytes.clone(), !survey.needs_unpacking);
+    if survey.needs_unpacking {
+        file = PerfFile::read(bytes.bytes())?;
+        let (unpacked, faults) = unpack(storage, bytes.bytes(), file.order, place)?;
+        file.faults.extend(faults);
+        let all = (0, unpacked.bytes().len());
+        survey = Survey::of(&mut file, unpacked.bytes(), all);
+        records = unpacked;
+    }
+    let comms = Arc::new(std::mem::take(&mut survey.comms).finish());
+    let mut schema = Schema::new("perf");
+    schema.byte_order = file.order;
+    schema.environment = environment(&file);
+    let classes = PerfClasses::add(&mut schema, &file, &survey.keys, &comms);
+    let data = DataFile { is_indexed: true, ..DataFile::alone(found, bytes) };
+    let mut streams = Vec::new();
+    let mut names = HashMap::new();
+    for (&key, parts) in &survey.streams {
+        let Some(&class) = classes.streams.get(&key.kind()) else { continue };
+        let (name, id) = match key {
+            StreamKey::Cpu(cpu) => (format!("cpu{cpu}"), Some(u64::from(cpu))),
+            StreamKey::Timed => ("timed".to_string(), None),
+            StreamKey::Untimed => ("untimed".to_string(), None),
+        };
+        let mut packets = PacketList::default();
+        for (at, part) in parts.iter().enumerate() {
+            // Packets of unpacked records lie nowhere in the file; none is larger than it.
+            let (place, len) = match is_in_place {
+                true => (survey.slices[part.slice as usize], part.bytes),
+                false => (0, part.bytes.min(data.bytes.bytes().len() as u64)),
+            };
+            let times = times_of(part, at.checked_sub(1).map(|before| &parts[before]));
+            packets.push(&Packet {
+                index: at as u64,
+                begin_cycles: times.map(|(begin, _)| begin),
+                end_cycles: times.map(|(_, end)| end),
+                ..Packet::new(class, place as u64, len * 8)
+            });
+        }
+        names.insert(name.clone(), key);
+        streams.push(Stream { name, class, id, files: vec![data.clone()], packets });
+    }
+    streams.sort_by(|a, b| a.name.cmp(&b.name));
+    let in_file = |error: Error| error.in_file(&found.path);
+    let faults = file.faults.drain(..).chain(survey.faults.drain(..)).map(in_file).collect();
+    let mut warnings: Vec<Error> = file.warnings.drain(..).map(in_file).collect();
+    warnings.extend(oddities(&file, &survey).into_iter().map(in_file));
+    let sections = sections(&file, &survey.counts);
+    let cpus = file.numbers.iter().find(|(name, _)| *name == "nrcpus_online").map(|(_, cpus)| *cpus);
+    let reader = PerfReader {
+        file,
+        records,
+        is_in_place,
+        survey,
+        classes,
+        comms,
+        streams: names,
+        cpus,
+        waiting: Mutex::default(),
+    };
+    let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
+    trace.own_name = found.name.clone();
+    trace.streams = streams;
+    trace.sections = sections;
+    trace.faults = faults;
+    trace.warnings = warnings;
+    Ok(trace)
+}
+
+/// The first and last times that a packet may have: of its slice, and of what was held over from the one before.
+fn times_of(part: &StreamPart, before: Option<&StreamPart>) -> Option<(u64, u64)> {
+    let (begin, end) = part.times?;
+    let end = part.held_from.map_or(end, |from| end.min(from.saturating_sub(1)).max(begin));
+    match part.before.zip(before.and_then(|before| before.times)) {
+        Some((from, (_, last))) => Some((begin.min(from), end.max(last))),
+        None => Some((begin, end)),
+    }
+}
+
+/// Oddities that are no damage: parts that are not shown, or not as they should be.
+fn oddities(file: &PerfFile, survey: &Survey) -> Vec<Error> {
+    let mut oddities = Vec::new();
+    let (aux, aux_bytes) = survey.counts.get(&kind::AUXTRACE).copied().unwrap_or_default();
+    if aux > 0 {
+        let message = format!("{aux} pieces with {aux_bytes} bytes of hardware trace data (AUX area) are not decoded");
+        oddities.push(Error::unsupported(message));
+    }
+    for (&kind, &(count, _)) in survey.counts.iter().filter(|(kind, _)| records::name(**kind).is_none()) {
+        let error = Error::unsupported(format!("records of the unknown type {kind}: {count}"));
+        oddities.push(error.with_help("they are shown as bytes"));
+    }
+    if survey.unknown_ids > 0 {
+        let message = format!("samples of events that the file does not describe: {}", survey.unknown_ids);
+        oddities.push(Error::malformed(message).with_help("they are shown as bytes"));
+    }
+    if survey.comms.is_cut {
+        oddities.push(Error::unsupported("more names of threads than are kept; those of later threads are unknown"));
+    }
+    let unread = |event: &&super::attr::RecordedEvent| event.attr.sample_type & !part::ALL != 0;
+    if let Some(event) = file.events.iter().find(unread) {
+        let bits = event.attr.sample_type & !part::ALL;
+        let message = format!("samples have parts that are not known, `sample_type` bits 0x{bits:x}");
+        oddities.push(Error::unsupported(message).with_help("they are left out"));
+    }
+    oddities
+}
+
+fn environment(file: &PerfFile) -> Vec<(Arc<str>, EnvValue)> {
+    let texts = file.texts.iter().map(|(name, text)| ((*name).into(), EnvValue::String(text.as_str().into())));
+    let numbers = file.numbers.iter().map(|(name, value)| ((*name).into(), EnvValue::Integer((*value).into())));
+    texts.chain(numbers).collect()
+}
+
+/// Tables for `info`.
+fn sections(file: &PerfFile, counts: &BTreeMap<u32, (u64, u64)>) -> Vec<Section> {
+    let (text, number) = (Section::text, |value: u64| Section::number(value));
+    let sample_type = |bits: u64| {
+        let names = part::NAMES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name);
+        names.collect::<Vec<_>>().join("|")
+    };
+    let events: Vec<usize> = (0..file.events.len()).collect();
+    let attr = |at: &usize| &file.events[*at].attr;
+    let mut sections = vec![
+        Section::of(
+            "events",
+            events,
+            &[
+                ("name", &|at| text(&file.event_name(*at))),
+                ("type", &|at| number(attr(at).event_type.into())),
+                ("config", &|at| text(&format!("0x{:x}", attr(at).config))),
+                ("period", &|at| number(attr(at).period).filter(|_| !attr(at).is_frequency())),
+                ("frequency", &|at| number(attr(at).period).filter(|_| attr(at).is_frequency())),
+                ("sample_type", &|at| text(&sample_type(attr(at).sample_type))),
+                ("ids", &|at| number(file.events[*at].ids.len() as u64)),
+            ],
+        ),
+        Section::of(
+            "records",
+            counts,
+            &[
+                ("record", &|(kind, _)| text(records::name(**kind).unwrap_or("unknown"))),
+                ("type", &|(kind, _)| number(u64::from(**kind))),
+                ("count", &|(_, (count, _))| number(*count)),
+                ("is_event", &|(kind, _)| text(if is_event(**kind) { "yes" } else { "no" })),
+            ],
+        ),
+        Section::of(
+            "groups",
+            &file.groups,
+            &[
+                ("group", &|(name, _, _)| text(name)),
+                ("leader", &|(_, leader, _)| number(u64::from(*leader))),
+                ("members", &|(_, _, members)| number(u64::from(*members))),
+            ],
+        ),
+        Section::of(
+            "build ids",
+            &file.build_ids,
+            &[
+                ("pid", &|of| Section::number(i64::from(of.pid))),
+                ("build_id", &|of| text(&of.id)),
+                ("file", &|of| text(&of.file)),
+            ],
+        ),
+        Section::of(
+            "PMUs",
+            &file.pmus,
+            &[("type", &|(pmu, _)| number(u64::from(*pmu))), ("name", &|(_, name)| text(name))],
+        ),
+        Section::of(
+            "features",
+            &file.features,
+            &[("feature", &|(name, _)| text(name)), ("bytes", &|(_, bytes)| number(*bytes))],
+        ),
+    ];
+    sections.retain(|section| !section.rows.is_empty());
+    sections
+}
