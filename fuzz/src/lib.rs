@@ -22,6 +22,7 @@
 //! | [`run_ftrace_format`] | an event format, a zero byte, then a record of it |
 //! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
 //! | [`run_jsonl`] | canonical lines |
+//! | [`run_ftrace_text`] | text of ftrace, after a heading |
 //! | [`run_elog`] | an event log of VPP behind its magic |
 //! | [`run_uftrace_records`] | specifications of arguments, a zero byte, then the records of a task of uftrace |
 //! | [`run_uftrace_kernel`] | `kernel_header`, a zero byte, `kallsyms`, a zero byte, then pages of the ring buffer |
@@ -354,6 +355,13 @@ pub fn run_jsonl(data: &[u8]) {
     exercise::read(&Folder::with_file("log", data));
 }
 
+/// Text of ftrace.
+pub fn run_ftrace_text(data: &[u8]) {
+    // Without a heading or a line of an event it is not recognized.
+    let text = [&b"# tracer: nop\n"[..], data].concat();
+    exercise::read(&Folder::with_file("log", &text));
+}
+
 /// An event log of VPP.
 pub fn run_elog(data: &[u8]) {
     // Without its magic it is no log.
@@ -496,6 +504,7 @@ pub const TARGETS: [Target; 23] = [
     ("cpel", run_cpel),
     ("elog", run_elog),
     ("jsonl", run_jsonl),
+    ("ftrace_text", run_ftrace_text),
     ("uftrace_records", run_uftrace_records),
     ("uftrace_kernel", run_uftrace_kernel),
     ("uftrace_texts", run_uftrace_texts),

@@ -57,6 +57,8 @@ const ADDRESS: usize = 3;
 const MODULE: usize = 4;
 /// The text that may be a mark.
 const MARK: usize = 7;
+/// The name of the function of a call.
+const SYMBOL: usize = 8;
 
 /// The calls of a session.
 pub struct EventCalls {
@@ -73,10 +75,10 @@ pub struct EventCalls {
     by_task: HashMap<(i128, i128), u32>,
     symbols: Vec<CallSymbol>,
     by_address: HashMap<(i128, u64), u32>,
-    /// Symbols of the calls that marks begin.
-    by_mark: HashMap<Vec<u8>, u32>,
-    /// Symbols from here on are of marks.
-    first_mark: u32,
+    /// Symbols of the calls whose names their events say: in a field, or in a mark.
+    by_name: HashMap<Vec<u8>, u32>,
+    /// Are marks calls?
+    has_marks: bool,
     programs: Vec<CallProgram>,
     /// The time that is 0 in records: the smallest one when it is below 0.
     base_ns: i128,
@@ -162,8 +164,10 @@ impl EventCalls {
                         continue;
                     };
                     has_calls = true;
-                    of_trace[at_class] = fields(kind.address.map(|name| (ADDRESS, name)).as_slice());
-                    if kind.address.is_some() {
+                    let own = [(ADDRESS, kind.address), (SYMBOL, kind.symbol)];
+                    let own: Vec<(usize, &str)> = own.iter().filter_map(|(at, name)| Some((*at, (*name)?))).collect();
+                    of_trace[at_class] = fields(&own);
+                    if !own.is_empty() {
                         return CallMeaning::Call { is_exit, symbol: 0 };
                     }
                     return CallMeaning::Call { is_exit, symbol: symbol_named(function) };
@@ -211,8 +215,8 @@ impl EventCalls {
             by_task: HashMap::new(),
             symbols,
             by_address: HashMap::new(),
-            by_mark: HashMap::new(),
-            first_mark: u32::MAX,
+            by_name: HashMap::new(),
+            has_marks: false,
             programs: Vec::new(),
             base_ns: 0,
         };
@@ -256,8 +260,7 @@ impl EventCalls {
         let (mut by_task, mut by_address) = (HashMap::new(), HashMap::new());
         let mut base_ns = 0;
         let mut marks: Vec<((i128, i128), Option<String>, i128)> = Vec::new();
-        let (mut marking, mut mark_names) = (HashSet::new(), Vec::<Vec<u8>>::new());
-        let mut of_mark: HashMap<Vec<u8>, u32> = HashMap::new();
+        let (mut marking, mut own_names, mut mark_names) = (HashSet::new(), Names::default(), Names::default());
         let mut has_functions = false;
         let take = |event: &Event<'_>| {
             let Some((meaning, ns)) = self.meaning(event) else { return };
@@ -275,10 +278,7 @@ impl EventCalls {
                 }
                 CallMeaning::Mark => {
                     let Some(Mark::Begin { name }) = mark(&values) else { return };
-                    if mark_names.len() < MAX_NAMES && !of_mark.contains_key(name) {
-                        of_mark.insert(name.to_vec(), mark_names.len() as u32);
-                        mark_names.push(name.to_vec());
-                    }
+                    mark_names.add(name);
                     let key = (said.process, said.task);
                     if marking.len() < MAX_NAMES && marking.insert(key) {
                         marks.push((key, said.name, ns));
@@ -297,6 +297,9 @@ impl EventCalls {
                         by_address.insert(key, addresses.len() as u32);
                         addresses.push(key);
                     }
+                    if let Some(KeyValue::Text(name)) = value(&values, SYMBOL) {
+                        own_names.add(name);
+                    }
                 }
                 CallMeaning::None => {}
             }
@@ -308,11 +311,12 @@ impl EventCalls {
                 by_task.insert(key, found.len() as u32);
                 found.push((key, name, ns));
             }
-            self.first_mark = self.symbols.len() as u32;
-            let first = self.first_mark;
-            self.by_mark = of_mark.into_iter().map(|(name, at)| (name, first + at)).collect();
-            let symbol = |name: Vec<u8>| symbol_of(String::from_utf8_lossy(&name).into_owned(), None);
-            self.symbols.extend(mark_names.into_iter().map(symbol));
+            self.has_marks = true;
+            own_names = mark_names;
+        }
+        for name in own_names.list {
+            self.symbols.push(symbol_of(String::from_utf8_lossy(&name).into_owned(), None));
+            self.by_name.insert(name, self.symbols.len() as u32 - 1);
         }
         for (process, address) in addresses {
             let module = loaded
@@ -374,8 +378,8 @@ impl EventCalls {
             CallMeaning::Call { is_exit, symbol } => (is_exit, symbol),
             CallMeaning::Mark => {
                 let (symbol, is_exit) = match mark(values)? {
-                    Mark::Begin { name } => (*self.by_mark.get(name)?, false),
-                    Mark::End if self.first_mark < u32::MAX => (0, true),
+                    Mark::Begin { name } => (*self.by_name.get(name)?, false),
+                    Mark::End if self.has_marks => (0, true),
                     _ => return None,
                 };
                 return Some(CallEdge { task, time, symbol, address: symbol.into(), is_exit });
@@ -383,7 +387,10 @@ impl EventCalls {
             CallMeaning::None | CallMeaning::Module => return None,
         };
         let symbol = match symbol {
-            0 => self.by_address.get(&(said.process, said.address)).copied().unwrap_or(0),
+            0 => match value(values, SYMBOL) {
+                Some(KeyValue::Text(name)) => self.by_name.get(name.as_slice()).copied().unwrap_or(0),
+                _ => self.by_address.get(&(said.process, said.address)).copied().unwrap_or(0),
+            },
             symbol => symbol,
         };
         // Names have no address: their number identifies them.
@@ -395,6 +402,22 @@ impl EventCalls {
     fn meaning(&self, event: &Event) -> Option<(CallMeaning, i128)> {
         let meaning = *self.meanings[event.trace].get(event.raw.class().0 as usize)?;
         Some((meaning, event.ns.filter(|_| meaning != CallMeaning::None)?))
+    }
+}
+
+/// Names of functions, each once, in the order in which they were met.
+#[derive(Default)]
+struct Names {
+    list: Vec<Vec<u8>>,
+    known: HashSet<Vec<u8>>,
+}
+
+impl Names {
+    fn add(&mut self, name: &[u8]) {
+        if self.list.len() < MAX_NAMES && !self.known.contains(name) {
+            self.known.insert(name.to_vec());
+            self.list.push(name.to_vec());
+        }
     }
 }
 

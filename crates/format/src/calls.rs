@@ -208,6 +208,25 @@ pub struct CallEvents {
     pub exit: &'static str,
     /// The member of the payload with its address, `None` when events have its name instead.
     pub address: Option<&'static str>,
+    /// The member of the payload with its name, when neither an address nor the name of the event says it. An exit need not have it.
+    pub symbol: Option<&'static str>,
+}
+
+impl CallEvents {
+    /// Events whose names hold the name of the function.
+    pub const fn named(entry: &'static str, exit: &'static str) -> CallEvents {
+        CallEvents { entry, exit, address: None, symbol: None }
+    }
+
+    /// Events with the address of the function in a member of the payload.
+    pub const fn by_address(entry: &'static str, exit: &'static str, address: &'static str) -> CallEvents {
+        CallEvents { address: Some(address), ..CallEvents::named(entry, exit) }
+    }
+
+    /// Events with the name of the function in a member of the payload.
+    pub const fn by_symbol(entry: &'static str, exit: &'static str, symbol: &'static str) -> CallEvents {
+        CallEvents { symbol: Some(symbol), ..CallEvents::named(entry, exit) }
+    }
 }
 
 /// Events that give the place of code in the memory of a process.

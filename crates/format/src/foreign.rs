@@ -21,12 +21,10 @@ pub fn recognize(head: &[u8]) -> Option<&'static ForeignFormat> {
 
 const PERF_WAY_IN: &str = "text is not read: name the perf.data that it was printed from";
 const PERF_DATA_WAY_IN: &str = "it is cut, or of a perf before Linux 2.6.35: a newer perf writes what can be read";
-const FTRACE_WAY_IN: &str =
-    "`trace-cmd record` and `trace-cmd extract` leave the same events as a file trace.dat, which can be read";
 const PERFETTO_WAY_IN: &str = "ui.perfetto.dev shows it; tracemill writes this format and cannot read it";
 const WRITTEN_ONLY: &str = "tracemill writes this format and cannot read it: name the trace that it was made from";
 
-const KINDS: [ForeignFormat; 22] = [
+const KINDS: [ForeignFormat; 21] = [
     kind("a recording of perf (perf.data)", PERF_DATA_WAY_IN, |head| {
         head.starts_with(b"PERFILE2") || head.starts_with(b"PERFFILE") || head.starts_with(b"2ELIFREP")
     }),
@@ -37,10 +35,11 @@ const KINDS: [ForeignFormat; 22] = [
         is_chrome_json,
     ),
     kind("a trace of Perfetto", PERFETTO_WAY_IN, is_perfetto),
-    kind("text of the kernel's tracer (ftrace)", FTRACE_WAY_IN, is_ftrace_text),
-    kind("a page of systrace", FTRACE_WAY_IN, |head| {
-        is_html(head) && (contains(head, b"systrace") || contains(head, b"trace-viewer"))
-    }),
+    kind(
+        "a page of systrace without text of ftrace",
+        "tracemill reads pages that hold the text, in an element `trace-data`",
+        |head| is_html(head) && (contains(head, b"systrace") || contains(head, b"trace-viewer")),
+    ),
     kind("text of `perf script`", PERF_WAY_IN, is_perf_text),
     kind(
         "text that `babeltrace2` or `tracemill print` printed",
@@ -207,23 +206,6 @@ fn is_cpu(word: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// `trace`, `trace_pipe`, `trace-cmd report`: a header, or lines with task-pid, a CPU between brackets, a time, and an event.
-fn is_ftrace_text(head: &[u8]) -> bool {
-    let mut lines = text_lines(head).filter(|line| !line.trim().is_empty());
-    let Some(first) = lines.next() else { return false };
-    let is_line = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let cpu = words.iter().position(|word| is_cpu(word));
-        let has_pid = |task: &str| task.rsplit_once('-').is_some_and(|(_, pid)| pid.parse::<u32>().is_ok());
-        cpu.is_some_and(|cpu| {
-            cpu > 0 && has_pid(words[cpu - 1]) && words[cpu + 1..].iter().take(3).any(|word| is_time(word))
-        })
-    };
-    first.starts_with("# tracer:")
-        || (first.starts_with("cpus=") && lines.next().is_some_and(is_line))
-        || is_line(first)
-}
-
 /// Command, pid, perhaps a CPU, a time, and an event with a colon.
 fn is_perf_text(head: &[u8]) -> bool {
     let Some(first) = text_lines(head).find(|line| !line.trim().is_empty() && !line.starts_with('#')) else {
@@ -269,17 +251,11 @@ mod tests {
 
     #[test]
     fn files_of_other_tools_are_named() {
-        let cases: [(&[u8], &str); 20] = [
+        let cases: [(&[u8], &str); 17] = [
             (b"PERFILE2\x68\0\0\0", "a recording of perf (perf.data)"),
             (b" {\n\"displayTimeUnit\": \"ns\", \"traceEvents\": [", "a trace in Chrome's JSON format"),
             (b"[\n{\"name\":\"a\",\"ph\":\"B\"", "a trace in Chrome's JSON format"),
             (b"\x0a\x04\x08\x01\x50\x02\x0a\x02\x08\x01", "a trace of Perfetto"),
-            (b"# tracer: nop\n#\n", "text of the kernel's tracer (ftrace)"),
-            (b"cpus=2\n  sh-1 [000] 5.000001: sched_switch: a\n", "text of the kernel's tracer (ftrace)"),
-            (
-                b"          <idle>-0     [001] d..1.  4716.524031: sched_wakeup: x\n",
-                "text of the kernel's tracer (ftrace)",
-            ),
             (b"swapper     0 [000]  4716.524031: cycles:\n\tffff start_kernel\n", "text of `perf script`"),
             (b"# ===\nthe task 7/9 4716.524031:    250000 cpu-clock:u: \n", "text of `perf script`"),
             (

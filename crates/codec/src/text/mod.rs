@@ -4,6 +4,7 @@ pub mod csv;
 mod digits;
 pub mod fields_json;
 pub mod json;
+pub mod marks;
 mod names;
 pub mod out;
 pub mod pattern;

@@ -28,6 +28,8 @@ pub static FORMATS: &[&Format] = &[
     &tracemill_uftrace::FORMAT,
     #[cfg(feature = "jsonl")]
     &tracemill_jsonl::FORMAT,
+    #[cfg(feature = "ftrace-text")]
+    &tracemill_ftrace_text::FORMAT,
 ];
 
 /// The target for parts of a trace when none is named: it can hold those of every format. `None` in a program that was

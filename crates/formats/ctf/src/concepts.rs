@@ -4,16 +4,8 @@ use tracemill_format::calls::{CallEvents, ModuleEvents};
 
 /// LTTng's helpers for `-finstrument-functions`. The fast one does not say which function is left.
 pub(super) const CALLS: &[CallEvents] = &[
-    CallEvents {
-        entry: "lttng_ust_cyg_profile:func_entry",
-        exit: "lttng_ust_cyg_profile:func_exit",
-        address: Some("addr"),
-    },
-    CallEvents {
-        entry: "lttng_ust_cyg_profile_fast:func_entry",
-        exit: "lttng_ust_cyg_profile_fast:func_exit",
-        address: Some("addr"),
-    },
+    CallEvents::by_address("lttng_ust_cyg_profile:func_entry", "lttng_ust_cyg_profile:func_exit", "addr"),
+    CallEvents::by_address("lttng_ust_cyg_profile_fast:func_entry", "lttng_ust_cyg_profile_fast:func_exit", "addr"),
 ];
 
 /// Where LTTng-UST says that programs and libraries lie.

@@ -49,4 +49,4 @@ pub static FORMAT: Format =
 
 /// The tracer `function_graph`.
 const CALLS: &[tracemill_format::calls::CallEvents] =
-    &[tracemill_format::calls::CallEvents { entry: "funcgraph_entry", exit: "funcgraph_exit", address: Some("func") }];
+    &[tracemill_format::calls::CallEvents::by_address("funcgraph_entry", "funcgraph_exit", "func")];

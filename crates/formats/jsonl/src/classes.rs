@@ -8,9 +8,10 @@ use std::sync::Arc;
 use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
-use tracemill_model::schema::{ClockClass, ClockId, EventClass, EventClassId, Schema, StreamClass, StreamClassId};
+use tracemill_model::schema::{
+    ClockClass, ClockId, ClockOrigin, EventClass, EventClassId, Schema, StreamClass, StreamClassId,
+};
 
-use super::clock::origin;
 use super::line::{PACKET_CONTEXT, STREAM_SCOPES, TimeKind};
 use super::shape::ValueShape;
 use super::survey::{ContextInfo, Survey};
@@ -175,7 +176,8 @@ impl Kinds {
                 // Ns are those of one clock for the trace.
                 let of = if time == TimeKind::Ns { 0 } else { stream.group };
                 *clocks.entry((of, time)).or_insert_with(|| {
-                    let own = ClockClass { origin: origin(first_ns), ..ClockClass::nanoseconds("ns") };
+                    let own =
+                        ClockClass { origin: ClockOrigin::of_first_ns(first_ns), ..ClockClass::nanoseconds("ns") };
                     let class = match time {
                         TimeKind::Ns => ClockClass { has_made_cycles: true, offset_cycles: stream.base_ns, ..own },
                         TimeKind::Cycles => ClockClass { frequency: 0, ..own },

@@ -5,7 +5,7 @@
 //! hull of the points matters, and points of a real clock have few corners.
 
 use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
-use tracemill_model::schema::{ClockClass, ClockOrigin};
+use tracemill_model::schema::ClockClass;
 
 /// Corners of what bounds a clock, at most: times with more of them are of no clock.
 const MAX_CORNERS: usize = 512;
@@ -230,11 +230,6 @@ fn inverse(a: i128, b: i128) -> (i128, i128) {
 fn mul_mod(a: i128, b: i128, modulus: i128) -> i128 {
     let (a, b) = (a.rem_euclid(modulus) as u128, b.rem_euclid(modulus) as u128);
     (a * b % modulus as u128) as i128
-}
-
-/// The origin that times look like: since 2001 in ns of the Unix epoch, or since a boot.
-pub(super) fn origin(first_ns: i128) -> ClockOrigin {
-    if first_ns >= 1_000_000_000_000_000_000 { ClockOrigin::Unix } else { ClockOrigin::Unknown }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 use tracemill_codec::text::json::unescape;
+pub(super) use tracemill_codec::text::marks::{mix, mix_bytes};
 
 /// Values inside each other, at most.
 const MAX_DEPTH: u32 = 64;
@@ -77,23 +78,6 @@ pub(super) struct LineParser<'a> {
     pub(super) at: usize,
     pub(super) tokens: &'a mut Vec<TapeToken>,
     nulls: u64,
-}
-
-/// Mixes a number into a mark.
-#[inline]
-pub(super) fn mix(mark: u64, value: u64) -> u64 {
-    (mark.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// Mixes bytes into a mark.
-#[inline]
-pub(super) fn mix_bytes(mut mark: u64, bytes: &[u8]) -> u64 {
-    let mut chunks = bytes.chunks_exact(8);
-    for chunk in &mut chunks {
-        mark = mix(mark, chunk.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk)));
-    }
-    let rest = chunks.remainder().iter().fold(0u64, |rest, &byte| rest << 8 | u64::from(byte));
-    mix(mix(mark, rest), bytes.len() as u64)
 }
 
 impl<'a> LineParser<'a> {

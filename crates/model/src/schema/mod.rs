@@ -198,6 +198,14 @@ pub enum ClockOrigin {
     },
 }
 
+impl ClockOrigin {
+    /// The origin that times of text look like, by the first of them in ns: the Unix epoch when it is after 2001, since no
+    /// system runs for so long.
+    pub fn of_first_ns(first_ns: i128) -> Self {
+        if first_ns >= 1_000_000_000_000_000_000 { ClockOrigin::Unix } else { ClockOrigin::Unknown }
+    }
+}
+
 /// A clock class.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClockClass {

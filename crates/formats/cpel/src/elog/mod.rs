@@ -340,4 +340,4 @@ fn tables(header: &LogHeader) -> Vec<Section> {
 
 /// Calls: the events that VPP writes around the nodes of its graph.
 const CALLS: &[tracemill_format::calls::CallEvents] =
-    &[tracemill_format::calls::CallEvents { entry: "*-call:*", exit: "*-return:*", address: None }];
+    &[tracemill_format::calls::CallEvents::named("*-call:*", "*-return:*")];

@@ -37,7 +37,7 @@ const CALLS: &[tracemill_format::calls::CallEvents] = &[
 ];
 
 const fn calls(entry: &'static str, exit: &'static str) -> tracemill_format::calls::CallEvents {
-    tracemill_format::calls::CallEvents { entry, exit, address: Some("this_fn") }
+    tracemill_format::calls::CallEvents::by_address(entry, exit, "this_fn")
 }
 
 #[cfg(test)]

@@ -1,0 +1,394 @@
+//! The classes of a file's events: which one a line is of, and the schema that they make.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use tracemill_codec::text::marks::{mix, mix_bytes};
+use tracemill_model::schema::{
+    ArrayClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, EventClass, EventClassId, FieldClass, FieldClassId,
+    FieldKind, IntegerClass, Length, Member, Schema, StreamClass, StreamClassId, StringClass, StructClass,
+};
+
+use super::division::{self, ValueForms, number_of};
+use super::graph;
+use super::known::{KnownEvent, known};
+use super::line::{EventForm, LineEvent, LineHead};
+use super::pattern::{FieldType, FieldValue};
+
+/// Names of events; lines with others are not read.
+const MAX_NAMES: usize = 1 << 14;
+/// TextClasses of a name by their keys; lines with other keys have their text as one field.
+const MAX_DIVISIONS: usize = 64;
+
+/// What programs write to `trace_marker` stands after the name of a function of the kernel. Old kernels print 0 there.
+const MARKS: [&[u8]; 2] = [b"tracing_mark_write", b"0"];
+
+/// What is known of the events of a name.
+#[derive(Debug)]
+struct EventName {
+    known: Option<&'static KnownEvent>,
+    /// The class of each pattern.
+    of_pattern: Vec<Option<usize>>,
+    /// TextClasses that keys of lines make, by the marks of the keys.
+    of_keys: HashMap<u64, usize>,
+}
+
+/// A class of events.
+#[derive(Debug)]
+pub(super) struct TextClass {
+    name: String,
+    fields: Vec<(String, FieldType)>,
+    /// What the values of fields are, where the texts decide.
+    forms: Vec<ValueForms>,
+    is_hex: bool,
+    pub(super) id: EventClassId,
+}
+
+/// The classes of a file.
+#[derive(Debug, Default)]
+pub(super) struct TextClasses {
+    names: Vec<EventName>,
+    by_mark: HashMap<u64, usize>,
+    pub(super) classes: Vec<TextClass>,
+    pub(super) has_flags: bool,
+    pub(super) has_tgid: bool,
+}
+
+/// Buffers for a line that is divided.
+#[derive(Default)]
+pub(super) struct Scratch<'a> {
+    keys: Vec<&'a [u8]>,
+    pub(super) values: Vec<FieldValue<'a>>,
+}
+
+/// Where a class is, or how it is made.
+enum ClassKey {
+    Pattern(usize),
+    Keys(u64),
+}
+
+impl TextClasses {
+    /// The class of a line, with its values in the buffer. `None`: there are too many names.
+    #[inline]
+    pub(super) fn take_in<'a>(&mut self, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> Option<usize> {
+        let event = &usual(event);
+        let mark = name_mark(event);
+        let name = match self.by_mark.get(&mark) {
+            Some(&name) => name,
+            None if self.names.len() >= MAX_NAMES => return None,
+            None => {
+                let known = known(event.form, event.name);
+                let of_pattern = vec![None; known.map_or(0, |known| known.patterns.len())];
+                self.names.push(EventName { known, of_pattern, of_keys: HashMap::new() });
+                self.by_mark.insert(mark, self.names.len() - 1);
+                self.names.len() - 1
+            }
+        };
+        let of = &mut self.names[name];
+        let place = place(of, event, scratch);
+        let count = self.classes.len();
+        let class = match place {
+            ClassKey::Pattern(at) => of.of_pattern[at].get_or_insert(count),
+            ClassKey::Keys(mark) => of.of_keys.entry(mark).or_insert(count),
+        };
+        let class = *class;
+        if class == count {
+            let fields = match place {
+                ClassKey::Pattern(at) => {
+                    let fields = of.known.map_or(&[][..], |known| &known.patterns[at].fields);
+                    fields.iter().map(|(name, of)| ((*name).to_string(), *of)).collect()
+                }
+                ClassKey::Keys(_) => fields_of(&scratch.keys, &scratch.values),
+            };
+            self.classes.push(TextClass {
+                name: class_name(event),
+                forms: vec![ValueForms::default(); fields.len()],
+                fields,
+                is_hex: event.form == EventForm::SysEnter,
+                id: EventClassId(0),
+            });
+        }
+        if let ClassKey::Keys(_) = place {
+            let class = &mut self.classes[class];
+            for (forms, value) in class.forms.iter_mut().zip(&scratch.values) {
+                if let FieldValue::Either(text) = value {
+                    forms.add(text, class.is_hex);
+                }
+            }
+        }
+        Some(class)
+    }
+
+    /// The class of a line that was taken in before.
+    #[inline]
+    pub(super) fn find<'a>(&self, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> Option<&TextClass> {
+        let event = &usual(event);
+        let of = &self.names[*self.by_mark.get(&name_mark(event))?];
+        let class = match place(of, event, scratch) {
+            ClassKey::Pattern(at) => of.of_pattern[at]?,
+            ClassKey::Keys(mark) => *of.of_keys.get(&mark)?,
+        };
+        self.classes.get(class)
+    }
+
+    /// Decides what is a number; to be called when all lines were taken in.
+    pub(super) fn finish(&mut self) {
+        for class in &mut self.classes {
+            for ((_, of), forms) in class.fields.iter_mut().zip(&class.forms) {
+                if *forms != ValueForms::default() {
+                    *of = forms.finish();
+                }
+            }
+        }
+    }
+
+    /// The schema, and its one stream class.
+    pub(super) fn schema(&mut self, clock: ClockClass) -> (Schema, StreamClassId) {
+        let mut schema = Schema::new("ftrace-text");
+        let clock = schema.add_clock(clock);
+        let mut of_type = HashMap::new();
+        let mut header = Vec::new();
+        if self.has_flags {
+            for name in ["common_flags", "common_preempt_count"] {
+                header.push(Member::new(name, integer(&mut schema, 8, false, DisplayBase::Decimal)));
+            }
+        }
+        header.push(Member::new("common_pid", field_class(&mut schema, &mut of_type, FieldType::I32)));
+        header.push(Member::new("common_comm", field_class(&mut schema, &mut of_type, FieldType::Text)));
+        if self.has_tgid {
+            header.push(Member::new("tgid", field_class(&mut schema, &mut of_type, FieldType::I32)));
+        }
+        let header = structure(&mut schema, header);
+        let stream = StreamClass {
+            has_no_id: true,
+            has_cpu: true,
+            default_clock: Some(clock),
+            event_header: Some(header),
+            ..StreamClass::default()
+        };
+        let stream = schema.add_twin_stream(stream);
+        for (at, class) in self.classes.iter_mut().enumerate() {
+            let members = class
+                .fields
+                .iter()
+                .map(|(name, of)| Member::new(name.as_str(), field_class(&mut schema, &mut of_type, *of)));
+            let members = members.collect();
+            let payload = structure(&mut schema, members);
+            class.id = schema.add_twin_event(EventClass {
+                name: Some(class.name.as_str().into()),
+                payload: Some(payload),
+                ..EventClass::new(at as u64, stream)
+            });
+        }
+        (schema, stream)
+    }
+
+    /// Appends the header of an event. The process of `tgids` stands for one that the line does not know.
+    #[inline]
+    pub(super) fn put_header(&self, head: &LineHead<'_>, tgids: &HashMap<i32, i32>, out: &mut Vec<u8>) {
+        if self.has_flags {
+            let (flags, depth) = head.flags.unwrap_or_default();
+            out.extend_from_slice(&[flags, depth]);
+        }
+        out.extend_from_slice(&head.pid.to_le_bytes());
+        out.extend_from_slice(head.comm);
+        out.push(0);
+        if self.has_tgid {
+            let tgid = head.tgid.flatten().or_else(|| tgids.get(&head.pid).copied()).unwrap_or(0);
+            out.extend_from_slice(&tgid.to_le_bytes());
+        }
+    }
+}
+
+impl TextClass {
+    /// Appends the payload of an event; false when the values are not those of the class.
+    #[inline]
+    pub(super) fn put(&self, values: &[FieldValue<'_>], out: &mut Vec<u8>) -> bool {
+        if values.len() != self.fields.len() {
+            return false;
+        }
+        for (value, (_, of)) in values.iter().zip(&self.fields) {
+            match (of, value) {
+                (FieldType::Text, FieldValue::Text(text) | FieldValue::Either(text)) => {
+                    out.extend_from_slice(text);
+                    out.push(0);
+                }
+                (FieldType::I32 | FieldType::U32, FieldValue::Number(value)) => {
+                    out.extend_from_slice(&(*value as u32).to_le_bytes());
+                }
+                (FieldType::I64 | FieldType::U64 | FieldType::Hex, FieldValue::Number(value)) => {
+                    out.extend_from_slice(&value.to_le_bytes());
+                }
+                (FieldType::I64 | FieldType::U64 | FieldType::Hex, FieldValue::Either(text)) => {
+                    let Some(value) = number_of(text, *of) else { return false };
+                    out.extend_from_slice(&value.to_le_bytes());
+                }
+                (FieldType::Arguments, FieldValue::Arguments(all)) => {
+                    all.iter().for_each(|one| out.extend_from_slice(&one.to_le_bytes()));
+                }
+                (FieldType::Texts, FieldValue::Lines(lines)) => put_lines(lines, out),
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Appends the texts of lines, with their number before them: frames without the arrow at their beginning.
+fn put_lines(lines: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let mut count = 0u32;
+    for line in lines.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
+        out.extend_from_slice(line.strip_prefix(b"=>").unwrap_or(line).trim_ascii());
+        out.push(0);
+        count += 1;
+    }
+    out[start..start + 4].copy_from_slice(&count.to_le_bytes());
+}
+
+/// The event in the form that a `trace.dat` has for it.
+#[inline]
+fn usual<'a>(event: &LineEvent<'a>) -> LineEvent<'a> {
+    if event.form == EventForm::Named && event.fields.starts_with(b"<stack trace") {
+        let name = event.name.strip_suffix(b"_stack").unwrap_or(b"stack");
+        return LineEvent { form: EventForm::Stack, name, fields: b"" };
+    }
+    *event
+}
+
+/// Does a text that goes on in the next line go on with its event?
+pub(super) fn has_lines(event: &LineEvent<'_>) -> bool {
+    let is_print = |name: &[u8]| MARKS.contains(&name) || [&b"print"[..], b"bprint", b"bputs"].contains(&name);
+    // Marks of atrace are one line.
+    let is_mark = event.fields == b"E" || event.fields.get(1) == Some(&b'|');
+    usual(event).form == EventForm::Stack || event.form == EventForm::Named && is_print(event.name) && !is_mark
+}
+
+#[inline]
+fn name_mark(event: &LineEvent<'_>) -> u64 {
+    mix_bytes(event.form as u64, event.name)
+}
+
+/// The class that the text of an event has, and its values.
+#[inline]
+fn place<'a>(of: &EventName, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> ClassKey {
+    if event.form == EventForm::Stack {
+        scratch.values.clear();
+        scratch.keys.clear();
+        scratch.keys.push(b"caller");
+        scratch.values.push(FieldValue::Lines(event.fields));
+        return ClassKey::Keys(0);
+    }
+    if event.form == EventForm::Named && MARKS.contains(&event.name) {
+        scratch.keys.clear();
+        scratch.values.clear();
+        scratch.keys.extend([&b"ip"[..], b"buf"]);
+        scratch.values.extend([FieldValue::Text(event.name), FieldValue::Text(event.fields)]);
+        return ClassKey::Keys(0);
+    }
+    if let EventForm::GraphEntry | EventForm::GraphExit = event.form {
+        graph::fields(event, &mut scratch.keys, &mut scratch.values);
+        let mark = scratch.keys.iter().fold(2, |mark, key| mix_bytes(mark, key));
+        return ClassKey::Keys(mark);
+    }
+    if let Some(known) = of.known {
+        for (at, pattern) in known.patterns.iter().enumerate() {
+            if pattern.read(event.fields, &mut scratch.values) {
+                return ClassKey::Pattern(known.class_of[at]);
+            }
+        }
+    }
+    division::divide(event, &mut scratch.keys, &mut scratch.values);
+    let mark = scratch.keys.iter().fold(1, |mark, key| mix_bytes(mark, key));
+    let mark = mix(mark, scratch.keys.len() as u64);
+    if of.of_keys.len() < MAX_DIVISIONS || of.of_keys.contains_key(&mark) {
+        return ClassKey::Keys(mark);
+    }
+    scratch.keys.clear();
+    scratch.values.clear();
+    scratch.keys.push(division::TEXT);
+    scratch.values.push(FieldValue::Text(event.fields));
+    ClassKey::Keys(1)
+}
+
+/// The fields of keys; a key that is there again gets a number.
+fn fields_of(keys: &[&[u8]], values: &[FieldValue<'_>]) -> Vec<(String, FieldType)> {
+    let mut fields: Vec<(String, FieldType)> = Vec::new();
+    for (key, value) in keys.iter().zip(values) {
+        let key = String::from_utf8_lossy(key);
+        let is_taken = |name: &str| fields.iter().any(|(own, _)| own == name);
+        let mut numbered = (2..).map(|number| format!("{key}_{number}"));
+        let name = if is_taken(&key) { numbered.find(|name| !is_taken(name)) } else { Some(key.to_string()) };
+        let of = match value {
+            FieldValue::Lines(_) => FieldType::Texts,
+            FieldValue::Number(_) => FieldType::U64,
+            _ => FieldType::Text,
+        };
+        fields.push((name.unwrap_or_default(), of));
+    }
+    fields
+}
+
+/// The name of a class, as a `trace.dat` has it.
+fn class_name(event: &LineEvent<'_>) -> String {
+    let name = String::from_utf8_lossy(event.name);
+    let own: Cow<'_, str> = match event.form {
+        EventForm::Named if MARKS.contains(&event.name) => "print".into(),
+        EventForm::Named => name,
+        EventForm::SysEnter => format!("sys_enter_{}", name.strip_prefix("sys_").unwrap_or(&name)).into(),
+        EventForm::SysExit => format!("sys_exit_{}", name.strip_prefix("sys_").unwrap_or(&name)).into(),
+        EventForm::Function => "function".into(),
+        EventForm::Stack if name.starts_with("user") => "user_stack".into(),
+        EventForm::Stack => "kernel_stack".into(),
+        EventForm::GraphEntry => "funcgraph_entry".into(),
+        EventForm::GraphExit => "funcgraph_exit".into(),
+        EventForm::Other => "unknown".into(),
+    };
+    own.into_owned()
+}
+
+fn structure(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
+    schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
+}
+
+fn integer(schema: &mut Schema, len_bits: u32, signed: bool, base: DisplayBase) -> FieldClassId {
+    let class = IntegerClass { signed, base, byte_order: ByteOrder::Little, ..IntegerClass::unsigned(len_bits) };
+    schema.add_field_class(FieldClass::new(FieldKind::Integer(class), 8))
+}
+
+/// The class of fields of a type, which all fields of it have.
+fn field_class(schema: &mut Schema, known: &mut HashMap<FieldType, FieldClassId>, of: FieldType) -> FieldClassId {
+    if let Some(&class) = known.get(&of) {
+        return class;
+    }
+    let class = match of {
+        FieldType::I32 => integer(schema, 32, true, DisplayBase::Decimal),
+        FieldType::U32 => integer(schema, 32, false, DisplayBase::Decimal),
+        FieldType::I64 => integer(schema, 64, true, DisplayBase::Decimal),
+        FieldType::U64 => integer(schema, 64, false, DisplayBase::Decimal),
+        FieldType::Hex => integer(schema, 64, false, DisplayBase::Hexadecimal),
+        FieldType::Text => schema.add_field_class(FieldClass::new(FieldKind::String(StringClass::utf8()), 8)),
+        FieldType::Arguments => {
+            let element = field_class(schema, known, FieldType::U64);
+            let array = ArrayClass { element, length: Length::Static(6) };
+            schema.add_field_class(FieldClass::new(FieldKind::Array(array), 8))
+        }
+        FieldType::Texts => {
+            let element = field_class(schema, known, FieldType::Text);
+            let length = Length::Inline(field_class(schema, known, FieldType::U32));
+            schema.add_field_class(FieldClass::new(FieldKind::Array(ArrayClass { element, length }), 8))
+        }
+    };
+    known.insert(of, class);
+    class
+}
+
+/// The clock of the lines of a file.
+pub(super) fn clock(is_ns: bool, first: u64) -> ClockClass {
+    let class = ClockClass::nanoseconds(if is_ns { "ns" } else { "cycles" });
+    if !is_ns {
+        return ClockClass { frequency: 0, ..class };
+    }
+    ClockClass { has_made_cycles: true, origin: ClockOrigin::of_first_ns(first.into()), ..class }
+}

@@ -1,0 +1,162 @@
+//! The second pass: lines become events in bytes, a slice of the text at a time, for all CPUs at once.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::spine::Spine;
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_format::calls::CallEvents;
+use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind, Packet};
+
+use super::classes::{Scratch, TextClass};
+use super::line::{LineHead, LineTime};
+use super::pattern::FieldValue;
+use super::survey::{LossBefore, SLICE_BYTES, Survey};
+use super::walk::{TextItem, TextWalk};
+
+/// Slices whose packets wait for their streams.
+const MAX_WAITING: usize = 4;
+
+/// Opens the packets of a text.
+pub(super) struct TextReader {
+    pub(super) file: Arc<dyn Bytes>,
+    /// The part of the file that is the text.
+    pub(super) range: std::ops::Range<usize>,
+    pub(super) path: PathBuf,
+    pub(super) survey: Survey,
+    /// Slices that were read, the oldest first, with the packets that were not requested yet.
+    pub(super) waiting: Mutex<Vec<SlicePackets>>,
+}
+
+/// The packets of a slice that were not requested yet, by their CPUs.
+pub(super) struct SlicePackets {
+    slice: u32,
+    packets: HashMap<u32, Encoded>,
+}
+
+/// A packet in bytes.
+#[derive(Default)]
+struct Encoded {
+    bytes: Vec<u8>,
+    spine: Spine,
+    /// Is the last event the end of a call whose time follows from how long it took? And when it began.
+    leaf: Option<u64>,
+}
+
+impl PacketReader for TextReader {
+    fn cpu_count(&self) -> Option<u64> {
+        self.survey.cpus
+    }
+
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
+        let packet = &stream.packets.at(index);
+        let of = self.survey.packets.get(packet.index as usize);
+        let of = of.ok_or_else(|| Error::malformed("the file has no such packet"))?;
+        let encoded = self.take(of.slice, of.cpu).ok_or_else(|| {
+            Error::malformed("the lines changed while they were read").in_file(&self.path).at_offset(of.at)
+        })?;
+        let packet = Packet { content_bits: encoded.bytes.len() as u64 * 8, ..packet.clone() };
+        let mut data = PacketData::found(plans, &self.file, packet, (Arc::new(encoded.bytes), 0), encoded.spine);
+        data.cpu = Some(of.cpu);
+        let mut opened = OpenedPacket::new(data);
+        let gap = |loss: &LossBefore| Gap {
+            kind: GapKind::DiscardedEvents,
+            count: loss.count,
+            begin_cycles: loss.since.or(loss.until),
+            end_cycles: loss.until.or(loss.since),
+        };
+        opened.gaps = of.losses.iter().map(gap).collect();
+        Ok(opened)
+    }
+
+    fn files(&self, trace: &OpenTrace, _storage: &dyn Storage) -> Option<TraceFiles> {
+        Some(TraceFiles::one(trace))
+    }
+
+    fn call_events(&self) -> &'static [CallEvents] {
+        super::CALLS
+    }
+}
+
+impl TextReader {
+    fn take(&self, slice: u32, cpu: u32) -> Option<Encoded> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = waiting.iter_mut().find(|known| known.slice == slice);
+        if let Some(encoded) = known.and_then(|known| known.packets.remove(&cpu)) {
+            return Some(encoded);
+        }
+        // It was never read, or its packets were requested before.
+        waiting.retain(|known| known.slice != slice);
+        let mut packets = self.read(slice);
+        let encoded = packets.remove(&cpu);
+        waiting.push(SlicePackets { slice, packets });
+        waiting.retain(|known| !known.packets.is_empty());
+        if waiting.len() > MAX_WAITING {
+            waiting.remove(0);
+        }
+        encoded
+    }
+
+    /// The packets of a slice, by their CPUs.
+    fn read(&self, slice: u32) -> HashMap<u32, Encoded> {
+        let survey = &self.survey;
+        let text = &self.file.bytes()[self.range.clone()];
+        let (mut packets, mut scratch) = (Vec::<(u32, Encoded)>::new(), Scratch::default());
+        let Some(&first) = survey.firsts.get(slice as usize) else { return HashMap::new() };
+        let end = (slice as usize + 1).saturating_mul(SLICE_BYTES).min(text.len());
+        let mut walk = TextWalk::new(text, first as usize, survey.clocks.get(&slice).cloned().unwrap_or_default());
+        while walk.at < end {
+            let TextItem::Event { head, event, leaf } = walk.next() else { continue };
+            // The first pass reported what is not taken here.
+            if matches!(head.time, LineTime::Ns(_)) != survey.is_ns {
+                continue;
+            }
+            let Some(class) = survey.classes.find(&event, &mut scratch) else { continue };
+            let encoded: &mut Encoded = match packets.iter().position(|(cpu, _)| *cpu == head.cpu) {
+                Some(at) => &mut packets[at].1,
+                None => {
+                    packets.push((head.cpu, Encoded::default()));
+                    let Some((_, encoded)) = packets.last_mut() else { continue };
+                    encoded.bytes.reserve(SLICE_BYTES / 4);
+                    encoded
+                }
+            };
+            let time = head.time.value();
+            encoded.put(survey, class, (&head, time), &scratch.values);
+            let Some((end, duration)) = leaf else { continue };
+            let Some(class) = survey.classes.find(&end, &mut scratch) else { continue };
+            encoded.put(survey, class, (&head, time.saturating_add(duration)), &scratch.values);
+            encoded.leaf = Some(time);
+        }
+        packets.into_iter().collect()
+    }
+}
+
+impl Encoded {
+    /// Appends an event at a time.
+    #[inline]
+    fn put(
+        &mut self,
+        survey: &Survey,
+        class: &TextClass,
+        (head, time): (&LineHead<'_>, u64),
+        values: &[FieldValue<'_>],
+    ) {
+        // Times of lines are whole µs, so the next line may come before the end of a call that took some ns.
+        if let (Some(begin), Some(last)) = (self.leaf.take(), self.spine.cycles.last_mut()) {
+            *last = (*last).min(time.max(begin));
+        }
+        let start = self.bytes.len();
+        survey.classes.put_header(head, &survey.tgids, &mut self.bytes);
+        let body = self.bytes.len();
+        let is_whole = class.put(values, &mut self.bytes);
+        match (u32::try_from(start * 8), u32::try_from(body * 8)) {
+            (Ok(start_bits), Ok(body_bits)) if is_whole => self.spine.push(class.id, time, start_bits, body_bits),
+            _ => self.bytes.truncate(start),
+        }
+    }
+}
