@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use tracemill_codec::text::marks::{mix, mix_bytes};
+use tracemill_codec::text::marks::{MarkMap, mix, mix_bytes};
 use tracemill_model::schema::{
     ArrayClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, EventClass, EventClassId, FieldClass, FieldClassId,
     FieldKind, IntegerClass, Length, Member, Schema, StreamClass, StreamClassId, StringClass, StructClass,
@@ -20,17 +20,17 @@ const MAX_NAMES: usize = 1 << 14;
 /// TextClasses of a name by their keys; lines with other keys have their text as one field.
 const MAX_DIVISIONS: usize = 64;
 
-/// What programs write to `trace_marker` stands after the name of a function of the kernel. Old kernels print 0 there.
+/// Texts that programs write to `trace_marker` stand after the name of a function of the kernel. Old kernels print 0 there.
 const MARKS: [&[u8]; 2] = [b"tracing_mark_write", b"0"];
 
-/// What is known of the events of a name.
+/// Known facts about the events of a name.
 #[derive(Debug)]
 struct EventName {
     known: Option<&'static KnownEvent>,
     /// The class of each pattern.
     of_pattern: Vec<Option<usize>>,
     /// TextClasses that keys of lines make, by the marks of the keys.
-    of_keys: HashMap<u64, usize>,
+    of_keys: MarkMap<usize>,
 }
 
 /// A class of events.
@@ -38,7 +38,7 @@ struct EventName {
 pub(super) struct TextClass {
     name: String,
     fields: Vec<(String, FieldType)>,
-    /// What the values of fields are, where the texts decide.
+    /// Forms of the values of fields, where the texts decide.
     forms: Vec<ValueForms>,
     is_hex: bool,
     pub(super) id: EventClassId,
@@ -48,7 +48,7 @@ pub(super) struct TextClass {
 #[derive(Debug, Default)]
 pub(super) struct TextClasses {
     names: Vec<EventName>,
-    by_mark: HashMap<u64, usize>,
+    by_mark: MarkMap<usize>,
     pub(super) classes: Vec<TextClass>,
     pub(super) has_flags: bool,
     pub(super) has_tgid: bool,
@@ -79,7 +79,7 @@ impl TextClasses {
             None => {
                 let known = known(event.form, event.name);
                 let of_pattern = vec![None; known.map_or(0, |known| known.patterns.len())];
-                self.names.push(EventName { known, of_pattern, of_keys: HashMap::new() });
+                self.names.push(EventName { known, of_pattern, of_keys: MarkMap::default() });
                 self.by_mark.insert(mark, self.names.len() - 1);
                 self.names.len() - 1
             }
@@ -258,11 +258,16 @@ fn usual<'a>(event: &LineEvent<'a>) -> LineEvent<'a> {
 }
 
 /// Does a text that goes on in the next line go on with its event?
+#[inline]
 pub(super) fn has_lines(event: &LineEvent<'_>) -> bool {
-    let is_print = |name: &[u8]| MARKS.contains(&name) || [&b"print"[..], b"bprint", b"bputs"].contains(&name);
-    // Marks of atrace are one line.
-    let is_mark = event.fields == b"E" || event.fields.get(1) == Some(&b'|');
-    usual(event).form == EventForm::Stack || event.form == EventForm::Named && is_print(event.name) && !is_mark
+    match event.form {
+        EventForm::Stack => true,
+        EventForm::Named if event.fields.starts_with(b"<stack trace") => true,
+        // Marks of atrace are one line.
+        EventForm::Named if event.fields == b"E" || event.fields.get(1) == Some(&b'|') => false,
+        EventForm::Named => matches!(event.name, b"print" | b"bprint" | b"bputs") || MARKS.contains(&event.name),
+        _ => false,
+    }
 }
 
 #[inline]

@@ -120,7 +120,7 @@ fn by_commas<'a>(text: &'a [u8], keys: &mut Vec<&'a [u8]>, values: &mut Vec<Fiel
     put(&text[begin..])
 }
 
-/// What the values of a field are in all lines of its class.
+/// Forms of the values of a field in all lines of its class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ValueForms(u8);
 
@@ -187,7 +187,7 @@ impl ValueForms {
             () if is_pointer && has(ValueForms::DECIMAL) => FieldType::Text,
             () if is_pointer => FieldType::Hex,
             () if has(ValueForms::HEX) && !has(ValueForms::DECIMAL | ValueForms::MAYBE_POINTER) => FieldType::Hex,
-            // What is hexadecimal may be larger than a signed number.
+            // Hexadecimal values may be larger than a signed number.
             () if has(ValueForms::NEGATIVE) && has(ValueForms::LARGE | ValueForms::HEX) => FieldType::Text,
             () if has(ValueForms::LARGE | ValueForms::HEX) => FieldType::U64,
             () => FieldType::I64,

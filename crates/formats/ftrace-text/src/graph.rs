@@ -94,8 +94,10 @@ fn comment(code: &[u8]) -> Option<&[u8]> {
 
 /// The call of an event that trace-cmd shows: `funcgraph_entry:  0.5 us  |  f();`. `None` for all other events.
 pub(super) fn of_named<'a>(event: &LineEvent<'a>) -> Option<LineEvent<'a>> {
-    let is_graph = event.form == EventForm::Named && event.name.starts_with(b"funcgraph_e");
-    let bar = memchr(b'|', event.fields).filter(|_| is_graph)?;
+    if event.form != EventForm::Named || event.name != ENTRY && event.name != EXIT {
+        return None;
+    }
+    let bar = memchr(b'|', event.fields)?;
     match form_of(&event.fields[bar + 1..]) {
         (name, Some(form)) => Some(LineEvent { form, name, fields: event.fields }),
         _ => None,

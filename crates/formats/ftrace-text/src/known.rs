@@ -189,7 +189,7 @@ static TABLE: LazyLock<KnownTable> = LazyLock::new(|| {
     table
 });
 
-/// What is known of the texts of events of a name.
+/// The known texts of the events of a name.
 pub(super) fn known(form: EventForm, name: &[u8]) -> Option<&'static KnownEvent> {
     let name = match form {
         EventForm::Named => name,

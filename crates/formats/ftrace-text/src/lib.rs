@@ -82,7 +82,7 @@ fn is_text(start: &[u8]) -> bool {
         if line.starts_with(b"# tracer:") {
             return true;
         }
-        match TextWalk::new(line, 0, Vec::new()).next() {
+        match TextWalk::new(line, 0, Vec::new(), false).next() {
             TextItem::Event { .. } => return true,
             TextItem::Wrong(_) => return false,
             _ => {}

@@ -54,7 +54,7 @@ pub(super) struct LineHead<'a> {
     /// `common_flags` and `common_preempt_count`.
     pub(super) flags: Option<(u8, u8)>,
     pub(super) time: LineTime,
-    /// What follows the time.
+    /// Text after the time.
     pub(super) rest: &'a [u8],
 }
 
@@ -184,7 +184,7 @@ pub(super) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     (at > 0).then(|| (value, &text[at..]))
 }
 
-/// What follows blanks, of which there is at least one.
+/// The text after blanks, of which there is at least one.
 #[inline]
 fn blanks(text: &[u8]) -> Option<&[u8]> {
     let rest = text.trim_ascii_start();
@@ -244,13 +244,13 @@ pub(super) enum EventForm {
     Other,
 }
 
-/// What a line says after its head.
+/// Text of a line after its head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LineEvent<'a> {
     pub(super) form: EventForm,
     /// The name as the line has it; that of a stack is what stands between `<` and `>`.
     pub(super) name: &'a [u8],
-    /// What follows the name, without blanks around it.
+    /// Text after the name, without blanks around it.
     pub(super) fields: &'a [u8],
 }
 
@@ -289,7 +289,7 @@ fn call(rest: &[u8]) -> Option<LineEvent<'_>> {
     Some(LineEvent { form: EventForm::SysEnter, name, fields })
 }
 
-/// What has a blank after its first word, at `at`.
+/// A text with a blank after its first word, at `at`.
 fn with_blank(rest: &[u8], at: usize) -> Option<LineEvent<'_>> {
     let (name, after) = (&rest[..at], rest[at..].trim_ascii());
     let of = |form, name, fields| Some(LineEvent { form, name, fields });

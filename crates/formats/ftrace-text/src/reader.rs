@@ -108,7 +108,12 @@ impl TextReader {
         let (mut packets, mut scratch) = (Vec::<(u32, Encoded)>::new(), Scratch::default());
         let Some(&first) = survey.firsts.get(slice as usize) else { return HashMap::new() };
         let end = (slice as usize + 1).saturating_mul(SLICE_BYTES).min(text.len());
-        let mut walk = TextWalk::new(text, first as usize, survey.clocks.get(&slice).cloned().unwrap_or_default());
+        let mut walk = TextWalk::new(
+            text,
+            first as usize,
+            survey.clocks.get(&slice).cloned().unwrap_or_default(),
+            survey.has_zero,
+        );
         while walk.at < end {
             let TextItem::Event { head, event, leaf } = walk.next() else { continue };
             // The first pass reported what is not taken here.

@@ -56,7 +56,7 @@ pub(super) struct Survey {
     pub(super) packets: Vec<PacketInfo>,
     /// Where the first line of each slice begins that is not the rest of a line of the slice before.
     pub(super) firsts: Vec<u64>,
-    /// What CPUs did when a slice began, where lines of `function_graph` leave that open.
+    /// States of CPUs when a slice began, where lines of `function_graph` leave that open.
     pub(super) clocks: HashMap<u32, GraphClocks>,
     /// Processes of threads, as lines say.
     pub(super) tgids: HashMap<i32, i32>,
@@ -68,17 +68,19 @@ pub(super) struct Survey {
     pub(super) tracer: Option<String>,
     pub(super) cpus: Option<u64>,
     pub(super) events: u64,
+    pub(super) has_zero: bool,
 }
 
 impl Survey {
     /// Reads all lines of a text, which begins at the byte `base` of its file.
     pub(super) fn of(text: &[u8], path: &Path, base: usize) -> Survey {
-        let mut survey = Survey::default();
+        let mut survey = Survey { has_zero: memchr::memchr(0, text).is_some(), ..Survey::default() };
         let mut faults: Faults<MAX_REPORTED> = Faults::default();
         let (mut cpus, mut first_packet, mut losses) = (Vec::<CpuState>::new(), 0, 0);
         let mut scratch = Scratch::default();
         let begin = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        let (mut walk, mut number, mut has_time) = (TextWalk::new(text, begin, Vec::new()), 0u64, false);
+        let (mut walk, mut number, mut has_time) =
+            (TextWalk::new(text, begin, Vec::new(), survey.has_zero), 0u64, false);
         while walk.at < text.len() {
             let at = walk.at;
             while survey.firsts.len() <= at / SLICE_BYTES {
@@ -159,7 +161,7 @@ impl Survey {
                     of.last = Some(time);
                 }
             }
-            number += memchr::memchr_iter(b'\n', &text[at..next]).count().saturating_sub(1) as u64;
+            number += walk.more_lines;
         }
         if walk.has_made_times {
             let message = "lines have no time: it follows from how long calls took";

@@ -38,6 +38,10 @@ pub(super) struct TextWalk<'a> {
     pub(super) clocks: GraphClocks,
     /// Is there a line of that tracer that has no time?
     pub(super) has_made_times: bool,
+    /// Lines of the item before the one at hand, without its first.
+    pub(super) more_lines: u64,
+    /// Is there a zero byte in the text?
+    has_zero: bool,
 }
 
 /// States of CPUs in lines of the tracer `function_graph`.
@@ -45,8 +49,8 @@ pub(super) type GraphClocks = Vec<(u32, GraphClock)>;
 
 impl<'a> TextWalk<'a> {
     /// A walk that begins at an item, where the CPUs are in these states.
-    pub(super) fn new(text: &'a [u8], at: usize, clocks: GraphClocks) -> Self {
-        TextWalk { text, at, clocks, has_made_times: false }
+    pub(super) fn new(text: &'a [u8], at: usize, clocks: GraphClocks, has_zero: bool) -> Self {
+        TextWalk { text, at, clocks, has_made_times: false, more_lines: 0, has_zero }
     }
 
     /// The item at hand; steps over it.
@@ -57,6 +61,7 @@ impl<'a> TextWalk<'a> {
         let len = memchr(b'\n', rest).unwrap_or(rest.len());
         let line = &rest[..len];
         self.at = (at + len + 1).min(text.len());
+        self.more_lines = 0;
         if len > MAX_LINE_BYTES {
             return TextItem::Wrong("it is longer than 16 MiB");
         }
@@ -72,13 +77,14 @@ impl<'a> TextWalk<'a> {
             let first = self.at;
             self.at = end_of_more(text, first);
             if self.at > first {
+                self.more_lines = memchr::memchr_iter(b'\n', &text[first..self.at]).count() as u64;
                 event = with_more(event, text, (at, first, self.at));
             }
         } else if let Some(call) = graph::of_named(&event) {
             event = call;
             leaf = graph::end_of_leaf(&event);
         }
-        if memchr(0, &text[at..self.at]).is_some() {
+        if self.has_zero && memchr(0, &text[at..self.at]).is_some() {
             return TextItem::Wrong("a zero byte is in it");
         }
         TextItem::Event { head, event, leaf }
