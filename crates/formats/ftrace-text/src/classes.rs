@@ -62,7 +62,7 @@ pub(super) struct Scratch<'a> {
 }
 
 /// Where a class is, or how it is made.
-enum ClassKey {
+enum LineClass {
     Pattern(usize),
     Keys(u64),
 }
@@ -88,17 +88,17 @@ impl TextClasses {
         let place = place(of, event, scratch);
         let count = self.classes.len();
         let class = match place {
-            ClassKey::Pattern(at) => of.of_pattern[at].get_or_insert(count),
-            ClassKey::Keys(mark) => of.of_keys.entry(mark).or_insert(count),
+            LineClass::Pattern(at) => of.of_pattern[at].get_or_insert(count),
+            LineClass::Keys(mark) => of.of_keys.entry(mark).or_insert(count),
         };
         let class = *class;
         if class == count {
             let fields = match place {
-                ClassKey::Pattern(at) => {
+                LineClass::Pattern(at) => {
                     let fields = of.known.map_or(&[][..], |known| &known.patterns[at].fields);
                     fields.iter().map(|(name, of)| ((*name).to_string(), *of)).collect()
                 }
-                ClassKey::Keys(_) => fields_of(&scratch.keys, &scratch.values),
+                LineClass::Keys(_) => fields_of(&scratch.keys, &scratch.values),
             };
             self.classes.push(TextClass {
                 name: class_name(event),
@@ -108,7 +108,7 @@ impl TextClasses {
                 id: EventClassId(0),
             });
         }
-        if let ClassKey::Keys(_) = place {
+        if let LineClass::Keys(_) = place {
             let class = &mut self.classes[class];
             for (forms, value) in class.forms.iter_mut().zip(&scratch.values) {
                 if let FieldValue::Either(text) = value {
@@ -125,8 +125,8 @@ impl TextClasses {
         let event = &usual(event);
         let of = &self.names[*self.by_mark.get(&name_mark(event))?];
         let class = match place(of, event, scratch) {
-            ClassKey::Pattern(at) => of.of_pattern[at]?,
-            ClassKey::Keys(mark) => *of.of_keys.get(&mark)?,
+            LineClass::Pattern(at) => of.of_pattern[at]?,
+            LineClass::Keys(mark) => *of.of_keys.get(&mark)?,
         };
         self.classes.get(class)
     }
@@ -277,30 +277,30 @@ fn name_mark(event: &LineEvent<'_>) -> u64 {
 
 /// The class that the text of an event has, and its values.
 #[inline]
-fn place<'a>(of: &EventName, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> ClassKey {
+fn place<'a>(of: &EventName, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> LineClass {
     if event.form == EventForm::Stack {
         scratch.values.clear();
         scratch.keys.clear();
         scratch.keys.push(b"caller");
         scratch.values.push(FieldValue::Lines(event.fields));
-        return ClassKey::Keys(0);
+        return LineClass::Keys(0);
     }
     if event.form == EventForm::Named && MARKS.contains(&event.name) {
         scratch.keys.clear();
         scratch.values.clear();
         scratch.keys.extend([&b"ip"[..], b"buf"]);
         scratch.values.extend([FieldValue::Text(event.name), FieldValue::Text(event.fields)]);
-        return ClassKey::Keys(0);
+        return LineClass::Keys(0);
     }
     if let EventForm::GraphEntry | EventForm::GraphExit = event.form {
         graph::fields(event, &mut scratch.keys, &mut scratch.values);
         let mark = scratch.keys.iter().fold(2, |mark, key| mix_bytes(mark, key));
-        return ClassKey::Keys(mark);
+        return LineClass::Keys(mark);
     }
     if let Some(known) = of.known {
         for (at, pattern) in known.patterns.iter().enumerate() {
             if pattern.read(event.fields, &mut scratch.values) {
-                return ClassKey::Pattern(known.class_of[at]);
+                return LineClass::Pattern(known.class_of[at]);
             }
         }
     }
@@ -308,13 +308,13 @@ fn place<'a>(of: &EventName, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -
     let mark = scratch.keys.iter().fold(1, |mark, key| mix_bytes(mark, key));
     let mark = mix(mark, scratch.keys.len() as u64);
     if of.of_keys.len() < MAX_DIVISIONS || of.of_keys.contains_key(&mark) {
-        return ClassKey::Keys(mark);
+        return LineClass::Keys(mark);
     }
     scratch.keys.clear();
     scratch.values.clear();
     scratch.keys.push(division::TEXT);
     scratch.values.push(FieldValue::Text(event.fields));
-    ClassKey::Keys(1)
+    LineClass::Keys(1)
 }
 
 /// The fields of keys; a key that is there again gets a number.

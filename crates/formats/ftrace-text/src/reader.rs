@@ -35,12 +35,12 @@ pub(super) struct TextReader {
 /// The packets of a slice that were not requested yet, by their CPUs.
 pub(super) struct SlicePackets {
     slice: u32,
-    packets: HashMap<u32, Encoded>,
+    packets: HashMap<u32, CpuPacket>,
 }
 
 /// A packet in bytes.
 #[derive(Default)]
-struct Encoded {
+struct CpuPacket {
     bytes: Vec<u8>,
     spine: Spine,
     /// Is the last event the end of a call whose time follows from how long it took? And when it began.
@@ -83,7 +83,7 @@ impl PacketReader for TextReader {
 }
 
 impl TextReader {
-    fn take(&self, slice: u32, cpu: u32) -> Option<Encoded> {
+    fn take(&self, slice: u32, cpu: u32) -> Option<CpuPacket> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let known = waiting.iter_mut().find(|known| known.slice == slice);
         if let Some(encoded) = known.and_then(|known| known.packets.remove(&cpu)) {
@@ -102,10 +102,10 @@ impl TextReader {
     }
 
     /// The packets of a slice, by their CPUs.
-    fn read(&self, slice: u32) -> HashMap<u32, Encoded> {
+    fn read(&self, slice: u32) -> HashMap<u32, CpuPacket> {
         let survey = &self.survey;
         let text = &self.file.bytes()[self.range.clone()];
-        let (mut packets, mut scratch) = (Vec::<(u32, Encoded)>::new(), Scratch::default());
+        let (mut packets, mut scratch) = (Vec::<(u32, CpuPacket)>::new(), Scratch::default());
         let Some(&first) = survey.firsts.get(slice as usize) else { return HashMap::new() };
         let end = (slice as usize + 1).saturating_mul(SLICE_BYTES).min(text.len());
         let mut walk = TextWalk::new(
@@ -121,10 +121,10 @@ impl TextReader {
                 continue;
             }
             let Some(class) = survey.classes.find(&event, &mut scratch) else { continue };
-            let encoded: &mut Encoded = match packets.iter().position(|(cpu, _)| *cpu == head.cpu) {
+            let encoded: &mut CpuPacket = match packets.iter().position(|(cpu, _)| *cpu == head.cpu) {
                 Some(at) => &mut packets[at].1,
                 None => {
-                    packets.push((head.cpu, Encoded::default()));
+                    packets.push((head.cpu, CpuPacket::default()));
                     let Some((_, encoded)) = packets.last_mut() else { continue };
                     encoded.bytes.reserve(SLICE_BYTES / 4);
                     encoded
@@ -141,7 +141,7 @@ impl TextReader {
     }
 }
 
-impl Encoded {
+impl CpuPacket {
     /// Appends an event at a time.
     #[inline]
     fn put(
