@@ -4,11 +4,13 @@
     conformance/compare_perfetto.py PROGRAM TRACE...
 
 Needs the Python package `perfetto`, whose messages decode the output. For each trace: every packet belongs to the schema
-(no unknown fields), every string and every track is announced before it is used, and the track events are the events of the
-lines: number, order, times, names of annotations and their values.
+(no unknown fields), every string and every track is announced before it is used, and the track events and the messages of the
+kernel are the events of the lines: number, order, times, names of annotations and their values. An event that has a message
+which does not hold all of its fields is a track event, too.
 """
 
 import base64
+import collections
 import json
 import math
 import os
@@ -72,13 +74,18 @@ class Reader:
         self.open = {}
         self.events = []
         self.counters = 0
+        self.kernel = 0
         self.spans = 0
         self.snapshots = 0
+        # Messages of the kernel, by CPU.
+        self.messages = collections.defaultdict(collections.deque)
         for number, packet in enumerate(read_packets(path)):
             if has_unknown(packet):
                 raise Bad(f"packet {number}: a field that the schema does not have")
             if packet.trusted_packet_sequence_id != 1:
                 raise Bad(f"packet {number}: no sequence")
+            if packet.HasField("system_info"):
+                continue
             if number == 0 and packet.sequence_flags != 1 or number > 0 and packet.sequence_flags != 2:
                 raise Bad(f"packet {number}: sequence flags {packet.sequence_flags}")
             self.packet(packet)
@@ -108,6 +115,12 @@ class Reader:
             self.tracks[track.uuid] = track
         if packet.HasField("track_event"):
             self.event(packet)
+        if packet.HasField("ftrace_events"):
+            bundle = packet.ftrace_events
+            for event in bundle.event:
+                kind = event.WhichOneof("event")
+                fields = {field.name: value for field, value in getattr(event, kind).ListFields()}
+                self.messages[bundle.cpu].append((event.timestamp, kind, fields))
 
     def event(self, packet):
         event = packet.track_event
@@ -177,6 +190,34 @@ def same(line, value):
     return type(line) is type(value) and line == value
 
 
+def take_message(reader, line, ns):
+    """The next message of the CPU of a line, if it is of this event: its values are values of the line."""
+    queue = reader.messages[line.get("cpu")]
+    while queue and queue[0][1] == "task_newtask" and not line.get("name", "").endswith("task_newtask"):
+        # What a fork says of the process of its child.
+        queue.popleft()
+    if not queue or queue[0][0] != ns:
+        return None
+    _, kind, fields = queue[0]
+    payload = line.get("payload") or {}
+    values = [one["value"] if isinstance(one, dict) and "value" in one else one for one in payload.values()]
+    values = [value for one in values for value in (one if isinstance(one, list) else [one])]
+
+    def is_of(value):
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            return value in values or isinstance(value, int) and value % 2**64 in [one % 2**64 for one in values if isinstance(one, int)]
+        return all(is_of(one) for one in value)
+
+    # Old kernels mark preemption by a bit that trace_processor reads as another state.
+    state = fields.get("prev_state")
+    is_masked = state is not None and state in [one & 0xFF for one in values if isinstance(one, int)]
+    if not all(is_of(value) for name, value in fields.items() if not (name == "prev_state" and is_masked)):
+        return None
+    queue.popleft()
+    reader.kernel += 1
+    return len(fields) == len(payload) and not line.get("stream_context") and not line.get("event_context")
+
+
 def compare(program, trace, scratch):
     out = os.path.join(scratch, "out.pftrace")
     made = subprocess.run([program, "convert", "-q", "--to", "perfetto", "--force", "-o", out, trace], capture_output=True)
@@ -185,11 +226,15 @@ def compare(program, trace, scratch):
     lines = subprocess.run([program, "print", "-q", "--format", "jsonl", trace], capture_output=True).stdout
     reader = Reader(out)
     lines = [json.loads(line) for line in lines.splitlines()]
-    if len(lines) != len(reader.events):
-        raise Bad(f"{len(reader.events)} events for {len(lines)} lines")
-    latest = 0
-    for number, (line, (ns, kind, name, arguments, _)) in enumerate(zip(lines, reader.events), 1):
+    latest, at = 0, 0
+    for number, line in enumerate(lines, 1):
         latest = latest if line["ns"] is None else max(line["ns"], 0)
+        if take_message(reader, line, latest):
+            continue
+        if at == len(reader.events):
+            raise Bad(f"line {number}: there is no event for it")
+        ns, kind, name, arguments, _ = reader.events[at]
+        at += 1
         if ns != latest:
             raise Bad(f"line {number}: {ns} ns for {line['ns']}")
         known = line.get("name", "(no name)")
@@ -204,6 +249,11 @@ def compare(program, trace, scratch):
                 own.pop("symbol"), value.pop("symbol", None)
             if not same(own, value):
                 raise Bad(f"line {number}: {key} {json.dumps(own)[:300]} became {str(value)[:300]}")
+    if at != len(reader.events):
+        raise Bad(f"{len(reader.events) - at} events that no line has")
+    left = [message for queue in reader.messages.values() for message in queue if message[1] != "task_newtask"]
+    if left:
+        raise Bad(f"{len(left)} messages that no line has: {left[0]}")
     return reader
 
 
@@ -221,7 +271,7 @@ def main():
             kinds = [kind for _, kind, _, _, _ in reader.events]
             threads = sum(track.HasField("thread") for track in reader.tracks.values())
             print(
-                f"{trace}: {len(kinds)} events, {kinds.count(1)} begin, {kinds.count(2)} end, {reader.counters} counted, {reader.spans} spans; "
+                f"{trace}: {reader.kernel} messages of the kernel, {len(kinds)} track events, {kinds.count(1)} begin, {kinds.count(2)} end, {reader.counters} counted, {reader.spans} spans; "
                 f"{len(reader.tracks)} tracks, {threads} threads; {reader.snapshots} snapshots of clocks"
             )
     print(f"{len(traces) - failed} passed, {failed} failed")

@@ -17,6 +17,12 @@ struct Trace {
 
 #[derive(Message)]
 struct Packet {
+    #[prost(message, optional, tag = "1")]
+    kernel: Option<Bundle>,
+    #[prost(message, optional, tag = "2")]
+    process_tree: Option<ProcessTree>,
+    #[prost(message, optional, tag = "45")]
+    system: Option<SystemInfo>,
     #[prost(message, optional, tag = "6")]
     clock_snapshot: Option<ClockSnapshot>,
     #[prost(uint64, optional, tag = "8")]
@@ -31,6 +37,104 @@ struct Packet {
     sequence_flags: u32,
     #[prost(message, optional, tag = "60")]
     track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Message)]
+struct Bundle {
+    #[prost(uint32, tag = "1")]
+    cpu: u32,
+    #[prost(message, repeated, tag = "2")]
+    events: Vec<KernelEvent>,
+    #[prost(bool, tag = "3")]
+    has_lost_events: bool,
+}
+
+#[derive(Message)]
+struct KernelEvent {
+    #[prost(uint64, tag = "1")]
+    timestamp: u64,
+    #[prost(uint32, optional, tag = "2")]
+    pid: Option<u32>,
+    #[prost(message, optional, tag = "4")]
+    switch: Option<SchedSwitch>,
+    #[prost(message, optional, tag = "17")]
+    wakeup: Option<Woken>,
+    #[prost(message, optional, tag = "20")]
+    waking: Option<Woken>,
+    #[prost(message, optional, tag = "36")]
+    irq_entry: Option<Irq>,
+    #[prost(message, optional, tag = "235")]
+    new_task: Option<NewTask>,
+    #[prost(message, optional, tag = "239")]
+    fork: Option<Forked>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct SchedSwitch {
+    #[prost(int32, tag = "2")]
+    prev: i32,
+    #[prost(int64, tag = "4")]
+    prev_state: i64,
+    #[prost(string, tag = "5")]
+    next_comm: String,
+    #[prost(int32, tag = "6")]
+    next: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Woken {
+    #[prost(int32, tag = "2")]
+    pid: i32,
+    #[prost(int32, tag = "5")]
+    target_cpu: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Irq {
+    #[prost(int32, tag = "1")]
+    irq: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NewTask {
+    #[prost(int32, tag = "1")]
+    pid: i32,
+    #[prost(uint64, tag = "3")]
+    clone_flags: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Forked {
+    #[prost(int32, tag = "2")]
+    parent: i32,
+    #[prost(int32, tag = "4")]
+    child: i32,
+}
+
+#[derive(Message)]
+struct ProcessTree {
+    #[prost(message, repeated, tag = "2")]
+    threads: Vec<TreeThread>,
+}
+
+#[derive(Message)]
+struct TreeThread {
+    #[prost(int32, tag = "1")]
+    tid: i32,
+    #[prost(int32, tag = "3")]
+    tgid: i32,
+}
+
+#[derive(Message)]
+struct SystemInfo {
+    #[prost(message, optional, tag = "1")]
+    names: Option<Uname>,
+}
+
+#[derive(Message)]
+struct Uname {
+    #[prost(string, tag = "3")]
+    release: String,
 }
 
 #[derive(Message)]
@@ -445,4 +549,118 @@ fn chrome_has_async_events_of_spans() {
         event("e", "0x2", "task", 32),
     ];
     assert_eq!(of_spans.map(short).collect::<Vec<(String, String, String, u64)>>(), expected);
+}
+
+/// A trace of a kernel in a folder `kernel`; `environment` are entries of its metadata, `bytes` the packets of one file.
+fn kernel_trace(folder: &Folder, environment: &str, classes: &[(&str, &str)], bytes: &[u8]) -> Vec<Packet> {
+    let mut metadata = format!(
+        "/* CTF 1.8 */
+        typealias integer {{ size = 8; align = 8; signed = false; }} := u8;
+        typealias integer {{ size = 16; align = 8; signed = false; }} := u16;
+        typealias integer {{ size = 8; align = 8; signed = false; map = clock.c.value; }} := t8;
+        trace {{ major = 1; minor = 8; byte_order = le; }};
+        env {{ domain = \"kernel\"; {environment} }};
+        clock {{ name = c; freq = 1000000000; }};
+        stream {{ packet.context := struct {{ u8 cpu_id; }}; event.header := struct {{ u8 id; t8 t; }}; }};"
+    );
+    for (id, (name, fields)) in classes.iter().enumerate() {
+        metadata.push_str(&format!("event {{ name = \"{name}\"; id = {id}; fields := struct {{ {fields} }}; }};"));
+    }
+    let path = folder.path("kernel");
+    fs::create_dir(&path).expect("a new folder");
+    fs::write(path.join("metadata"), metadata).expect("the folder is there");
+    fs::write(path.join("s"), bytes).expect("the folder is there");
+    folder.run("convert -q --to perfetto -o out kernel").ends(0, &[]);
+    Trace::decode(fs::read(folder.path("out")).expect("it was written").as_slice()).expect("it is a message").packet
+}
+
+fn kernel_events(packets: &[Packet]) -> Vec<(u32, &KernelEvent)> {
+    packets
+        .iter()
+        .filter_map(|packet| packet.kernel.as_ref())
+        .flat_map(|bundle| bundle.events.iter().map(|event| (bundle.cpu, event)))
+        .collect()
+}
+
+#[test]
+fn events_of_kernels_are_messages_of_perfetto() {
+    let folder = Folder::new();
+    let classes = [
+        ("sched_switch", "u8 prev_tid; u16 prev_state; string next_comm; u8 next_tid;"),
+        ("sched_wakeup", "u8 tid; u8 target_cpu;"),
+        ("irq_handler_entry", "u8 irq; u8 more;"),
+        ("sched_process_fork", "u8 parent_tid; u8 child_tid; u8 child_pid;"),
+    ];
+    let switch =
+        |t: u8, prev: u8, state: u16, next: u8| [&[0, t, prev][..], &state.to_le_bytes(), b"mill\0", &[next]].concat();
+    let bytes = [
+        vec![3],
+        vec![1, 1, 8, 3],
+        switch(2, 0, 256, 7),
+        vec![1, 3, 8, 3],
+        vec![2, 4, 30, 9],
+        vec![3, 5, 7, 9, 7],
+        switch(6, 7, 1, 8),
+    ];
+    let packets = kernel_trace(&folder, "", &classes, &bytes.concat());
+    let events = kernel_events(&packets);
+    assert!(events.iter().all(|(cpu, _)| *cpu == 3));
+    let switches: Vec<_> =
+        events.iter().filter_map(|(_, event)| Some((event.timestamp, event.pid, event.switch.clone()?))).collect();
+    let expected = |prev, prev_state, next| SchedSwitch { prev, prev_state, next_comm: "mill".into(), next };
+    assert_eq!(switches, [(2, Some(0), expected(0, 256, 7)), (6, Some(7), expected(7, 1, 8))]);
+    // There is no `sched_waking`, so a wake is one; the first has no known waker, and is an instant.
+    let wakes: Vec<_> =
+        events.iter().filter_map(|(_, event)| Some((event.timestamp, event.pid, event.waking.clone()?))).collect();
+    assert_eq!(wakes, [(3, Some(7), Woken { pid: 8, target_cpu: 3 })]);
+    assert!(events.iter().all(|(_, event)| event.wakeup.is_none()));
+    let irqs: Vec<_> = events.iter().filter_map(|(_, event)| event.irq_entry.clone()).collect();
+    assert_eq!(irqs, [Irq { irq: 30 }]);
+    // The child is a thread of its parent's process.
+    let tasks: Vec<_> = events.iter().filter_map(|(_, event)| Some((event.pid, event.new_task.clone()?))).collect();
+    assert_eq!(tasks, [(Some(7), NewTask { pid: 9, clone_flags: 0x10000 })]);
+    let forks: Vec<_> = events.iter().filter_map(|(_, event)| event.fork.clone()).collect();
+    assert_eq!(forks, [Forked { parent: 7, child: 9 }]);
+    // What has no place in its message is shown by an instant: the wake before the first switch, the interrupt, and the fork.
+    let shown = packets.iter().filter_map(|packet| packet.track_event.as_ref().map(|_| packet.timestamp));
+    assert_eq!(shown.collect::<Vec<_>>(), [Some(1), Some(4), Some(5)]);
+    let release = packets.iter().find_map(|packet| Some(packet.system.as_ref()?.names.as_ref()?.release.clone()));
+    assert_eq!(release.as_deref(), Some("4.14.0 (assumed: the trace names no kernel)"));
+}
+
+#[test]
+fn old_kernels_have_another_mark_of_preemption() {
+    for (environment, state) in
+        [("", 2048), (r#"kernel_release = "5.10.0-8";"#, 2048), (r#"kernel_release = "3.13.0-24";"#, 0)]
+    {
+        let folder = Folder::new();
+        let classes = [("sched_switch", "u8 prev_tid; u16 prev_state; u8 next_tid;")];
+        let packets =
+            kernel_trace(&folder, environment, &classes, &[&[1, 0, 1, 7][..], &2048u16.to_le_bytes(), &[8]].concat());
+        let states: Vec<_> =
+            kernel_events(&packets).iter().filter_map(|(_, event)| Some(event.switch.as_ref()?.prev_state)).collect();
+        assert_eq!(states, [state], "{environment}");
+    }
+}
+
+#[test]
+fn processes_of_a_dump_are_a_tree_and_programs_name_their_events_themselves() {
+    let folder = Folder::new();
+    let classes = [
+        ("lttng_statedump_process_state", "u8 tid; u8 pid; u8 ppid; string name; u8 status;"),
+        ("sched_switch", "u8 prev_tid; u8 prev_state; u8 next_tid;"),
+    ];
+    let bytes = [&[0][..], &[0, 1, 8, 7, 1], b"mill\0", &[5, 1, 2, 0, 0, 8]].concat();
+    let packets = kernel_trace(&folder, "", &classes, &bytes);
+    let threads = packets.iter().filter_map(|packet| packet.process_tree.as_ref()).flat_map(|tree| &tree.threads);
+    assert_eq!(threads.map(|thread| (thread.tid, thread.tgid)).collect::<Vec<_>>(), [(8, 7)]);
+    let of_program = Folder::new();
+    let packets = kernel_trace(&of_program, "", &[("ust:sched_switch", "u8 prev_tid; u8 next_tid;")], &[0, 0, 1, 2, 3]);
+    assert_eq!(kernel_events(&packets).len(), 1, "a kernel may have providers");
+    let metadata = fs::read_to_string(of_program.path("kernel").join("metadata")).expect("it is there");
+    fs::write(of_program.path("kernel").join("metadata"), metadata.replace("\"kernel\"", "\"ust\""))
+        .expect("it is there");
+    of_program.run("convert -q --force --to perfetto -o out kernel").ends(0, &[]);
+    let bytes = fs::read(of_program.path("out")).expect("it was written");
+    assert!(kernel_events(&Trace::decode(bytes.as_slice()).expect("it is a message").packet).is_empty());
 }

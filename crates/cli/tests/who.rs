@@ -16,12 +16,29 @@ struct Trace {
 
 #[derive(Message)]
 struct Packet {
+    #[prost(message, optional, tag = "1")]
+    kernel: Option<Bundle>,
     #[prost(uint64, optional, tag = "8")]
     timestamp: Option<u64>,
     #[prost(message, optional, tag = "11")]
     track_event: Option<TrackEvent>,
     #[prost(message, optional, tag = "60")]
     track_descriptor: Option<TrackDescriptor>,
+}
+
+/// Events of the kernel of one CPU.
+#[derive(Message)]
+struct Bundle {
+    #[prost(uint32, tag = "1")]
+    cpu: u32,
+    #[prost(message, repeated, tag = "2")]
+    events: Vec<KernelEvent>,
+}
+
+#[derive(Message)]
+struct KernelEvent {
+    #[prost(uint64, tag = "1")]
+    timestamp: u64,
 }
 
 #[derive(Message)]
@@ -87,12 +104,18 @@ fn of_perfetto(folder: &Folder, trace: &str, tracks: &[&str]) -> Vec<(u64, Who)>
             // The slices of what a CPU runs only repeat the events.
             known.insert(track.uuid, (who, track.name.ends_with(" runs")));
         }
+        if let Some(bundle) = packet.kernel {
+            let cpu = Cpu(bundle.cpu.into());
+            events.extend(bundle.events.iter().map(|event| (event.timestamp, cpu.clone())));
+        }
         let Some(event) = packet.track_event else { continue };
         let (who, is_running) = &known[&event.track];
         if event.kind != COUNTER && !is_running {
             events.push((packet.timestamp.expect("an event has a time"), who.clone()));
         }
     }
+    // Bundles are written when they are full.
+    events.sort_by_key(|(ns, _)| *ns);
     events
 }
 

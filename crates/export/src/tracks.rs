@@ -19,8 +19,8 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 use tracemill_semantics::{
-    Concepts, Counter, EventPlace, FieldPath, Origin, Recording, Running, Semantics, SpanStep, StatedPlace, Tie, Who,
-    cpu, node_of,
+    Concept, Concepts, Counter, EventPlace, Field, FieldPath, Origin, Recording, Running, Semantics, SpanStep,
+    StatedPlace, Tie, Who, cpu, node_of,
 };
 
 use lanes::{LaneGroup, Lanes, SliceKey};
@@ -28,6 +28,8 @@ use marks::Marked;
 use tasks::{LifeEnd, Tasks};
 
 pub(super) use tracemill_semantics::EventShape;
+use watch::FieldValue;
+
 pub(super) use watch::{FieldWatch, Take, WantedField, WatchedFields, WatchedNumber, hash};
 
 /// Where an event stands.
@@ -74,6 +76,13 @@ pub(super) struct ClassRules {
     tie: Option<Box<Tie>>,
     /// The effect of its events on spans that have a number.
     span: Option<SpanStep>,
+}
+
+impl ClassRules {
+    /// Its concept, when that says which threads there are.
+    pub(super) fn concept(&self) -> Option<Concept> {
+        self.tie.as_ref().map(|tie| tie.concept)
+    }
 }
 
 /// A span that begins or ends by an event that stands on a thread as well.
@@ -242,6 +251,47 @@ impl ExportTracks {
             EventPlace::Cpu(cpu) => Track::Cpu(machine, cpu as u32),
             EventPlace::Stream => Track::Stream(stream as u32),
         }
+    }
+
+    /// The CPU of a stream of the first machine, whose numbers of threads and CPUs stand alone in some formats.
+    #[inline]
+    pub(super) fn first_machine_cpu(&self, stream: usize) -> Option<u32> {
+        let of = &self.streams[stream];
+        of.cpu.filter(|_| self.traces[of.trace].machine == 0)
+    }
+
+    /// The thread that did the event whose fields were seen, before that event is placed: the one that it names, or the one
+    /// that its CPU runs.
+    pub(super) fn acting_thread(&self, stream: usize) -> Option<i64> {
+        let of = &self.streams[stream];
+        let running = || self.running.thread(self.traces[of.trace].machine, u64::from(of.cpu?));
+        self.concept_field(Field::Prev).or_else(running).or(self.seen.thread)
+    }
+
+    /// A number of the concept of the event that was seen.
+    pub(super) fn concept_field(&self, field: Field) -> Option<i64> {
+        let value = self.seen.fields.iter().find(|(own, _)| *own == field);
+        match value {
+            Some((_, FieldValue::Integer(value))) => i64::try_from(*value).ok(),
+            _ => None,
+        }
+    }
+
+    /// The process of a thread, as far as it is known.
+    pub(super) fn process_of(&self, stream: usize, thread: i64) -> Option<i64> {
+        let of = &self.streams[stream];
+        self.tasks.process(of.trace, self.traces[of.trace].machine, thread)
+    }
+
+    /// Is a thread of the first machine known to have ended?
+    pub(super) fn has_ended(&self, thread: i64) -> bool {
+        matches!(self.tasks.end(0, thread, self.tasks.life(0, thread)), Some(LifeEnd::Died(_)))
+    }
+
+    /// The name that a thread of the machine of a stream has now.
+    pub(super) fn thread_name(&self, stream: usize, thread: i64) -> Option<&str> {
+        let of = &self.streams[stream];
+        self.tasks.name(of.trace, self.traces[of.trace].machine, thread)
     }
 
     /// The part of a slice that the event is that was placed.

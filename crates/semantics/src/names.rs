@@ -156,6 +156,6 @@ pub(crate) fn is(name: &str, known: &str) -> bool {
 }
 
 /// The part of the name of an event class after its provider: `lttng_ust_x:NAME`, `facility.NAME`.
-pub(crate) fn short(name: &str) -> &str {
+pub fn short(name: &str) -> &str {
     name.rsplit([':', '.']).next().unwrap_or(name)
 }

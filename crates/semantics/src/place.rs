@@ -33,6 +33,12 @@ pub struct StatedPlace {
 pub struct Running(HashMap<(u32, u64), i64>);
 
 impl Running {
+    /// The thread that a CPU of a machine runs, after a switch to it.
+    #[inline]
+    pub fn thread(&self, machine: u32, cpu: u64) -> Option<i64> {
+        self.0.get(&(machine, cpu)).copied()
+    }
+
     /// Where an event of a machine stands. Events must come in the order of time.
     ///
     /// An interrupt belongs to its CPU. A half of a pair that names no thread belongs to the one that runs, since what a

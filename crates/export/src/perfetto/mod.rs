@@ -1,13 +1,17 @@
 //! Perfetto's trace format: a sequence of protocol buffer packets.
 //!
-//! Threads, CPUs and streams are tracks. Pairs of classes are slices, all other events instants; fields are debug
+//! Events of the kernel that Perfetto has messages for are those messages, in bundles of the events of one CPU, so that its
+//! tables of scheduling and its tracks of CPUs are made of them. All other events stand on tracks:
+//! threads, CPUs and streams are tracks. Pairs of classes are slices, all other events instants; fields are debug
 //! annotations, named as in JSON lines; numbers that count have tracks of their own. Strings that repeat stand once. The
 //! numbers of fields are those of Perfetto's public schema (`trace_packet.proto`, `track_event.proto`,
 //! `track_descriptor.proto`, `debug_annotation.proto`, `interned_data.proto`, `clock_snapshot.proto`); tests decode what is
 //! written by messages of their own.
 
 mod args;
+mod ftrace;
 mod packets;
+mod processes;
 mod proto;
 mod timeline;
 
@@ -21,12 +25,15 @@ use tracemill_format::open_calls::End;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ClockId, ClockOrigin, Schema, Scope};
+use tracemill_model::schema::{ClockId, ClockOrigin, EnvValue, Schema, Scope};
+use tracemill_semantics::{Concept, Field};
 
 use super::tracks::{ClassRules, EventShape, FieldWatch, Track, WatchedNumber, hash};
 use crate::late_file::FLUSH;
 use args::{Args, ArgumentTable, Interned};
+use ftrace::{Bundles, EventMessage, MessageFields, NewTask};
 use packets::{CLOCK_BOOTTIME, CLOCK_SNAPSHOT};
+use processes::KnownProcesses;
 use proto::Proto;
 use timeline::{MAX_DEPTH, Timeline};
 
@@ -45,6 +52,9 @@ const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
+/// The release of a kernel that a trace does not name; what stands in parentheses is for people.
+const ASSUMED_RELEASE: &str = "4.14.0 (assumed: the trace names no kernel)";
+
 /// Scopes of the plan of an event.
 const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
@@ -55,7 +65,15 @@ struct PerfettoWriter {
     interned: Interned,
     /// Clocks that have a snapshot, by trace.
     clocks: Vec<(usize, ClockId)>,
+    bundles: Bundles,
+    processes: KnownProcesses,
+    /// Do events themselves say that threads begin?
+    has_new_tasks: bool,
+    /// Do events say that threads are about to wake, by trace?
+    has_waking: Vec<bool>,
     args: Proto,
+    /// Fields of the header of a message.
+    header: Proto,
     state: DecoderState,
     latest_ns: u64,
 }
@@ -67,15 +85,35 @@ struct ClassOut {
     title: Option<u64>,
     fields: ArgumentTable,
     header: Option<ArgumentTable>,
+    message: Option<EventMessage>,
 }
 
 fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    let mut timeline = Timeline::new(path, sources);
+    if let Some(schema) = sources.iter().map(|source| &source.schema).find(|schema| ftrace::switch_of(schema).is_some())
+    {
+        let mut names = ["sysname", "kernel_version", "kernel_release", "machine"].map(|key| match schema.env(key) {
+            Some(EnvValue::String(text)) => Some(&**text),
+            _ => None,
+        });
+        // trace_processor reads the states of threads as the kernels before 4.14 had them when it is told no release.
+        let is_legacy = ftrace::switch_of(schema).is_some_and(|switch| switch.is_legacy);
+        if names[2].is_none() && !is_legacy {
+            (names[0], names[2]) = (Some("Linux"), Some(ASSUMED_RELEASE));
+        }
+        timeline.packets.system(names);
+    }
     Ok(Box::new(PerfettoWriter {
-        timeline: Timeline::new(path, sources),
+        timeline,
         schemas: sources.iter().map(|source| source.schema.clone()).collect(),
         classes: sources.iter().map(|source| source.schema.events().iter().map(|_| None).collect()).collect(),
         interned: Interned::default(),
         clocks: Vec::new(),
+        bundles: Bundles::default(),
+        processes: KnownProcesses::default(),
+        has_new_tasks: sources.iter().any(|source| ftrace::has_class(&source.schema, "task_newtask")),
+        has_waking: sources.iter().map(|source| ftrace::has_class(&source.schema, "sched_waking")).collect(),
+        header: Proto::default(),
         args: Proto::default(),
         state: DecoderState::default(),
         latest_ns: 0,
@@ -130,18 +168,24 @@ impl PerfettoWriter {
     /// Prepares a class when its first event comes.
     fn prepare(&mut self, stream: usize, event: EventRef<'_>) -> Box<ClassOut> {
         let rules = self.timeline.tracks.class(stream, event);
-        let schema = &self.schemas[self.timeline.tracks.streams[stream].trace];
+        let trace = self.timeline.tracks.streams[stream].trace;
+        let schema = &self.schemas[trace];
         let plans = &event.chunk.packet.plans;
         let interned = &mut self.interned;
         let header = rules.header.as_ref().map(|_| {
             let plan = plans.header_rows(event.chunk.packet.packet.class);
             ArgumentTable::new(schema, plan, &[Scope::EventHeader], interned)
         });
+        let message = EventMessage::find(schema, event.class(), plans, self.has_waking[trace]);
+        if let Some(message) = message.as_ref().filter(|message| message.is_whole) {
+            self.timeline.losses.add(Lost::EventHeaders, message.lost_header);
+        }
         Box::new(ClassOut {
             category: interned.category(&rules.category),
             title: if rules.title.is_empty() { None } else { interned.title(rules.title.as_bytes()) },
             fields: ArgumentTable::new(schema, plans.event_rows(event.class()), &SCOPES, interned),
             header,
+            message,
             rules,
         })
     }
@@ -163,6 +207,63 @@ impl PerfettoWriter {
         }
         let mut fields = event.fields(&mut self.state);
         SCOPES.into_iter().try_for_each(|scope| fields.visit(scope, &mut self.state, &mut watch))
+    }
+
+    /// Writes an event as a message of the kernel, when its class has one and its CPU is known. Does that say all?
+    fn put_message(
+        &mut self,
+        stream: usize,
+        event: EventRef<'_>,
+        class: &ClassOut,
+        ns: u64,
+    ) -> std::result::Result<bool, Fault> {
+        let (Some(message), Some(cpu)) = (&class.message, self.timeline.tracks.first_machine_cpu(stream)) else {
+            return Ok(false);
+        };
+        self.args.clear();
+        self.header.clear();
+        let (rules, seen) = (&class.rules, &mut self.timeline.tracks.seen);
+        if !message.header.is_empty() {
+            let inner = MessageFields { out: &mut self.header, numbers: &message.header, old_state: None };
+            let takes = rules.header.as_deref().unwrap_or_default();
+            event.visit_header(&mut self.state, &mut FieldWatch { inner, takes, seen })?;
+        }
+        let inner = MessageFields { out: &mut self.args, numbers: &message.fields, old_state: message.old_state };
+        event.visit_flat(&mut self.state, &mut FieldWatch { inner, takes: &rules.takes, seen })?;
+        let acting = self.timeline.tracks.acting_thread(stream);
+        if message.needs_thread && acting.is_none() {
+            self.timeline.tracks.begin(stream, event, rules);
+            return Ok(false);
+        }
+        if !message.names_thread {
+            self.header.signed(ftrace::EVENT_PID, acting.unwrap_or(0));
+        }
+        self.bundles.event(cpu, ns, self.header.written(), message, self.args.written());
+        if !message.is_whole {
+            self.timeline.tracks.begin(stream, event, rules);
+            return Ok(false);
+        }
+        self.timeline.tracks.place(stream, rules, ns.into());
+        Ok(true)
+    }
+
+    /// Says what the last event, which was placed, made known of threads and processes.
+    fn put_tasks(&mut self, stream: usize, class: &ClassOut, ns: u64) {
+        let (Some(concept), Some(cpu)) = (class.rules.concept(), self.timeline.tracks.first_machine_cpu(stream)) else {
+            return;
+        };
+        let Timeline { packets, tracks, .. } = &mut self.timeline;
+        if concept == Concept::Fork
+            && !self.has_new_tasks
+            && let (Some(parent), Some(child)) =
+                (tracks.concept_field(Field::Parent), tracks.concept_field(Field::Child))
+            && let Some(process) = tracks.process_of(stream, child)
+        {
+            let name = tracks.thread_name(stream, child).unwrap_or_default();
+            self.bundles.new_task(cpu, ns, &NewTask { parent, child, name, is_thread: process != child });
+            self.processes.insert(child, process, stream);
+        }
+        self.processes.put_known(packets, tracks, stream, concept, ns);
     }
 
     /// Writes the last event: on its track, its counters, and the thread to which its CPU turns.
@@ -199,7 +300,10 @@ impl PerfettoWriter {
             self.put_counters(stream, rules, track, ns);
         }
         self.put_span(stream, track, class, ns);
-        self.put_switch(stream, ns);
+        // Perfetto shows itself which thread a CPU runs.
+        if class.message.is_none() || self.timeline.tracks.first_machine_cpu(stream).is_none() {
+            self.put_switch(stream, ns);
+        }
     }
 
     /// A span begins or ends by the last event, which stands on `track`: a slice of its own.
@@ -318,16 +422,29 @@ impl TraceWriter for PerfettoWriter {
             None => self.prepare(stream, event),
         };
         self.timeline.tracks.begin(stream, event, &class.rules);
-        // It was whole when it was found: otherwise the file has changed.
-        match self.visit(event, &mut class) {
-            Ok(()) => self.put_event(stream, event, &class, ns),
+        let written = self.put_message(stream, event, &class, ns).and_then(|is_whole| {
+            if !is_whole {
+                self.visit(event, &mut class)?;
+                self.put_event(stream, event, &class, ns);
+            }
+            Ok(())
+        });
+        match written {
+            Ok(()) => self.put_tasks(stream, &class, ns),
+            // It was whole when it was found: otherwise the file has changed.
             Err(_) => self.timeline.losses.add(Lost::ChangedEvents, 1),
         }
         self.classes[trace][at] = Some(class);
+        if let Some(cpu) = self.timeline.tracks.first_machine_cpu(stream) {
+            self.bundles.write_full(cpu, &mut self.timeline.packets);
+        }
         if self.timeline.packets.out.len() >= FLUSH { self.timeline.packets.flush() } else { Ok(()) }
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        if let Some(cpu) = self.timeline.tracks.first_machine_cpu(stream) {
+            self.bundles.lose(cpu, &mut self.timeline.packets);
+        }
         let ns = self.timeline.tracks.begin_of(stream, gap).map_or(self.latest_ns, nearest);
         let name = self.interned.title(gap.kind.name().as_bytes());
         let track = self.timeline.track(stream, Track::Stream(stream as u32));
@@ -347,6 +464,9 @@ impl TraceWriter for PerfettoWriter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
+        self.bundles.write_all(&mut self.timeline.packets);
+        let Timeline { packets, tracks, .. } = &mut self.timeline;
+        self.processes.put_names(packets, tracks, self.latest_ns);
         for (track, at) in self.timeline.finish() {
             let (count, last_ns) = (self.timeline.list[at].open.len(), self.timeline.list[at].last_ns);
             self.timeline.losses.add(Lost::UnendedSlices, count as u64);

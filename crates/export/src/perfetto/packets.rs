@@ -14,6 +14,8 @@ const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
 /// Fields of `Trace` and `TracePacket`.
 const PACKET: u32 = 1;
+const FTRACE_EVENTS: u32 = 1;
+const PROCESS_TREE: u32 = 2;
 pub(super) const CLOCK_SNAPSHOT: u32 = 6;
 const TIMESTAMP: u32 = 8;
 const SEQUENCE_ID: u32 = 10;
@@ -22,6 +24,7 @@ const INTERNED_DATA: u32 = 12;
 const SEQUENCE_FLAGS: u32 = 13;
 const TIMESTAMP_CLOCK_ID: u32 = 58;
 const DEFAULTS: u32 = 59;
+const SYSTEM_INFO: u32 = 45;
 const TRACK_DESCRIPTOR: u32 = 60;
 const FIRST_PACKET: u32 = 87;
 /// The clock that times are in.
@@ -82,6 +85,42 @@ impl PacketFile {
         self.out.unsigned(9, kind);
         self.out.unsigned(11, uuid);
         more(&mut self.out);
+        self.out.end();
+        self.out.end();
+    }
+
+    /// A packet without a time of its own: a bundle of events of one CPU.
+    pub(super) fn ftrace(&mut self, fields: impl FnOnce(&mut Proto)) {
+        self.out.begin(PACKET);
+        self.out.unsigned(SEQUENCE_ID, SEQUENCE);
+        self.out.unsigned(SEQUENCE_FLAGS, NEEDS_STATE);
+        self.out.begin(FTRACE_EVENTS);
+        fields(&mut self.out);
+        self.out.end();
+        self.out.end();
+    }
+
+    /// From a time on these processes and threads are known.
+    pub(super) fn process_tree(&mut self, ns: u64, fields: impl FnOnce(&mut Proto)) {
+        self.packet(ns);
+        self.out.begin(PROCESS_TREE);
+        fields(&mut self.out);
+        self.out.end();
+        self.out.end();
+    }
+
+    /// The names of a system, in the order of `uname`: kernel, version, release, processor.
+    pub(super) fn system(&mut self, names: [Option<&str>; 4]) {
+        self.out.begin(PACKET);
+        self.out.unsigned(SEQUENCE_ID, SEQUENCE);
+        self.out.begin(SYSTEM_INFO);
+        self.out.begin(1);
+        for (name, number) in names.into_iter().zip(1..) {
+            if let Some(name) = name {
+                self.out.bytes(number, name.as_bytes());
+            }
+        }
+        self.out.end();
         self.out.end();
         self.out.end();
     }
