@@ -26,6 +26,8 @@ except ImportError as error:
     sys.exit(f"the Python package `perfetto` is needed (pip install perfetto): {error}")
 
 HALF = re.compile("(?<![a-z0-9])(entry|exit|enter|begin|end)(?![a-z0-9])", re.I)
+# What a fork says of the process of its child, and an exec of the name of its thread.
+SAID_BY_OTHERS = ("task_newtask", "task_rename")
 FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -82,6 +84,11 @@ class Reader:
         for number, packet in enumerate(read_packets(path)):
             if has_unknown(packet):
                 raise Bad(f"packet {number}: a field that the schema does not have")
+            if packet.HasField("track_descriptor"):
+                if packet.trusted_packet_sequence_id != 2 or packet.sequence_flags:
+                    raise Bad(f"packet {number}: a track among events")
+                self.packet(packet)
+                continue
             if packet.trusted_packet_sequence_id != 1:
                 raise Bad(f"packet {number}: no sequence")
             if packet.HasField("system_info"):
@@ -193,8 +200,7 @@ def same(line, value):
 def take_message(reader, line, ns):
     """The next message of the CPU of a line, if it is of this event: its values are values of the line."""
     queue = reader.messages[line.get("cpu")]
-    while queue and queue[0][1] == "task_newtask" and not line.get("name", "").endswith("task_newtask"):
-        # What a fork says of the process of its child.
+    while queue and queue[0][1] in SAID_BY_OTHERS and not line.get("name", "").endswith(queue[0][1]):
         queue.popleft()
     if not queue or queue[0][0] != ns:
         return None
@@ -251,7 +257,7 @@ def compare(program, trace, scratch):
                 raise Bad(f"line {number}: {key} {json.dumps(own)[:300]} became {str(value)[:300]}")
     if at != len(reader.events):
         raise Bad(f"{len(reader.events) - at} events that no line has")
-    left = [message for queue in reader.messages.values() for message in queue if message[1] != "task_newtask"]
+    left = [message for queue in reader.messages.values() for message in queue if message[1] not in SAID_BY_OTHERS]
     if left:
         raise Bad(f"{len(left)} messages that no line has: {left[0]}")
     return reader

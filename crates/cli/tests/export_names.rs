@@ -113,12 +113,60 @@ struct Trace {
 
 #[derive(Message)]
 struct Packet {
+    #[prost(message, optional, tag = "1")]
+    kernel: Option<Bundle>,
+    #[prost(message, optional, tag = "2")]
+    process_tree: Option<ProcessTree>,
     #[prost(uint64, optional, tag = "8")]
     timestamp: Option<u64>,
     #[prost(message, optional, tag = "11")]
     track_event: Option<TrackEvent>,
     #[prost(message, optional, tag = "60")]
     track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Message)]
+struct Bundle {
+    #[prost(message, repeated, tag = "2")]
+    events: Vec<KernelEvent>,
+}
+
+#[derive(Message)]
+struct KernelEvent {
+    #[prost(message, optional, tag = "236")]
+    rename: Option<Rename>,
+}
+
+#[derive(Message)]
+struct Rename {
+    #[prost(int32, tag = "1")]
+    tid: i32,
+    #[prost(string, tag = "3")]
+    name: String,
+}
+
+#[derive(Message)]
+struct ProcessTree {
+    #[prost(message, repeated, tag = "1")]
+    processes: Vec<TreeProcess>,
+    #[prost(message, repeated, tag = "2")]
+    threads: Vec<TreeThread>,
+}
+
+#[derive(Message)]
+struct TreeProcess {
+    #[prost(int32, tag = "1")]
+    pid: i32,
+    #[prost(string, repeated, tag = "3")]
+    command: Vec<String>,
+}
+
+#[derive(Message)]
+struct TreeThread {
+    #[prost(int32, tag = "1")]
+    tid: i32,
+    #[prost(string, tag = "2")]
+    name: String,
 }
 
 #[derive(Message)]
@@ -159,7 +207,8 @@ struct Thread {
     name: String,
 }
 
-/// Names of threads and processes as trace_processor takes them: the last one of a thread, the first one of a process.
+/// Names of threads and processes as trace_processor takes them: the last one of a thread; the first one of a process, unless
+/// its first thread is renamed.
 fn perfetto_names(trace: &Trace) -> (BTreeSet<String>, BTreeSet<String>) {
     let descriptors = || trace.packet.iter().filter_map(|packet| packet.track_descriptor.as_ref());
     let mut threads = std::collections::BTreeMap::new();
@@ -167,10 +216,23 @@ fn perfetto_names(trace: &Trace) -> (BTreeSet<String>, BTreeSet<String>) {
     for thread in descriptors().filter_map(|of| of.thread.as_ref()) {
         threads.insert(thread.tid, format!("{} {}", thread.name, thread.tid));
     }
+    for tree in trace.packet.iter().filter_map(|packet| packet.process_tree.as_ref()) {
+        for thread in tree.threads.iter().filter(|thread| !thread.name.is_empty()) {
+            threads.insert(thread.tid, format!("{} {}", thread.name, thread.tid));
+        }
+        for process in tree.processes.iter().filter(|process| !process.command.is_empty()) {
+            processes.entry(process.pid).or_insert_with(|| format!("{} {}", process.command.join(" "), process.pid));
+        }
+    }
     for process in descriptors().filter_map(|of| of.process.as_ref()) {
         if let Some(name) = &process.name {
             processes.entry(process.pid).or_insert_with(|| format!("{name} {}", process.pid));
         }
+    }
+    let bundles = trace.packet.iter().filter_map(|packet| packet.kernel.as_ref());
+    for rename in bundles.flat_map(|bundle| &bundle.events).filter_map(|event| event.rename.as_ref()) {
+        threads.insert(rename.tid, format!("{} {}", rename.name, rename.tid));
+        processes.insert(rename.tid, format!("{} {}", rename.name, rename.tid));
     }
     (threads.into_values().collect(), processes.into_values().collect())
 }
@@ -201,7 +263,10 @@ fn threads_have_the_names_that_analyses_show() {
     assert!(own.contains("weigh 9003") && own.is_subset(&processes), "{own:?}");
 
     let trace = Trace::decode(exported(&folder, "perfetto", &bakery()).as_slice()).expect("it is a message");
-    assert_eq!(perfetto_names(&trace), (names.clone(), own));
+    // Kernel events name threads that have no track.
+    let (threads, of_perfetto) = perfetto_names(&trace);
+    assert!(names.is_subset(&threads) && threads.is_subset(&known), "{threads:?}");
+    assert!(own.is_subset(&of_perfetto) && of_perfetto.is_subset(&processes), "{of_perfetto:?}");
 
     let text = String::from_utf8(exported(&folder, "folded", &bakery())).expect("it is text");
     let folded: BTreeSet<String> = text.lines().filter_map(|line| Some(line.split_once(';')?.0.to_string())).collect();

@@ -254,7 +254,8 @@ fn shown(path: &Path) -> Shown {
     let (names, keys, tracks) = (HashMap::new(), HashMap::new(), HashMap::new());
     let mut shown = Shown { names, keys, tracks, events: Vec::new(), snapshots: Vec::new() };
     for (at, packet) in trace.packet.into_iter().enumerate() {
-        assert_eq!((packet.sequence, packet.sequence_flags), (1, if at == 0 { 1 } else { 2 }));
+        let expected = if packet.track_descriptor.is_some() { (2, 0) } else { (1, if at == 0 { 1 } else { 2 }) };
+        assert_eq!((packet.sequence, packet.sequence_flags), expected);
         let data = packet.interned_data.unwrap_or_default();
         shown.names.extend(data.event_names.into_iter().map(|name| (name.iid, name.text)));
         shown.keys.extend(data.annotation_names.into_iter().map(|name| (name.iid, name.text)));

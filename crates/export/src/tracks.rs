@@ -283,6 +283,11 @@ impl ExportTracks {
         self.tasks.process(of.trace, self.traces[of.trace].machine, thread)
     }
 
+    /// The parent of a process.
+    pub(super) fn parent_of(&self, stream: usize, process: i64) -> Option<i64> {
+        self.tasks.parent(self.traces[self.streams[stream].trace].machine, process)
+    }
+
     /// Is a thread of the first machine known to have ended?
     pub(super) fn has_ended(&self, thread: i64) -> bool {
         matches!(self.tasks.end(0, thread, self.tasks.life(0, thread)), Some(LifeEnd::Died(_)))

@@ -24,6 +24,7 @@ pub(super) const EVENT_PID: u32 = 2;
 const EVENT_FLAGS: u32 = 5;
 const SCHED_WAKING: u32 = 20;
 const TASK_NEWTASK: u32 = 235;
+const TASK_RENAME: u32 = 236;
 const PREV_STATE: u32 = 4;
 /// The states of a thread, without what says that it was preempted.
 const OLD_STATES: u64 = 0xff;
@@ -173,7 +174,7 @@ static MESSAGES: [Message; 27] = [
         needs_thread: true,
     },
     Message {
-        number: 236,
+        number: TASK_RENAME,
         concept: None,
         events: &["task_rename"],
         fields: &[
@@ -424,6 +425,19 @@ impl Bundles {
         out.signed(1, task.child);
         out.bytes(2, task.name.as_bytes());
         out.unsigned(3, if task.is_thread { CLONE_THREAD } else { 0 });
+        out.end();
+        out.end();
+    }
+
+    /// Adds that a thread has another name, and with it its process.
+    pub(super) fn renamed(&mut self, cpu: u32, ns: u64, thread: i64, name: &str) {
+        let out = &mut self.of_cpus.entry(cpu).or_default().events;
+        out.begin(BUNDLE_EVENT);
+        out.unsigned(EVENT_TIMESTAMP, ns);
+        out.signed(EVENT_PID, thread);
+        out.begin(TASK_RENAME);
+        out.signed(1, thread);
+        out.bytes(3, name.as_bytes());
         out.end();
         out.end();
     }

@@ -69,6 +69,8 @@ struct PerfettoWriter {
     processes: KnownProcesses,
     /// Do events themselves say that threads begin?
     has_new_tasks: bool,
+    /// Do events themselves say that threads change their names?
+    has_renames: bool,
     /// Do events say that threads are about to wake, by trace?
     has_waking: Vec<bool>,
     args: Proto,
@@ -112,6 +114,7 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
         bundles: Bundles::default(),
         processes: KnownProcesses::default(),
         has_new_tasks: sources.iter().any(|source| ftrace::has_class(&source.schema, "task_newtask")),
+        has_renames: sources.iter().any(|source| ftrace::has_class(&source.schema, "task_rename")),
         has_waking: sources.iter().map(|source| ftrace::has_class(&source.schema, "sched_waking")).collect(),
         header: Proto::default(),
         args: Proto::default(),
@@ -261,7 +264,14 @@ impl PerfettoWriter {
         {
             let name = tracks.thread_name(stream, child).unwrap_or_default();
             self.bundles.new_task(cpu, ns, &NewTask { parent, child, name, is_thread: process != child });
-            self.processes.insert(child, process, stream);
+            self.processes.insert(child, process);
+        }
+        if concept == Concept::Exec
+            && !self.has_renames
+            && let Some(thread) = tracks.concept_field(Field::Tid)
+            && let Some(name) = tracks.thread_name(stream, thread)
+        {
+            self.bundles.renamed(cpu, ns, thread, name);
         }
         self.processes.put_known(packets, tracks, stream, concept, ns);
     }

@@ -7,8 +7,11 @@ use super::args::Interned;
 use super::proto::Proto;
 use crate::late_file::LateFile;
 
-/// The only sequence of packets, so that strings stand once for all.
+/// The sequence of packets with events, so that strings stand once for all.
 const SEQUENCE: u64 = 1;
+/// The sequence of tracks: trace_processor takes the last thread that a sequence describes for one that all of its events have
+/// to do with, even those before that thread began.
+const TRACK_SEQUENCE: u64 = 2;
 /// Sequence flags.
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
@@ -131,11 +134,10 @@ impl PacketFile {
         uuid
     }
 
-    /// Announces a track, or announces it anew; `more` are further fields of its description.
+    /// Announces a track, or announces it again; `more` are further fields of its description.
     pub(super) fn announce(&mut self, uuid: u64, parent: Option<u64>, name: &[u8], more: impl Fn(&mut Proto)) {
         self.out.begin(PACKET);
-        self.out.unsigned(SEQUENCE_ID, SEQUENCE);
-        self.out.unsigned(SEQUENCE_FLAGS, NEEDS_STATE);
+        self.out.unsigned(SEQUENCE_ID, TRACK_SEQUENCE);
         self.out.begin(TRACK_DESCRIPTOR);
         self.out.unsigned(1, uuid);
         if !name.is_empty() {

@@ -12,6 +12,7 @@ use crate::tracks::ExportTracks;
 const PROCESSES: u32 = 1;
 const THREADS: u32 = 2;
 const PROCESS_PID: u32 = 1;
+const PROCESS_PPID: u32 = 2;
 const PROCESS_CMDLINE: u32 = 3;
 const THREAD_TID: u32 = 1;
 const THREAD_NAME: u32 = 2;
@@ -30,15 +31,14 @@ const THREADS_OF: [(Concept, Field); 5] = [
 #[derive(Default)]
 pub(super) struct KnownProcesses {
     threads: HashMap<i64, i64>,
-    /// Processes that live, and the stream of the first event of each.
-    living: BTreeMap<i64, usize>,
+    /// Processes that live and have no name, and the stream of the first event of each.
+    unnamed: BTreeMap<i64, usize>,
 }
 
 impl KnownProcesses {
     /// Keeps that the file says already which process a thread belongs to.
-    pub(super) fn insert(&mut self, thread: i64, process: i64, stream: usize) {
+    pub(super) fn insert(&mut self, thread: i64, process: i64) {
         self.threads.insert(thread, process);
-        self.living.entry(process).or_insert(stream);
     }
 
     /// Writes what an event of a concept, which was placed, made known.
@@ -54,10 +54,11 @@ impl KnownProcesses {
         let Some(thread) = tracks.concept_field(*field).filter(|thread| *thread != 0) else { return };
         let Some(process) = tracks.process_of(stream, thread) else { return };
         if self.threads.insert(thread, process) != Some(process) {
-            self.living.entry(process).or_insert(stream);
             let name = tracks.thread_name(stream, thread).unwrap_or_default();
             packets.process_tree(ns, |out| {
-                put_process(out, process, None);
+                if !put_process(out, tracks, stream, process) {
+                    self.unnamed.entry(process).or_insert(stream);
+                }
                 out.begin(THREADS);
                 out.signed(THREAD_TID, thread);
                 out.signed(THREAD_TGID, process);
@@ -69,35 +70,31 @@ impl KnownProcesses {
         }
         if concept == Concept::Exit {
             self.threads.remove(&thread);
-            if thread == process
-                && let Some(stream) = self.living.remove(&process)
-            {
-                self.put_name(packets, tracks, process, stream, ns);
-            }
+            self.unnamed.remove(&thread);
         }
     }
 
-    /// Writes the last names of the processes that live. Of several names trace_processor keeps the first one.
+    /// Writes the names of processes that became known late.
     pub(super) fn put_names(&mut self, packets: &mut PacketFile, tracks: &ExportTracks, ns: u64) {
-        for (process, stream) in std::mem::take(&mut self.living) {
-            if !tracks.has_ended(process) {
-                self.put_name(packets, tracks, process, stream, ns);
+        for (process, stream) in std::mem::take(&mut self.unnamed) {
+            if tracks.process_name(stream, 0, process).is_some() {
+                packets.process_tree(ns, |out| _ = put_process(out, tracks, stream, process));
             }
-        }
-    }
-
-    fn put_name(&self, packets: &mut PacketFile, tracks: &ExportTracks, process: i64, stream: usize, ns: u64) {
-        if let Some(name) = tracks.process_name(stream, 0, process) {
-            packets.process_tree(ns, |out| put_process(out, process, Some(name)));
         }
     }
 }
 
-fn put_process(out: &mut Proto, process: i64, name: Option<&str>) {
+/// Writes a process with its parent: one with another parent would be another process. Does it have a name?
+fn put_process(out: &mut Proto, tracks: &ExportTracks, stream: usize, process: i64) -> bool {
     out.begin(PROCESSES);
     out.signed(PROCESS_PID, process);
+    if let Some(parent) = tracks.parent_of(stream, process) {
+        out.signed(PROCESS_PPID, parent);
+    }
+    let name = tracks.process_name(stream, 0, process);
     if let Some(name) = name {
         out.bytes(PROCESS_CMDLINE, name.as_bytes());
     }
     out.end();
+    name.is_some()
 }

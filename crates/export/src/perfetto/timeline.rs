@@ -122,6 +122,10 @@ impl Timeline {
         self.tracks.seen.name.clear();
         for &(track, at) in &tracks {
             let stream = self.list[at].stream;
+            // To trace_processor a thread that is described after its end would be a new one.
+            if matches!(track, Track::Thread(0, thread, _) if self.tracks.has_ended(thread)) {
+                continue;
+            }
             if let Some(name) = self.tracks.new_name(stream, track, &self.list[at].name) {
                 self.rename(stream, track, at, name);
             }
@@ -137,6 +141,9 @@ impl Timeline {
         let mut processes: Vec<_> = self.processes.iter().map(|(process, of)| (*process, *of)).collect();
         processes.sort_unstable();
         for (process, (uuid, stream)) in processes {
+            if self.tracks.has_ended(process) {
+                continue;
+            }
             let is_main = |track: Track| matches!(track, Track::Thread(0, thread, _) if thread == process);
             let main =
                 tracks.iter().rev().find(|(track, _)| is_main(*track)).map(|(_, at)| self.list[*at].name.clone());

@@ -82,6 +82,11 @@ impl Tasks {
         own.or_else(of_format).or_else(|| Some(self.of_environment[trace].as_ref()?.0))
     }
 
+    /// The parent of a process, whose first thread has its number.
+    pub(super) fn parent(&self, machine: u32, process: i64) -> Option<i64> {
+        self.machines.thread(self.machines.find_thread(machine, process)?).ppid()
+    }
+
     /// The name of a process: that of its first thread, or of the program that the trace is of.
     pub(super) fn process_name(&self, trace: usize, machine: u32, process: i64) -> Option<&str> {
         let of_environment = || match &self.of_environment[trace] {
