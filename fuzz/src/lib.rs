@@ -22,6 +22,7 @@
 //! | [`run_ftrace_format`] | an event format, a zero byte, then a record of it |
 //! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
 //! | [`run_jsonl`] | canonical lines |
+//! | [`run_chrome_json`] | trace JSON of Chrome, after the beginning of a list |
 //! | [`run_ftrace_text`] | text of ftrace, after a heading |
 //! | [`run_elog`] | an event log of VPP behind its magic |
 //! | [`run_uftrace_records`] | specifications of arguments, a zero byte, then the records of a task of uftrace |
@@ -355,6 +356,13 @@ pub fn run_jsonl(data: &[u8]) {
     exercise::read(&Folder::with_file("log", data));
 }
 
+/// Trace JSON of Chrome.
+pub fn run_chrome_json(data: &[u8]) {
+    // Without an event it is not recognized.
+    let text = [&b"[{\"name\":\"a\",\"ph\":\"i\",\"ts\":1},"[..], data].concat();
+    exercise::read(&Folder::with_file("log", &text));
+}
+
 /// Text of ftrace.
 pub fn run_ftrace_text(data: &[u8]) {
     // Without a heading or a line of an event it is not recognized.
@@ -504,6 +512,7 @@ pub const TARGETS: [Target; 23] = [
     ("cpel", run_cpel),
     ("elog", run_elog),
     ("jsonl", run_jsonl),
+    ("chrome_json", run_chrome_json),
     ("ftrace_text", run_ftrace_text),
     ("uftrace_records", run_uftrace_records),
     ("uftrace_kernel", run_uftrace_kernel),

@@ -24,16 +24,10 @@ const PERF_DATA_WAY_IN: &str = "it is cut, or of a perf before Linux 2.6.35: a n
 const PERFETTO_WAY_IN: &str = "ui.perfetto.dev shows it; tracemill writes this format and cannot read it";
 const WRITTEN_ONLY: &str = "tracemill writes this format and cannot read it: name the trace that it was made from";
 
-const KINDS: [ForeignFormat; 21] = [
+const KINDS: [ForeignFormat; 20] = [
     kind("a recording of perf (perf.data)", PERF_DATA_WAY_IN, |head| {
         head.starts_with(b"PERFILE2") || head.starts_with(b"PERFFILE") || head.starts_with(b"2ELIFREP")
     }),
-    kind(
-        "a trace in Chrome's JSON format",
-        "ui.perfetto.dev shows it; tracemill writes this format and cannot read it: if it \
-           was made from a recording, name that",
-        is_chrome_json,
-    ),
     kind("a trace of Perfetto", PERFETTO_WAY_IN, is_perfetto),
     kind(
         "a page of systrace without text of ftrace",
@@ -128,16 +122,6 @@ fn elf_type(head: &[u8]) -> Option<u16> {
     let bytes = head.strip_prefix(b"\x7FELF").and_then(|_| head.get(16..18))?;
     let bytes = [bytes[0], bytes[1]];
     Some(if head[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
-}
-
-/// An object with a list `traceEvents`, or the list alone, whose events have a phase.
-fn is_chrome_json(head: &[u8]) -> bool {
-    let content = content(head);
-    match content.first() {
-        Some(b'{') => contains(content, b"\"traceEvents\""),
-        Some(b'[') => content[1..].trim_ascii_start().starts_with(b"{") && contains(content, b"\"ph\""),
-        _ => false,
-    }
 }
 
 /// Packets with the tag of `Trace.packet`, of which the first one that is there whole holds fields.
@@ -251,10 +235,8 @@ mod tests {
 
     #[test]
     fn files_of_other_tools_are_named() {
-        let cases: [(&[u8], &str); 17] = [
+        let cases: [(&[u8], &str); 15] = [
             (b"PERFILE2\x68\0\0\0", "a recording of perf (perf.data)"),
-            (b" {\n\"displayTimeUnit\": \"ns\", \"traceEvents\": [", "a trace in Chrome's JSON format"),
-            (b"[\n{\"name\":\"a\",\"ph\":\"B\"", "a trace in Chrome's JSON format"),
             (b"\x0a\x04\x08\x01\x50\x02\x0a\x02\x08\x01", "a trace of Perfetto"),
             (b"swapper     0 [000]  4716.524031: cycles:\n\tffff start_kernel\n", "text of `perf script`"),
             (b"# ===\nthe task 7/9 4716.524031:    250000 cpu-clock:u: \n", "text of `perf script`"),

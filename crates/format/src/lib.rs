@@ -14,6 +14,7 @@ pub mod calls;
 mod faults;
 pub mod foreign;
 mod format;
+pub mod json;
 pub mod lost;
 mod open;
 pub mod open_calls;

@@ -30,6 +30,8 @@ pub static FORMATS: &[&Format] = &[
     &tracemill_jsonl::FORMAT,
     #[cfg(feature = "ftrace-text")]
     &tracemill_ftrace_text::FORMAT,
+    #[cfg(feature = "chrome")]
+    &tracemill_chrome::FORMAT,
 ];
 
 /// The target for parts of a trace when none is named: it can hold those of every format. `None` in a program that was

@@ -13,9 +13,9 @@ use tracemill_model::schema::{
 };
 
 use super::line::{PACKET_CONTEXT, STREAM_SCOPES, TimeKind};
-use super::shape::ValueShape;
 use super::survey::{ContextInfo, Survey};
 use tracemill_format::Stream;
+use tracemill_format::json::ValueShape;
 
 /// Streams of one class; contexts of more packets at once share them.
 const MAX_STREAMS: usize = 1 << 12;

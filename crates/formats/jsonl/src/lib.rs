@@ -10,9 +10,7 @@ mod classes;
 mod clock;
 mod line;
 mod reader;
-mod shape;
 mod survey;
-mod tape;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! One line: an event as `print --format jsonl` writes it.
 
-use super::shape::i128_of;
-use super::tape::{Fault, LineParser, TapeToken, TokenKind, mix, mix_bytes};
+use tracemill_codec::text::marks::{mix, mix_bytes};
+use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind, i128_of};
 
 /// Keys of the objects of a line, in the order of the model's scopes; the packet context is the second.
 pub(super) const SCOPES: [&[u8]; 5] = [b"header", b"packet_context", b"stream_context", b"event_context", b"payload"];

@@ -13,9 +13,8 @@ use tracemill_model::packet::Packet;
 
 use super::classes::Kinds;
 use super::line::{EventLine, STREAM_SCOPES, TimeKind, lines};
-use super::shape::{Refused, TokenWalk};
 use super::survey::{SLICE_BYTES, Survey};
-use super::tape::TapeToken;
+use tracemill_format::json::{Refused, TapeToken, TokenWalk};
 use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Slices whose packets wait for their streams.

@@ -7,8 +7,7 @@ use tracemill_model::error::Error;
 
 use super::clock::ClockFit;
 use super::line::{EventLine, MAX_LINE_BYTES, PACKET_CONTEXT, STREAM_SCOPES, TimeKind, lines};
-use super::shape::{Refused, TokenWalk, ValueShape};
-use super::tape::{TapeToken, TokenKind};
+use tracemill_format::json::{Refused, TapeToken, TokenKind, TokenWalk, ValueShape};
 
 /// Bytes of a file whose lines are decoded at once.
 pub(super) const SLICE_BYTES: usize = 1 << 20;

@@ -19,17 +19,24 @@ const MAX_ENUM_VALUES: usize = 1 << 14;
 
 /// Kind of the values of a field.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum ValueShape {
+pub enum ValueShape {
     /// Always `null`.
     Null,
+    /// `true` or `false`.
     Bool,
+    /// An integer.
     Int(IntRange),
+    /// Any other number.
     Float,
+    /// A string.
     Text,
     /// Only `"NaN"` and the like so far: floats or strings.
     Special,
+    /// `{"media_type", "base64"}`, with its type.
     Blob(Arc<str>),
+    /// `{"value", "labels"}`.
     Enum(Box<Enum>),
+    /// Any other object.
     Struct(Vec<MemberShape>),
     /// A list of values, each with a shape of its own.
     Tuple(Vec<ValueShape>),
@@ -42,7 +49,7 @@ type MemberShape = (Arc<str>, ValueShape);
 
 /// Integers of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct IntRange {
+pub struct IntRange {
     is_signed: bool,
     /// Bits of the largest one, with its sign.
     bits: u32,
@@ -50,7 +57,7 @@ pub(super) struct IntRange {
 
 /// An enumeration.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Enum {
+pub struct Enum {
     range: IntRange,
     /// Labels of values, in the order in which the values were met.
     values: Vec<(i128, Vec<Arc<str>>)>,
@@ -60,15 +67,18 @@ pub(super) struct Enum {
 }
 
 /// The tokens of a value, and where the walk over them is.
-pub(super) struct TokenWalk<'a> {
-    pub(super) line: &'a [u8],
-    pub(super) tokens: &'a [TapeToken],
-    pub(super) at: usize,
+pub struct TokenWalk<'a> {
+    /// The line.
+    pub line: &'a [u8],
+    /// Its tokens.
+    pub tokens: &'a [TapeToken],
+    /// The number of the next one.
+    pub at: usize,
 }
 
 /// The reason for which a value is not one of its class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refused {
+pub enum Refused {
     /// An integer of too many digits.
     Large,
     /// A string that holds U+0000.
@@ -149,7 +159,10 @@ fn text(token: &TapeToken, line: &[u8]) -> Arc<str> {
 
 impl ValueShape {
     /// The shape of a value, and how many shapes are in it.
-    pub(super) fn of(walk: &mut TokenWalk<'_>, count: &mut usize) -> Result<ValueShape, Refused> {
+    ///
+    /// # Errors
+    /// The value cannot be a field.
+    pub fn of(walk: &mut TokenWalk<'_>, count: &mut usize) -> Result<ValueShape, Refused> {
         *count += 1;
         if walk.is_enum() {
             let mut own = Enum::default();
@@ -195,7 +208,10 @@ impl ValueShape {
     }
 
     /// Takes in another value of the same mark.
-    pub(super) fn add(&mut self, walk: &mut TokenWalk<'_>) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// The value is not of the shape, or cannot be a field.
+    pub fn add(&mut self, walk: &mut TokenWalk<'_>) -> Result<(), Refused> {
         match self {
             ValueShape::Enum(own) if walk.is_enum() => return own.add(walk),
             ValueShape::Enum(_) => {}
@@ -257,7 +273,7 @@ impl ValueShape {
     }
 
     /// One shape for the values of both, when there is one that shows them as they are.
-    pub(super) fn join(&self, other: &ValueShape) -> Option<ValueShape> {
+    pub fn join(&self, other: &ValueShape) -> Option<ValueShape> {
         Some(match (self, other) {
             (ValueShape::Int(a), ValueShape::Int(b)) => ValueShape::Int(a.join(*b)),
             (ValueShape::Special, ValueShape::Float | ValueShape::Text) => other.clone(),
@@ -284,7 +300,7 @@ impl ValueShape {
     }
 
     /// Makes enumerations that cannot be one structures; to be called when all lines are known.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         match self {
             ValueShape::Enum(own) if own.is_loose => *self = self.as_struct(),
             ValueShape::Struct(members) => members.iter_mut().for_each(|(_, member)| member.finish()),
@@ -295,7 +311,7 @@ impl ValueShape {
     }
 
     /// Its field class.
-    pub(super) fn class(&self, schema: &mut Schema) -> FieldClassId {
+    pub fn class(&self, schema: &mut Schema) -> FieldClassId {
         let kind = match self {
             ValueShape::Null => FieldKind::Rendered(RenderedClass { len_bytes: 1, render: Arc::new(None::<Arc<str>>) }),
             ValueShape::Bool => FieldKind::Boolean(BitsClass::new(8, ByteOrder::Little)),
@@ -326,7 +342,10 @@ impl ValueShape {
     }
 
     /// Appends a value as its field class has it.
-    pub(super) fn encode(&self, walk: &mut TokenWalk<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// The value is not of the shape.
+    pub fn encode(&self, walk: &mut TokenWalk<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
         if let ValueShape::Enum(own) = self {
             // Key, number, key, list, labels.
             let number = walk.peek(2).ok_or(Refused::Other)?;
@@ -402,7 +421,7 @@ fn without_sign(number: &[u8]) -> (bool, &[u8]) {
 }
 
 /// An integer of at most 127 bits.
-pub(super) fn i128_of(digits: &[u8]) -> Option<i128> {
+pub fn i128_of(digits: &[u8]) -> Option<i128> {
     let (is_negative, digits) = without_sign(digits);
     if digits.len() <= 18 {
         let value = digits.iter().fold(0i64, |value, &digit| value * 10 + i64::from(digit & 15));

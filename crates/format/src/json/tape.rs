@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 use tracemill_codec::text::json::unescape;
-pub(super) use tracemill_codec::text::marks::{mix, mix_bytes};
+use tracemill_codec::text::marks::{mix, mix_bytes};
 
 /// Values inside each other, at most.
 const MAX_DEPTH: u32 = 64;
@@ -17,7 +17,7 @@ const MAX_TUPLE_OF_NULLS: u32 = 16;
 
 /// Kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TokenKind {
+pub enum TokenKind {
     /// `null`.
     Null,
     /// `true` or `false`: which one is in `to`.
@@ -44,20 +44,23 @@ pub(super) enum TokenKind {
 
 /// A token: its kind, and for texts and numbers where it is in the line (strings without their quotes).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct TapeToken {
-    pub(super) kind: TokenKind,
-    pub(super) from: u32,
-    pub(super) to: u32,
+pub struct TapeToken {
+    /// Its kind.
+    pub kind: TokenKind,
+    /// The first of its bytes, or what the kind says.
+    pub from: u32,
+    /// The end of its bytes, or what the kind says.
+    pub to: u32,
 }
 
 impl TapeToken {
     /// The bytes that it names.
-    pub(super) fn bytes<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+    pub fn bytes<'a>(&self, line: &'a [u8]) -> &'a [u8] {
         line.get(self.from as usize..self.to as usize).unwrap_or(&[])
     }
 
     /// The text of a string.
-    pub(super) fn text<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
+    pub fn text<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
         match self.kind {
             TokenKind::Escaped => unescape(self.bytes(line)).into(),
             _ => self.bytes(line).into(),
@@ -67,43 +70,51 @@ impl TapeToken {
 
 /// Why a line cannot be read, and where in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Fault {
-    pub(super) at: usize,
-    pub(super) reason: &'static str,
+pub struct Fault {
+    /// The byte of the line.
+    pub at: usize,
+    /// The reason.
+    pub reason: &'static str,
 }
 
 /// Reads values of a line.
-pub(super) struct LineParser<'a> {
-    pub(super) line: &'a [u8],
-    pub(super) at: usize,
-    pub(super) tokens: &'a mut Vec<TapeToken>,
+pub struct LineParser<'a> {
+    /// The line.
+    pub line: &'a [u8],
+    /// Where it reads on.
+    pub at: usize,
+    /// The tokens so far.
+    pub tokens: &'a mut Vec<TapeToken>,
     nulls: u64,
 }
 
 impl<'a> LineParser<'a> {
     /// A parser at the beginning of a line.
-    pub(super) fn new(line: &'a [u8], tokens: &'a mut Vec<TapeToken>) -> Self {
+    pub fn new(line: &'a [u8], tokens: &'a mut Vec<TapeToken>) -> Self {
         LineParser { line, at: 0, tokens, nulls: 0 }
     }
 
     /// Steps over blanks.
     #[inline]
-    pub(super) fn skip_blanks(&mut self) {
-        while let Some(b' ' | b'\t' | b'\r') = self.line.get(self.at) {
+    pub fn skip_blanks(&mut self) {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.line.get(self.at) {
             self.at += 1;
         }
     }
 
     /// The byte behind blanks.
     #[inline]
-    pub(super) fn peek(&mut self) -> Option<u8> {
+    pub fn peek(&mut self) -> Option<u8> {
         self.skip_blanks();
         self.line.get(self.at).copied()
     }
 
     /// Steps over a byte that must be there.
     #[inline]
-    pub(super) fn expect(&mut self, byte: u8, reason: &'static str) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// Another byte is there.
+    pub fn expect(&mut self, byte: u8, reason: &'static str) -> Result<(), Fault> {
         if self.peek() != Some(byte) {
             return Err(self.fault(reason));
         }
@@ -111,13 +122,17 @@ impl<'a> LineParser<'a> {
         Ok(())
     }
 
-    pub(super) fn fault(&self, reason: &'static str) -> Fault {
+    /// A fault at the place at hand.
+    pub fn fault(&self, reason: &'static str) -> Fault {
         let reason = if self.at >= self.line.len() { "the line ends in the middle of its object" } else { reason };
         Fault { at: self.at, reason }
     }
 
     /// Reads a value; its mark.
-    pub(super) fn value(&mut self, depth: u32) -> Result<u64, Fault> {
+    ///
+    /// # Errors
+    /// There is no value of JSON.
+    pub fn value(&mut self, depth: u32) -> Result<u64, Fault> {
         let Some(first) = self.peek() else { return Err(self.fault("")) };
         match first {
             b'"' => {
@@ -183,7 +198,10 @@ impl<'a> LineParser<'a> {
     }
 
     /// Reads a string.
-    pub(super) fn string(&mut self) -> Result<TapeToken, Fault> {
+    ///
+    /// # Errors
+    /// There is no string of JSON.
+    pub fn string(&mut self) -> Result<TapeToken, Fault> {
         self.expect(b'"', "a string is expected")?;
         let from = self.at;
         let mut kind = TokenKind::Text;
@@ -272,7 +290,10 @@ impl<'a> LineParser<'a> {
 
     /// Is there another item before the end of an object or array? Steps over the comma or the end.
     #[inline]
-    pub(super) fn next_item(&mut self, is_behind_one: bool, end: u8) -> Result<bool, Fault> {
+    ///
+    /// # Errors
+    /// Something else is there.
+    pub fn next_item(&mut self, is_behind_one: bool, end: u8) -> Result<bool, Fault> {
         match self.peek() {
             Some(byte) if byte == end => {
                 self.at += 1;

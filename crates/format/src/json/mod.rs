@@ -1,0 +1,10 @@
+//! Values of JSON text as fields: for formats whose events are JSON objects.
+//!
+//! A [`LineParser`] makes a flat list of tokens of a value and says by a mark which shape it has. The first value of a mark becomes a
+//! [`ValueShape`], which takes in all others, gives their field class, and encodes them.
+
+mod shape;
+mod tape;
+
+pub use self::shape::{Refused, TokenWalk, ValueShape, i128_of};
+pub use self::tape::{Fault, LineParser, TapeToken, TokenKind};

@@ -1,0 +1,91 @@
+//! The second pass: events of a part of the index, read again where they stand in the file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::spine::Spine;
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_format::calls::CallEvents;
+use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Packet;
+
+use super::classes::{Part, ReadEvent};
+use super::document::MAX_EVENT_BYTES;
+use super::event::EventObject;
+use super::survey::Survey;
+
+/// Opens the packets of a file.
+pub(super) struct ChromeReader {
+    pub(super) file: Arc<dyn Bytes>,
+    pub(super) path: PathBuf,
+    pub(super) survey: Survey,
+    /// Ns that are 0 in the events.
+    pub(super) base_ns: i64,
+}
+
+impl PacketReader for ChromeReader {
+    fn reads_packets_alone(&self) -> bool {
+        true
+    }
+
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
+        let packet = &stream.packets.at(index);
+        let of = self.survey.packets.get(packet.index as usize);
+        let of = of.ok_or_else(|| Error::malformed("the file has no such packet"))?;
+        let places = self.survey.places.get(of.first..of.first + of.count).unwrap_or_default();
+        let (file, mut bytes, mut spine, mut event) =
+            (self.file.bytes(), Vec::new(), Spine::default(), ReadEvent::default());
+        let mut changed = None;
+        spine.reserve(places.len());
+        for place in places {
+            let begin = (place >> 1) as usize;
+            let text = file.get(begin..file.len().min(begin + MAX_EVENT_BYTES)).unwrap_or_default();
+            let start = bytes.len();
+            if self.put(text, place & 1 == 1, &mut event, &mut bytes, &mut spine).is_none() {
+                bytes.truncate(start);
+                changed.get_or_insert(begin);
+            }
+        }
+        let packet = Packet { content_bits: bytes.len() as u64 * 8, ..packet.clone() };
+        let mut opened = OpenedPacket::new(PacketData::found(plans, &self.file, packet, (Arc::new(bytes), 0), spine));
+        opened.faults.extend(changed.map(|at| {
+            let error = Error::malformed("the file changed while it was read, or its events have too many bytes");
+            error.in_file(&self.path).at_offset(at as u64)
+        }));
+        Ok(opened)
+    }
+
+    fn files(&self, trace: &OpenTrace, _storage: &dyn Storage) -> Option<TraceFiles> {
+        Some(TraceFiles::one(trace))
+    }
+
+    fn call_events(&self) -> &'static [CallEvents] {
+        super::CALLS
+    }
+}
+
+impl ChromeReader {
+    /// Appends the event at the beginning of a text, or its end. `None` when it is not what the first pass read.
+    fn put(
+        &self,
+        text: &[u8],
+        is_end: bool,
+        event: &mut ReadEvent,
+        bytes: &mut Vec<u8>,
+        spine: &mut Spine,
+    ) -> Option<()> {
+        event.object = EventObject::read(text, &mut event.tokens, &mut event.rest).ok()?;
+        let object = &event.object;
+        let part = if is_end { Part::Exit } else { Part::of(object.phase) };
+        let length = if is_end { object.dur.unwrap_or(0) } else { 0 };
+        let ns = object.ts?.checked_add(length)?;
+        let class = self.survey.classes.find(event, text, part)?;
+        let start_bits = u32::try_from(bytes.len() * 8).ok()?;
+        class.put(event, text, bytes).ok()?;
+        u32::try_from(bytes.len() * 8).ok()?;
+        spine.push(class.id, ns.wrapping_sub(self.base_ns) as u64, start_bits, start_bits);
+        Some(())
+    }
+}

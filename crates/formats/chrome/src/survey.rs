@@ -1,0 +1,240 @@
+//! The first pass over a file: its classes, the names of threads, and where its events are in the order of time.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use memchr::memchr;
+use tracemill_format::Faults;
+use tracemill_format::json::{Fault, Refused};
+use tracemill_model::error::Error;
+
+use super::classes::{ChromeClasses, Part, ReadEvent, TrackNames, first_argument};
+use super::document::{Document, MAX_EVENT_BYTES, NextEvent, next_event};
+use super::event::EventObject;
+
+/// Events of a packet.
+const PACKET_EVENTS: usize = 1 << 13;
+/// Wrong events that are reported one by one.
+const MAX_REPORTED: usize = 1000;
+/// Rows of the table of metadata.
+const MAX_METADATA: usize = 10_000;
+/// Threads and processes that have names.
+const MAX_NAMES: usize = 1 << 20;
+
+/// An event, or the end of an `X`, while they are put into the order of time.
+#[derive(Clone, Copy, Debug)]
+struct IndexEntry {
+    ns: i64,
+    /// Order of equal times: see [`order_of`].
+    order: u64,
+    /// Offset of the event, and whether it is the end.
+    place: u64,
+}
+
+/// The order of what happens at one time. Slices that end come first, the inner ones before the outer; then all that has
+/// no length, as the file has it; then slices that begin, the outer ones before the inner. A slice of no length ends
+/// after it began.
+fn order_of(part: Part, length: Option<u64>) -> u64 {
+    const STEP: u64 = 1 << 62;
+    match (part, length) {
+        (Part::Exit, Some(length)) if length > 0 => length.min(STEP - 1),
+        (_, Some(length)) => STEP * 3 - length.min(STEP - 1),
+        (_, None) => STEP,
+    }
+}
+
+/// A packet: a part of the index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PacketInfo {
+    pub(super) first: usize,
+    pub(super) count: usize,
+    pub(super) range: (i64, i64),
+    /// The first byte of its first event in the file, and the end of its last one, about.
+    pub(super) bytes: (u64, u64),
+}
+
+/// Results of the first pass.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub(super) classes: ChromeClasses,
+    pub(super) document: Document,
+    pub(super) names: TrackNames,
+    /// Places of events, in the order of time: offsets, doubled, and one more for the end of an `X`.
+    pub(super) places: Vec<u64>,
+    pub(super) packets: Vec<PacketInfo>,
+    /// Metadata: process, thread, name, value.
+    pub(super) metadata: Vec<(i64, i64, String, Option<String>)>,
+    pub(super) faults: Vec<Error>,
+    pub(super) warnings: Vec<Error>,
+}
+
+impl Survey {
+    /// Reads all events of a file.
+    ///
+    /// # Errors
+    /// It has no events.
+    pub(super) fn of(file: &[u8], path: &Path) -> Result<Survey, Error> {
+        let place = |at: usize, error: Error| error.in_file(path).at_offset(at as u64);
+        let document = Document::read(file).map_err(|fault| place(fault.at, Error::malformed(fault.reason)))?;
+        let mut survey = Survey::default();
+        survey.classes.is_own = document.member("base_ns").is_some() && document.member("base_origin").is_some();
+        let (mut at, mut index, mut event) = (document.events, Vec::new(), ReadEvent::default());
+        survey.document = document;
+        let mut faults: Faults<MAX_REPORTED> = Faults::default();
+        // What is tried again after damage, at most: no file makes this quadratic.
+        let mut budget = file.len() as u64 * 4 + (1 << 20);
+        let (mut threads, mut processes) = (HashMap::new(), HashMap::new());
+        loop {
+            let begin = match next_event(file, at) {
+                NextEvent::At(begin) => begin,
+                NextEvent::End(end) => {
+                    at = end;
+                    break;
+                }
+                NextEvent::Cut => {
+                    at = file.len();
+                    break;
+                }
+                NextEvent::Wrong(begin) => {
+                    faults.tell(|| place(begin, Error::malformed("an event is expected in the list of events")));
+                    let Some(next) = resume(file, begin, &mut event, &mut budget) else { break };
+                    at = next;
+                    continue;
+                }
+            };
+            let bytes = &file[begin..file.len().min(begin + MAX_EVENT_BYTES)];
+            match EventObject::read(bytes, &mut event.tokens, &mut event.rest) {
+                Ok(object) => {
+                    at = begin + object.len;
+                    event.object = object;
+                    if object.phase == b'M' {
+                        survey.metadata(&event, bytes, &mut threads, &mut processes);
+                        continue;
+                    }
+                    if let Err(reason) = survey.take_in(&event, bytes, begin, &mut index) {
+                        faults.tell(|| place(begin, Error::malformed(format!("{reason}; the event is skipped"))));
+                    }
+                }
+                Err(fault) => {
+                    let is_cut = fault.at >= bytes.len() && begin + bytes.len() == file.len();
+                    faults.tell(|| match is_cut {
+                        true => place(begin, Error::truncated("the file ends in the middle of an event")),
+                        false => {
+                            place(begin + fault.at, Error::malformed(format!("{}; the event is skipped", fault.reason)))
+                        }
+                    });
+                    budget = budget.saturating_sub(fault.at as u64);
+                    let Some(next) = resume(file, begin, &mut event, &mut budget) else { break };
+                    at = next;
+                }
+            }
+        }
+        survey.document.read_rest(file, at);
+        survey.names = TrackNames { threads: Arc::new(threads), processes: Arc::new(processes) };
+        survey.finish(index);
+        survey.faults = faults.finish("events cannot be read; they are skipped");
+        if !survey.document.unread.is_empty() {
+            let names: Vec<String> = survey.document.unread.iter().map(|name| format!("`{name}`")).collect();
+            let message = format!("the trace has members next to its events that are not read: {}", names.join(", "));
+            survey.warnings.push(Error::unsupported(message).in_file(path));
+        }
+        Ok(survey)
+    }
+
+    fn take_in(
+        &mut self,
+        event: &ReadEvent,
+        bytes: &[u8],
+        begin: usize,
+        index: &mut Vec<IndexEntry>,
+    ) -> Result<(), String> {
+        let object = &event.object;
+        let Some(ns) = object.ts else { return Err("the event has no `ts`".into()) };
+        let part = Part::of(object.phase);
+        let text = |refused: Refused| String::from(refused);
+        if object.phase != b'X' {
+            self.classes.take_in(event, bytes, part).map_err(text)?;
+            index.push(IndexEntry { ns, order: order_of(part, None), place: (begin as u64) << 1 });
+            return Ok(());
+        }
+        let length = object.dur.unwrap_or(0);
+        let end = ns.checked_add(length).filter(|_| length >= 0).ok_or("`dur` is not a length of time")?;
+        self.classes.take_in(event, bytes, Part::Entry).map_err(text)?;
+        self.classes.take_in(event, bytes, Part::Exit).map_err(text)?;
+        let order = |part| order_of(part, Some(length as u64));
+        index.push(IndexEntry { ns, order: order(Part::Entry), place: (begin as u64) << 1 });
+        index.push(IndexEntry { ns: end, order: order(Part::Exit), place: (begin as u64) << 1 | 1 });
+        Ok(())
+    }
+
+    fn metadata(
+        &mut self,
+        event: &ReadEvent,
+        bytes: &[u8],
+        threads: &mut HashMap<(i64, i64), Arc<str>>,
+        processes: &mut HashMap<(i64, i64), Arc<str>>,
+    ) {
+        let object = &event.object;
+        let (name, argument) = (object.name(bytes), first_argument(event, bytes));
+        let of = match &*name {
+            b"thread_name" => Some((threads, object.tid)),
+            b"process_name" => Some((processes, 0)),
+            _ => None,
+        };
+        if let (Some((names, tid)), Some((key, value))) = (of, &argument)
+            && key == "name"
+            && names.len() < MAX_NAMES
+        {
+            names.insert((object.pid, tid), value.as_str().into());
+        }
+        if self.metadata.len() < MAX_METADATA {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            self.metadata.push((object.pid, object.tid, name, argument.map(|(_, value)| value)));
+        }
+    }
+
+    /// Puts the events into the order of time, and makes packets of them.
+    fn finish(&mut self, mut index: Vec<IndexEntry>) {
+        // Of slices of one length at one time, the one that the file has later is inside.
+        let key = |entry: &IndexEntry| {
+            let is_end = entry.place & 1 == 1;
+            let place = if is_end && entry.order < 1 << 62 { !entry.place } else { entry.place };
+            (entry.ns, entry.order, place)
+        };
+        index.sort_unstable_by_key(key);
+        self.places = index.iter().map(|entry| entry.place).collect();
+        for (number, part) in index.chunks(PACKET_EVENTS).enumerate() {
+            let offset = |entry: &IndexEntry| entry.place >> 1;
+            let low = part.iter().map(offset).min().unwrap_or(0);
+            let high = part.iter().map(offset).max().unwrap_or(0);
+            let range = (part[0].ns, part[part.len() - 1].ns);
+            let (first, count) = (number * PACKET_EVENTS, part.len());
+            self.packets.push(PacketInfo { first, count, range, bytes: (low, high + 1) });
+        }
+    }
+
+    /// The smallest time.
+    pub(super) fn first_ns(&self) -> i64 {
+        self.packets.first().map_or(0, |packet| packet.range.0)
+    }
+}
+
+/// The next place after `at` where an event can be read.
+fn resume(file: &[u8], at: usize, event: &mut ReadEvent, budget: &mut u64) -> Option<usize> {
+    let mut at = at + 1;
+    loop {
+        at += memchr(b'{', file.get(at..)?)?;
+        // Events follow a comma or the beginning of a line; objects in arguments mostly a colon.
+        let before = file[..at].iter().rposition(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+        let is_likely = before.is_some_and(|before| matches!(file[before], b',' | b'\n' | b'['));
+        if is_likely {
+            let bytes = &file[at..file.len().min(at + MAX_EVENT_BYTES)];
+            match EventObject::read(bytes, &mut event.tokens, &mut event.rest) {
+                Ok(_) => return Some(at),
+                Err(Fault { at: read, .. }) => *budget = budget.checked_sub(read as u64 + 1)?,
+            }
+        }
+        at += 1;
+    }
+}
