@@ -272,8 +272,8 @@ fn is_analysis(path: &Path) -> bool {
 fn names_of_formats_and_fields_stand_in_their_crates() {
     use tracemill_semantics::{Concept, Concepts, names};
 
-    // Forms of lines are the printer's, and one of them can be read back.
-    let is_form = |name: &&str| ["text", "csv", "jsonl"].contains(name);
+    // Forms of lines are the printer's, and some outputs that others show can be read back.
+    let is_form = |name: &&str| ["text", "csv", "jsonl", "chrome"].contains(name);
     let targets = tracemill_formats::TARGETS.iter().flat_map(|target| target.names);
     let formats = tracemill_formats::FORMATS.iter().flat_map(|format| format.names).chain(targets);
     let fields = [names::THREAD, names::PROCESS, names::THREAD_NAME, names::FLOWS, names::ABOUT, &[names::CPU]];

@@ -8,7 +8,7 @@ use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind};
 /// Ids that are texts get numbers from here on: no system gives them to processes and threads.
 const FIRST_TEXT_ID: i64 = 1 << 40;
 
-/// What an event says; texts and values as numbers of tokens.
+/// Members of an event; texts and values as numbers of tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EventObject {
     /// Its phase.

@@ -82,7 +82,7 @@ impl Survey {
         let (mut at, mut index, mut event) = (document.events, Vec::new(), ReadEvent::default());
         survey.document = document;
         let mut faults: Faults<MAX_REPORTED> = Faults::default();
-        // What is tried again after damage, at most: no file makes this quadratic.
+        // Bytes that are tried again after damage, at most: no file makes this quadratic.
         let mut budget = file.len() as u64 * 4 + (1 << 20);
         let (mut threads, mut processes) = (HashMap::new(), HashMap::new());
         loop {
