@@ -24,7 +24,7 @@ pub(super) const SYMBOL: &str = "symbol";
 
 /// The part that an event plays, by its phase.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Part {
+pub(super) enum PhasePart {
     /// `B`, `X`: a slice begins.
     Entry,
     /// `E`, the end of an `X`.
@@ -41,34 +41,34 @@ pub(super) enum Part {
     Instant,
 }
 
-impl Part {
+impl PhasePart {
     /// The part of a phase.
-    pub(super) fn of(phase: u8) -> Part {
+    pub(super) fn of(phase: u8) -> PhasePart {
         match phase {
-            b'B' | b'X' => Part::Entry,
-            b'E' => Part::Exit,
-            b'b' | b'S' => Part::SpanEntry,
-            b'e' | b'F' => Part::SpanClose,
-            b'C' => Part::Counter,
-            b's' | b't' | b'f' => Part::Flow,
-            _ => Part::Instant,
+            b'B' | b'X' => PhasePart::Entry,
+            b'E' => PhasePart::Exit,
+            b'b' | b'S' => PhasePart::SpanEntry,
+            b'e' | b'F' => PhasePart::SpanClose,
+            b'C' => PhasePart::Counter,
+            b's' | b't' | b'f' => PhasePart::Flow,
+            _ => PhasePart::Instant,
         }
     }
 
     /// The name of the class of events of a name.
     fn class_name(self, name: &str) -> String {
         match self {
-            Part::Exit if name.is_empty() => return SLICE.1.into(),
-            Part::SpanClose if name.is_empty() => return "span_close".into(),
+            PhasePart::Exit if name.is_empty() => return SLICE.1.into(),
+            PhasePart::SpanClose if name.is_empty() => return "span_close".into(),
             _ => {}
         }
         let name = if name.is_empty() { "unnamed" } else { name };
         match self {
-            Part::Entry | Part::SpanEntry => format!("{name}_entry"),
-            Part::Exit => format!("{name}_exit"),
-            Part::SpanClose => format!("{name}_close"),
-            Part::Counter => format!("{name}_counter"),
-            Part::Flow | Part::Instant => name.into(),
+            PhasePart::Entry | PhasePart::SpanEntry => format!("{name}_entry"),
+            PhasePart::Exit => format!("{name}_exit"),
+            PhasePart::SpanClose => format!("{name}_close"),
+            PhasePart::Counter => format!("{name}_counter"),
+            PhasePart::Flow | PhasePart::Instant => name.into(),
         }
     }
 }
@@ -85,7 +85,7 @@ pub(super) struct ReadEvent {
 #[derive(Debug)]
 pub(super) struct ChromeClass {
     name: String,
-    part: Part,
+    part: PhasePart,
     /// Is it for events beyond the limits, which are kept as text?
     is_text: bool,
     rest: Vec<(String, ValueShape)>,
@@ -109,11 +109,11 @@ pub(super) struct ChromeClasses {
 const SCOPES: [&str; 3] = ["stream_context", "event_context", "payload"];
 
 impl ChromeClasses {
-    fn mark(event: &ReadEvent, bytes: &[u8], part: Part) -> u64 {
+    fn mark(event: &ReadEvent, bytes: &[u8], part: PhasePart) -> u64 {
         let object = &event.object;
         let mark = mix(mix_bytes(part as u64, &object.name(bytes)), u64::from(object.phase));
         // The end of an `X` has nothing of its own.
-        if object.phase == b'X' && part == Part::Exit {
+        if object.phase == b'X' && part == PhasePart::Exit {
             return mark;
         }
         let has =
@@ -122,7 +122,7 @@ impl ChromeClasses {
     }
 
     /// Takes in an event as this part.
-    pub(super) fn take_in(&mut self, event: &ReadEvent, bytes: &[u8], part: Part) -> Result<(), Refused> {
+    pub(super) fn take_in(&mut self, event: &ReadEvent, bytes: &[u8], part: PhasePart) -> Result<(), Refused> {
         let mark = ChromeClasses::mark(event, bytes, part);
         match self.by_mark.get(&mark) {
             Some(&class) => self.classes[class].add(event, bytes),
@@ -134,15 +134,15 @@ impl ChromeClasses {
         }
     }
 
-    fn new_class(&mut self, event: &ReadEvent, bytes: &[u8], part: Part) -> Result<usize, Refused> {
+    fn new_class(&mut self, event: &ReadEvent, bytes: &[u8], part: PhasePart) -> Result<usize, Refused> {
         if self.classes.len() >= MAX_CLASSES || self.fields >= MAX_FIELDS {
             let known = self.classes.iter().position(|class| class.is_text && class.part == part);
             if let Some(known) = known {
                 return Ok(known);
             }
             let name = match part {
-                Part::Entry => SLICE.0.to_string(),
-                Part::Exit => SLICE.1.to_string(),
+                PhasePart::Entry => SLICE.0.to_string(),
+                PhasePart::Exit => SLICE.1.to_string(),
                 part => part.class_name("event"),
             };
             let class = ChromeClass {
@@ -159,7 +159,7 @@ impl ChromeClasses {
             return Ok(self.classes.len() - 1);
         }
         let object = &event.object;
-        let is_end_of_x = object.phase == b'X' && part == Part::Exit;
+        let is_end_of_x = object.phase == b'X' && part == PhasePart::Exit;
         let mut shape =
             |at: usize| ValueShape::of(&mut TokenWalk { line: bytes, tokens: &event.tokens, at }, &mut self.fields);
         let mut rest = Vec::new();
@@ -175,15 +175,15 @@ impl ChromeClasses {
             is_text: false,
             rest,
             args,
-            has_flow: part == Part::Flow || object.bind_mark != 0 && part == Part::Entry,
-            has_span: matches!(part, Part::SpanEntry | Part::SpanClose),
+            has_flow: part == PhasePart::Flow || object.bind_mark != 0 && part == PhasePart::Entry,
+            has_span: matches!(part, PhasePart::SpanEntry | PhasePart::SpanClose),
             id: EventClassId(0),
         });
         Ok(self.classes.len() - 1)
     }
 
     /// The class of an event that was taken in before.
-    pub(super) fn find(&self, event: &ReadEvent, bytes: &[u8], part: Part) -> Option<&ChromeClass> {
+    pub(super) fn find(&self, event: &ReadEvent, bytes: &[u8], part: PhasePart) -> Option<&ChromeClass> {
         self.classes.get(*self.by_mark.get(&ChromeClasses::mark(event, bytes, part))?)
     }
 
@@ -254,9 +254,9 @@ impl ChromeClasses {
             }
             let call = match class.part {
                 // Names of these stand in a field, or nowhere.
-                Part::Entry | Part::Exit if class.is_text || class.name == SLICE.1 => None,
-                Part::Entry => Some(CallHalf::Entry),
-                Part::Exit => Some(CallHalf::Exit),
+                PhasePart::Entry | PhasePart::Exit if class.is_text || class.name == SLICE.1 => None,
+                PhasePart::Entry => Some(CallHalf::Entry),
+                PhasePart::Exit => Some(CallHalf::Exit),
                 _ => None,
             };
             let context = structure(&mut schema, context);
@@ -302,7 +302,7 @@ impl ChromeClass {
             shape.encode(&mut walk(*value), out)?;
         }
         if self.has_flow {
-            let mark = if self.part == Part::Flow { object.id_mark } else { object.bind_mark };
+            let mark = if self.part == PhasePart::Flow { object.id_mark } else { object.bind_mark };
             out.extend_from_slice(&(mark >> 1).to_le_bytes());
         }
         if let (Some(shape), Some(at)) = (&self.args, object.args) {

@@ -30,7 +30,7 @@ use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue};
 
 use reader::ChromeReader;
-use survey::Survey;
+use survey::ChromeSurvey;
 
 /// Trace JSON of Chrome.
 pub static FORMAT: Format = Format::new(&["chrome"], "trace JSON of Chrome (Trace Event Format)", probe, open)
@@ -57,7 +57,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let file = storage.open(&found.path)?;
     let len = file.bytes().len();
     file.will_read(0, len);
-    let mut survey = Survey::of(file.bytes(), &found.path)?;
+    let mut survey = ChromeSurvey::of(file.bytes(), &found.path)?;
     if file.len_now() < len as u64 {
         let message = "the file was cut while it was read";
         return Err(Error::malformed(message).at_offset(file.len_now()));
@@ -103,7 +103,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
 }
 
 /// The clock of a file. One that tracemill wrote says when its zero was.
-fn clock(survey: &Survey, base_ns: i64) -> ClockClass {
+fn clock(survey: &ChromeSurvey, base_ns: i64) -> ClockClass {
     let class = ClockClass { has_made_cycles: true, ..ClockClass::nanoseconds("ns") };
     let member = |name| survey.document.member(name);
     let own = member("base_ns").and_then(|text| text.parse::<i128>().ok()).filter(|_| survey.classes.is_own);

@@ -11,16 +11,16 @@ use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, T
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 
-use super::classes::{Part, ReadEvent};
+use super::classes::{PhasePart, ReadEvent};
 use super::document::MAX_EVENT_BYTES;
 use super::event::EventObject;
-use super::survey::Survey;
+use super::survey::ChromeSurvey;
 
 /// Opens the packets of a file.
 pub(super) struct ChromeReader {
     pub(super) file: Arc<dyn Bytes>,
     pub(super) path: PathBuf,
-    pub(super) survey: Survey,
+    pub(super) survey: ChromeSurvey,
     /// Ns that are 0 in the events.
     pub(super) base_ns: i64,
 }
@@ -78,7 +78,7 @@ impl ChromeReader {
     ) -> Option<()> {
         event.object = EventObject::read(text, &mut event.tokens, &mut event.rest).ok()?;
         let object = &event.object;
-        let part = if is_end { Part::Exit } else { Part::of(object.phase) };
+        let part = if is_end { PhasePart::Exit } else { PhasePart::of(object.phase) };
         let length = if is_end { object.dur.unwrap_or(0) } else { 0 };
         let ns = object.ts?.checked_add(length)?;
         let class = self.survey.classes.find(event, text, part)?;

@@ -9,7 +9,7 @@ use tracemill_format::Faults;
 use tracemill_format::json::{Fault, Refused};
 use tracemill_model::error::Error;
 
-use super::classes::{ChromeClasses, Part, ReadEvent, TrackNames, first_argument};
+use super::classes::{ChromeClasses, PhasePart, ReadEvent, TrackNames, first_argument};
 use super::document::{Document, MAX_EVENT_BYTES, NextEvent, next_event};
 use super::event::EventObject;
 
@@ -35,10 +35,10 @@ struct IndexEntry {
 /// The order of what happens at one time. Slices that end come first, the inner ones before the outer; then all that has
 /// no length, as the file has it; then slices that begin, the outer ones before the inner. A slice of no length ends
 /// after it began.
-fn order_of(part: Part, length: Option<u64>) -> u64 {
+fn order_of(part: PhasePart, length: Option<u64>) -> u64 {
     const STEP: u64 = 1 << 62;
     match (part, length) {
-        (Part::Exit, Some(length)) if length > 0 => length.min(STEP - 1),
+        (PhasePart::Exit, Some(length)) if length > 0 => length.min(STEP - 1),
         (_, Some(length)) => STEP * 3 - length.min(STEP - 1),
         (_, None) => STEP,
     }
@@ -56,7 +56,7 @@ pub(super) struct PacketInfo {
 
 /// Results of the first pass.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(super) struct ChromeSurvey {
     pub(super) classes: ChromeClasses,
     pub(super) document: Document,
     pub(super) names: TrackNames,
@@ -69,15 +69,15 @@ pub(super) struct Survey {
     pub(super) warnings: Vec<Error>,
 }
 
-impl Survey {
+impl ChromeSurvey {
     /// Reads all events of a file.
     ///
     /// # Errors
     /// It has no events.
-    pub(super) fn of(file: &[u8], path: &Path) -> Result<Survey, Error> {
+    pub(super) fn of(file: &[u8], path: &Path) -> Result<ChromeSurvey, Error> {
         let place = |at: usize, error: Error| error.in_file(path).at_offset(at as u64);
         let document = Document::read(file).map_err(|fault| place(fault.at, Error::malformed(fault.reason)))?;
-        let mut survey = Survey::default();
+        let mut survey = ChromeSurvey::default();
         survey.classes.is_own = document.member("base_ns").is_some() && document.member("base_origin").is_some();
         let (mut at, mut index, mut event) = (document.events, Vec::new(), ReadEvent::default());
         survey.document = document;
@@ -151,7 +151,7 @@ impl Survey {
     ) -> Result<(), String> {
         let object = &event.object;
         let Some(ns) = object.ts else { return Err("the event has no `ts`".into()) };
-        let part = Part::of(object.phase);
+        let part = PhasePart::of(object.phase);
         let text = |refused: Refused| String::from(refused);
         if object.phase != b'X' {
             self.classes.take_in(event, bytes, part).map_err(text)?;
@@ -160,11 +160,11 @@ impl Survey {
         }
         let length = object.dur.unwrap_or(0);
         let end = ns.checked_add(length).filter(|_| length >= 0).ok_or("`dur` is not a length of time")?;
-        self.classes.take_in(event, bytes, Part::Entry).map_err(text)?;
-        self.classes.take_in(event, bytes, Part::Exit).map_err(text)?;
+        self.classes.take_in(event, bytes, PhasePart::Entry).map_err(text)?;
+        self.classes.take_in(event, bytes, PhasePart::Exit).map_err(text)?;
         let order = |part| order_of(part, Some(length as u64));
-        index.push(IndexEntry { ns, order: order(Part::Entry), place: (begin as u64) << 1 });
-        index.push(IndexEntry { ns: end, order: order(Part::Exit), place: (begin as u64) << 1 | 1 });
+        index.push(IndexEntry { ns, order: order(PhasePart::Entry), place: (begin as u64) << 1 });
+        index.push(IndexEntry { ns: end, order: order(PhasePart::Exit), place: (begin as u64) << 1 | 1 });
         Ok(())
     }
 
