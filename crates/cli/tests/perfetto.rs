@@ -622,7 +622,7 @@ fn events_of_kernels_are_messages_of_perfetto() {
     assert_eq!(tasks, [(Some(7), NewTask { pid: 9, clone_flags: 0x10000 })]);
     let forks: Vec<_> = events.iter().filter_map(|(_, event)| event.fork.clone()).collect();
     assert_eq!(forks, [Forked { parent: 7, child: 9 }]);
-    // Events that do not fit into their message are instants: the wake before the first switch, the interrupt, the fork.
+    // Events that do not fit into their message are instants: the wake before the first switch, the interrupt, a fork.
     let shown = packets.iter().filter_map(|packet| packet.track_event.as_ref().map(|_| packet.timestamp));
     assert_eq!(shown.collect::<Vec<_>>(), [Some(1), Some(4), Some(5)]);
     let release = packets.iter().find_map(|packet| Some(packet.system.as_ref()?.names.as_ref()?.release.clone()));
