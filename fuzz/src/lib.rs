@@ -20,6 +20,8 @@
 //! | [`run_ftrace_file`] | a whole `trace.dat` |
 //! | [`run_ftrace_pages`] | a byte of choices, then pages of the ring buffer |
 //! | [`run_ftrace_format`] | an event format, a zero byte, then a record of it |
+//! | [`run_perf_file`] | a whole `perf.data` |
+//! | [`run_perf_records`] | a byte of choices and the parts of samples (8 bytes), then records |
 //! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
 //! | [`run_jsonl`] | canonical lines |
 //! | [`run_chrome_json`] | trace JSON of Chrome, after the beginning of a list |
@@ -36,6 +38,7 @@ mod exercise;
 mod ftrace;
 mod lttng_legacy;
 mod lttng_markers;
+mod perf;
 // The random schemas, and the comparison of plans with the referee, are those of codec's tests, which use
 // more of them.
 #[allow(dead_code)]
@@ -331,6 +334,19 @@ pub fn run_ftrace_file(data: &[u8]) {
     ftrace::read(data);
 }
 
+/// A whole `perf.data`.
+pub fn run_perf_file(data: &[u8]) {
+    perf::read(data);
+}
+
+/// A byte of choices (1: big-endian, 2: a pipe, 4: a tracepoint, 8: an id in every record), the parts of samples (8 bytes),
+/// then records.
+pub fn run_perf_records(data: &[u8]) {
+    if let Some((head, records)) = data.split_first_chunk::<9>() {
+        perf::read(&perf::file(head, records));
+    }
+}
+
 /// A byte of choices (1: big-endian, 2: a long of 4 bytes, 4: version 7), then the pages of a CPU.
 pub fn run_ftrace_pages(data: &[u8]) {
     let Some((&choices, pages)) = data.split_first() else { return };
@@ -509,6 +525,8 @@ pub const TARGETS: [Target; 23] = [
     ("ftrace_file", run_ftrace_file),
     ("ftrace_pages", run_ftrace_pages),
     ("ftrace_format", run_ftrace_format),
+    ("perf_file", run_perf_file),
+    ("perf_records", run_perf_records),
     ("cpel", run_cpel),
     ("elog", run_elog),
     ("jsonl", run_jsonl),

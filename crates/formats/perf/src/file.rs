@@ -297,9 +297,11 @@ impl PerfFile {
 
     /// Takes the content of a feature, which lies at `offset`.
     pub(crate) fn take_feature(&mut self, number: u32, content: &[u8], offset: u64) {
-        if self.features.len() < feature::COUNT as usize {
-            self.features.push((feature_name(number), content.len() as u64));
+        // A pipe may repeat them, which says nothing.
+        if self.features.len() >= feature::COUNT as usize {
+            return;
         }
+        self.features.push((feature_name(number), content.len() as u64));
         if number == feature::TRACING_DATA {
             return self.take_formats(content, offset);
         }
@@ -480,6 +482,10 @@ impl PerfFile {
     /// Thread, time and CPU of a record of the kernel.
     #[inline]
     pub(crate) fn sample_id(&self, event: Option<usize>, record: &PerfRecord<'_>) -> SampleId {
+        // Records of perf itself end with fields of theirs.
+        if record.kind >= kind::FIRST_USER {
+            return SampleId::default();
+        }
         let places = event.or(Some(0)).and_then(|event| self.places.get(event));
         let mut id = places.map_or(SampleId::default(), |places| places.sample_id(record));
         // A record that perf made itself says 0, or nothing.

@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod attr;
+#[cfg(any(test, feature = "testing"))]
+pub mod builder;
 mod classes;
 mod comms;
 mod fields;
@@ -22,6 +24,8 @@ mod open;
 mod reader;
 mod records;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod unpack;
 
 use tracemill_format::Format;

@@ -33,14 +33,14 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let bytes = storage.open(&found.path)?;
     let mut file = PerfFile::read(bytes.bytes())?;
     let place = file.data;
-    let mut survey = Survey::of(&mut file, bytes.bytes(), place);
+    let mut survey = Survey::of(&mut file, bytes.bytes(), place, false);
     let (mut records, is_in_place) = (bytes.clone(), !survey.needs_unpacking);
     if survey.needs_unpacking {
         file = PerfFile::read(bytes.bytes())?;
         let (unpacked, faults) = unpack(storage, bytes.bytes(), file.order, place)?;
         file.faults.extend(faults);
         let all = (0, unpacked.bytes().len());
-        survey = Survey::of(&mut file, unpacked.bytes(), all);
+        survey = Survey::of(&mut file, unpacked.bytes(), all, true);
         records = unpacked;
     }
     let comms = Arc::new(std::mem::take(&mut survey.comms).finish());
@@ -120,6 +120,11 @@ fn oddities(file: &PerfFile, survey: &Survey) -> Vec<Error> {
     if aux > 0 {
         let message = format!("{aux} pieces with {aux_bytes} bytes of hardware trace data (AUX area) are not decoded");
         oddities.push(Error::unsupported(message));
+    }
+    let count_of = |kind: u32| survey.counts.get(&kind).map_or(0, |(count, _)| *count);
+    let nested = count_of(kind::COMPRESSED) + count_of(kind::COMPRESSED2);
+    if nested > 0 {
+        oddities.push(Error::malformed(format!("packed records inside packed records, which are skipped: {nested}")));
     }
     for (&kind, &(count, _)) in survey.counts.iter().filter(|(kind, _)| records::name(**kind).is_none()) {
         let error = Error::unsupported(format!("records of the unknown type {kind}: {count}"));

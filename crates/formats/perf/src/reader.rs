@@ -1,6 +1,6 @@
 //! The second pass: the records of a slice become events in bytes, for all streams at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_codec::chunk::{Bytes, PacketData};
@@ -21,6 +21,8 @@ use super::survey::{RecordOrigin, StreamKey, StreamPart, Survey, is_event};
 
 /// Slices whose packets wait for their streams.
 const MAX_WAITING: usize = 4;
+/// Slices of which is kept that one stream was read alone.
+const MAX_ALONE: usize = 64;
 /// Faults that are reported one by one for a packet.
 const MAX_FAULTS: usize = 16;
 
@@ -37,12 +39,20 @@ pub(crate) struct PerfReader {
     /// Streams by their names.
     pub(crate) streams: HashMap<String, StreamKey>,
     pub(crate) cpus: Option<u64>,
-    /// Slices that were read, the oldest first.
-    pub(crate) waiting: Mutex<Vec<Arc<Slice>>>,
+    /// Slices that were read.
+    pub(crate) waiting: Mutex<Waiting>,
+}
+
+/// Slices that were read, the oldest first.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    slices: Vec<Arc<Slice>>,
+    /// Slices of which one stream was read alone.
+    alone: VecDeque<usize>,
 }
 
 /// A slice, and the packets of it that were not requested yet.
-pub(crate) struct Slice {
+struct Slice {
     number: usize,
     packets: Mutex<Option<HashMap<StreamKey, Encoded>>>,
 }
@@ -88,20 +98,24 @@ impl PerfReader {
         let number = part.slice as usize;
         let slice = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            match waiting.iter().find(|slice| slice.number == number) {
+            match waiting.slices.iter().find(|slice| slice.number == number) {
                 Some(slice) => slice.clone(),
                 None => {
-                    // A stream that begins late: the others are not there yet.
-                    let newest = waiting.iter().map(|slice| slice.number + 1).max().unwrap_or(0);
-                    if number > newest {
+                    // A stream that begins late comes here long before the others. When another one follows, all will.
+                    let newest = waiting.slices.iter().map(|slice| slice.number + 1).max();
+                    if newest.is_some_and(|newest| number > newest) && !waiting.alone.contains(&number) {
+                        waiting.alone.push_back(number);
+                        if waiting.alone.len() > MAX_ALONE {
+                            waiting.alone.pop_front();
+                        }
                         drop(waiting);
                         return self.read(number, Some(stream)).remove(&stream).unwrap_or_default();
                     }
                     let slice = Arc::new(Slice { number, packets: Mutex::default() });
-                    if waiting.len() >= MAX_WAITING {
-                        waiting.remove(0);
+                    if waiting.slices.len() >= MAX_WAITING {
+                        waiting.slices.remove(0);
                     }
-                    waiting.push(slice.clone());
+                    waiting.slices.push(slice.clone());
                     slice
                 }
             }

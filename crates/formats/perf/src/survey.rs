@@ -122,8 +122,9 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Reads the headers of all records from one place to another; events that records describe are added to the file.
-    pub(crate) fn of(file: &mut PerfFile, bytes: &[u8], (from, to): (usize, usize)) -> Survey {
+    /// Reads the headers of all records from one place to another; events that records describe are added to the file. Records
+    /// that hold others end it, unless they `were_unpacked`.
+    pub(crate) fn of(file: &mut PerfFile, bytes: &[u8], (from, to): (usize, usize), were_unpacked: bool) -> Survey {
         let mut survey = Survey { slices: vec![from], ..Survey::default() };
         let mut records = Records::new(bytes, file.order, from, to);
         let mut begin = from;
@@ -132,7 +133,7 @@ impl Survey {
         while let Some(record) = records.next() {
             match record {
                 Ok(record) => {
-                    if matches!(record.kind, kind::COMPRESSED | kind::COMPRESSED2) {
+                    if !were_unpacked && matches!(record.kind, kind::COMPRESSED | kind::COMPRESSED2) {
                         survey.needs_unpacking = true;
                         return survey;
                     }

@@ -53,7 +53,7 @@ struct Unpacker {
 }
 
 impl Unpacker {
-    fn add(&mut self, bytes: &[u8], left: &mut u64) -> Result<()> {
+    fn add(&mut self, bytes: &[u8], out: &mut UnpackedRecords) -> Result<()> {
         if bytes.starts_with(&FRAME_START) && (self.is_broken || self.pending.is_empty() && self.decoder.is_none()) {
             *self = Unpacker { partial: std::mem::take(&mut self.partial), ..Unpacker::default() };
         }
@@ -61,12 +61,12 @@ impl Unpacker {
             return Ok(());
         }
         self.pending.extend_from_slice(bytes);
-        let unpacked = self.unpack(left);
+        let unpacked = self.unpack(out);
         self.is_broken = unpacked.is_err();
         unpacked
     }
 
-    fn unpack(&mut self, left: &mut u64) -> Result<()> {
+    fn unpack(&mut self, out: &mut UnpackedRecords) -> Result<()> {
         let wrong = |error: &dyn std::fmt::Display| Error::malformed(format!("cannot unpack as zstd: {error}"));
         let mut target = vec![0; 64 << 10];
         loop {
@@ -89,7 +89,7 @@ impl Unpacker {
             // A checksum at the end of a frame may count as read before it is there.
             self.pending.drain(..read.min(self.pending.len()));
             self.partial.extend_from_slice(&target[..written]);
-            *left = left.checked_sub(written as u64).ok_or_else(|| Error::unsupported("it holds too much unpacked"))?;
+            out.take(&mut self.partial)?;
             if decoder.is_finished() && decoder.can_collect() == 0 {
                 self.decoder = None;
             } else if read == 0 && written == 0 {
@@ -99,34 +99,53 @@ impl Unpacker {
     }
 
     /// Gives all that is left: a recorder never ends its frame.
-    fn finish(&mut self, left: &mut u64) -> Result<()> {
+    fn finish(&mut self, out: &mut UnpackedRecords) -> Result<()> {
         if self.is_broken || self.decoder.is_none() {
             return Ok(());
         }
         let rest = std::mem::take(&mut self.pending);
         self.pending.extend_from_slice(&LAST_BLOCK);
-        self.unpack(left)?;
+        self.unpack(out)?;
         if rest.is_empty() {
             return Ok(());
         }
         Err(Error::truncated(format!("the packed records end inside a block, {} bytes of which are there", rest.len())))
     }
+}
+
+/// The place for all records.
+struct UnpackedRecords {
+    sink: Box<dyn UnpackedSink>,
+    order: ByteOrder,
+    /// Bytes that there may be still.
+    left: u64,
+}
+
+impl UnpackedRecords {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let left = self.left.checked_sub(bytes.len() as u64);
+        self.left = left.ok_or_else(|| {
+            let help = "it is more than 200 times as large unpacked, and more than 1 GiB";
+            Error::unsupported("the packed records are too many").with_help(help)
+        })?;
+        self.sink.write(bytes)
+    }
 
     /// Moves records that are whole.
-    fn drain(&mut self, order: ByteOrder, out: &mut dyn UnpackedSink) -> Result<()> {
+    fn take(&mut self, partial: &mut Vec<u8>) -> Result<()> {
         let mut end = 0;
-        while let Some(size) = u16_at(&self.partial, end + 6, order).map(usize::from) {
+        while let Some(size) = u16_at(partial, end + 6, self.order).map(usize::from) {
             // A size that cannot be one is found when the records are read.
             if size < HEADER {
-                end = self.partial.len();
-            } else if end + size <= self.partial.len() {
+                end = partial.len();
+            } else if end + size <= partial.len() {
                 end += size;
             } else {
                 break;
             }
         }
-        out.write(&self.partial[..end])?;
-        self.partial.drain(..end);
+        self.write(&partial[..end])?;
+        partial.drain(..end);
         Ok(())
     }
 }
@@ -142,8 +161,9 @@ pub(crate) fn unpack(
     (from, to): (usize, usize),
 ) -> Result<(Arc<dyn Bytes>, Vec<Error>)> {
     let mut records = Records::new(bytes, order, from, to);
-    let (mut out, mut faults, mut unpacker) = (storage.unpacked(), Vec::new(), Unpacker::default());
-    let mut left = MIN_LIMIT.max((bytes.len() as u64).saturating_mul(MAX_RATIO));
+    let left = MIN_LIMIT.max((bytes.len() as u64).saturating_mul(MAX_RATIO));
+    let mut out = UnpackedRecords { sink: storage.unpacked(), order, left };
+    let (mut faults, mut unpacker) = (Vec::new(), Unpacker::default());
     while let Some(record) = records.next() {
         let record = match record {
             Ok(record) => record,
@@ -157,20 +177,17 @@ pub(crate) fn unpack(
             out.write(record.extra)?;
             continue;
         };
-        let unpacked = unpacker.add(content, &mut left);
-        unpacker.drain(order, &mut *out)?;
-        if let Err(error) = unpacked {
+        if let Err(error) = unpacker.add(content, &mut out) {
             faults.push(error.at_offset(record.at as u64).with_help("packed records after it are skipped"));
         }
     }
-    if let Err(error) = unpacker.finish(&mut left) {
+    if let Err(error) = unpacker.finish(&mut out) {
         faults.push(error.at_offset(to as u64));
     }
-    unpacker.drain(order, &mut *out)?;
     if !unpacker.partial.is_empty() {
         let message =
             format!("the packed records end inside a record, {} bytes of which are there", unpacker.partial.len());
         faults.push(Error::truncated(message).at_offset(to as u64));
     }
-    Ok((out.finish()?, faults))
+    Ok((out.sink.finish()?, faults))
 }
