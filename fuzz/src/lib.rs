@@ -381,6 +381,7 @@ pub fn run_chrome_json(data: &[u8]) {
 
 /// Text of ftrace.
 pub fn run_ftrace_text(data: &[u8]) {
+    exercise::read(&Folder::with_file("perf.txt", &[b"x 1/1 [000] 1.0: a:\n", data].concat()));
     // Without a heading or a line of an event it is not recognized.
     let text = [&b"# tracer: nop\n"[..], data].concat();
     exercise::read(&Folder::with_file("log", &text));
@@ -507,7 +508,7 @@ pub fn run_uftrace_texts(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 26] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),

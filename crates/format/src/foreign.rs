@@ -19,7 +19,8 @@ pub fn recognize(head: &[u8]) -> Option<&'static ForeignFormat> {
     KINDS.iter().find(|kind| (kind.is_it)(head))
 }
 
-const PERF_WAY_IN: &str = "text is not read: name the perf.data that it was printed from";
+const PERF_WAY_IN: &str =
+    "lines need a thread, a time and an event: print them by `perf script` without -F, or name the perf.data";
 const PERF_DATA_WAY_IN: &str = "it is cut, or of a perf before Linux 2.6.35: a newer perf writes what can be read";
 const PERFETTO_WAY_IN: &str = "ui.perfetto.dev shows it; tracemill writes this format and cannot read it";
 const WRITTEN_ONLY: &str = "tracemill writes this format and cannot read it: name the trace that it was made from";

@@ -30,6 +30,8 @@ pub static FORMATS: &[&Format] = &[
     &tracemill_jsonl::FORMAT,
     #[cfg(feature = "ftrace-text")]
     &tracemill_ftrace_text::FORMAT,
+    #[cfg(feature = "ftrace-text")]
+    &tracemill_ftrace_text::PERF_SCRIPT,
     #[cfg(feature = "chrome")]
     &tracemill_chrome::FORMAT,
 ];

@@ -14,6 +14,7 @@ use super::graph;
 use super::known::{KnownEvent, known};
 use super::line::{EventForm, LineEvent, LineHead};
 use super::pattern::{FieldType, FieldValue};
+use super::perf_script::LineExtras;
 
 /// Names of events; lines with others are not read.
 const MAX_NAMES: usize = 1 << 14;
@@ -27,7 +28,7 @@ const MARKS: [&[u8]; 2] = [b"tracing_mark_write", b"0"];
 #[derive(Debug)]
 struct EventName {
     known: Option<&'static KnownEvent>,
-    /// The class of each pattern.
+    /// The class of each pattern, with each set of extras.
     of_pattern: Vec<Option<usize>>,
     /// TextClasses that keys of lines make, by the marks of the keys.
     of_keys: MarkMap<usize>,
@@ -52,6 +53,8 @@ pub(super) struct TextClasses {
     pub(super) classes: Vec<TextClass>,
     pub(super) has_flags: bool,
     pub(super) has_tgid: bool,
+    /// Are there lines without a CPU?
+    pub(super) lacks_cpu: bool,
 }
 
 /// Buffers for a line that is divided.
@@ -70,7 +73,12 @@ enum LineClass {
 impl TextClasses {
     /// The class of a line, with its values in the buffer. `None`: there are too many names.
     #[inline]
-    pub(super) fn take_in<'a>(&mut self, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> Option<usize> {
+    pub(super) fn take_in<'a>(
+        &mut self,
+        event: &LineEvent<'a>,
+        extras: &LineExtras<'a>,
+        scratch: &mut Scratch<'a>,
+    ) -> Option<usize> {
         let event = &usual(event);
         let mark = name_mark(event);
         let name = match self.by_mark.get(&mark) {
@@ -78,14 +86,14 @@ impl TextClasses {
             None if self.names.len() >= MAX_NAMES => return None,
             None => {
                 let known = known(event.form, event.name);
-                let of_pattern = vec![None; known.map_or(0, |known| known.patterns.len())];
+                let of_pattern = vec![None; known.map_or(0, |known| known.patterns.len() * EXTRAS)];
                 self.names.push(EventName { known, of_pattern, of_keys: MarkMap::default() });
                 self.by_mark.insert(mark, self.names.len() - 1);
                 self.names.len() - 1
             }
         };
         let of = &mut self.names[name];
-        let place = place(of, event, scratch);
+        let place = place(of, event, extras, scratch);
         let count = self.classes.len();
         let class = match place {
             LineClass::Pattern(at) => of.of_pattern[at].get_or_insert(count),
@@ -95,8 +103,9 @@ impl TextClasses {
         if class == count {
             let fields = match place {
                 LineClass::Pattern(at) => {
-                    let fields = of.known.map_or(&[][..], |known| &known.patterns[at].fields);
-                    fields.iter().map(|(name, of)| ((*name).to_string(), *of)).collect()
+                    let fields = of.known.map_or(&[][..], |known| &known.patterns[at / EXTRAS].fields);
+                    let fields = fields.iter().chain(extra_fields(at % EXTRAS));
+                    fields.map(|(name, of)| ((*name).to_string(), *of)).collect()
                 }
                 LineClass::Keys(_) => fields_of(&scratch.keys, &scratch.values),
             };
@@ -121,10 +130,15 @@ impl TextClasses {
 
     /// The class of a line that was taken in before.
     #[inline]
-    pub(super) fn find<'a>(&self, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> Option<&TextClass> {
+    pub(super) fn find<'a>(
+        &self,
+        event: &LineEvent<'a>,
+        extras: &LineExtras<'a>,
+        scratch: &mut Scratch<'a>,
+    ) -> Option<&TextClass> {
         let event = &usual(event);
         let of = &self.names[*self.by_mark.get(&name_mark(event))?];
-        let class = match place(of, event, scratch) {
+        let class = match place(of, event, extras, scratch) {
             LineClass::Pattern(at) => of.of_pattern[at]?,
             LineClass::Keys(mark) => *of.of_keys.get(&mark)?,
         };
@@ -143,8 +157,8 @@ impl TextClasses {
     }
 
     /// The schema, and its one stream class.
-    pub(super) fn schema(&mut self, clock: ClockClass) -> (Schema, StreamClassId) {
-        let mut schema = Schema::new("ftrace-text");
+    pub(super) fn schema(&mut self, format: &'static str, clock: ClockClass) -> (Schema, StreamClassId) {
+        let mut schema = Schema::new(format);
         let clock = schema.add_clock(clock);
         let mut of_type = HashMap::new();
         let mut header = Vec::new();
@@ -161,7 +175,7 @@ impl TextClasses {
         let header = structure(&mut schema, header);
         let stream = StreamClass {
             has_no_id: true,
-            has_cpu: true,
+            has_cpu: !self.lacks_cpu,
             default_clock: Some(clock),
             event_header: Some(header),
             ..StreamClass::default()
@@ -275,9 +289,41 @@ fn name_mark(event: &LineEvent<'_>) -> u64 {
     mix_bytes(event.form as u64, event.name)
 }
 
+/// Sets of extras: with a period or not, with a call chain or not.
+const EXTRAS: usize = 4;
+const EXTRA_FIELDS: [(&str, FieldType); 2] = [("period", FieldType::U64), ("callchain", FieldType::Texts)];
+
+/// The fields of a set of extras.
+fn extra_fields(mask: usize) -> impl Iterator<Item = &'static (&'static str, FieldType)> {
+    EXTRA_FIELDS.iter().enumerate().filter(move |(at, _)| mask >> at & 1 == 1).map(|(_, field)| field)
+}
+
+/// The class that the text of an event has with its extras, and its values.
+#[inline]
+fn place<'a>(of: &EventName, event: &LineEvent<'a>, extras: &LineExtras<'a>, scratch: &mut Scratch<'a>) -> LineClass {
+    let (class, mask) = (text_place(of, event, scratch), extras.mask());
+    if mask == 0 {
+        return match class {
+            LineClass::Pattern(at) => LineClass::Pattern(at * EXTRAS),
+            class => class,
+        };
+    }
+    scratch.values.extend(extras.period.map(FieldValue::Number));
+    if !extras.frames.is_empty() {
+        scratch.values.push(FieldValue::Lines(extras.frames));
+    }
+    match class {
+        LineClass::Pattern(at) => LineClass::Pattern(at * EXTRAS + mask),
+        LineClass::Keys(mark) => {
+            scratch.keys.extend(extra_fields(mask).map(|(name, _)| name.as_bytes()));
+            LineClass::Keys(mix(mark, mask as u64))
+        }
+    }
+}
+
 /// The class that the text of an event has, and its values.
 #[inline]
-fn place<'a>(of: &EventName, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> LineClass {
+fn text_place<'a>(of: &EventName, event: &LineEvent<'a>, scratch: &mut Scratch<'a>) -> LineClass {
     if event.form == EventForm::Stack {
         scratch.values.clear();
         scratch.keys.clear();
@@ -340,7 +386,7 @@ fn class_name(event: &LineEvent<'_>) -> String {
     let name = String::from_utf8_lossy(event.name);
     let own: Cow<'_, str> = match event.form {
         EventForm::Named if MARKS.contains(&event.name) => "print".into(),
-        EventForm::Named => name,
+        EventForm::Named | EventForm::Sample | EventForm::Record => name,
         EventForm::SysEnter => format!("sys_enter_{}", name.strip_prefix("sys_").unwrap_or(&name)).into(),
         EventForm::SysExit => format!("sys_exit_{}", name.strip_prefix("sys_").unwrap_or(&name)).into(),
         EventForm::Function => "function".into(),

@@ -12,7 +12,11 @@ use super::pattern::TextPattern;
 /// Names of events with blanks between them; a `*` at an end stands for any rest. And the patterns, the usual ones first.
 type Known = (&'static str, &'static [&'static str]);
 
+/// The line of the table for samples of perf.
+const SAMPLE: &str = "sample:";
+
 const KNOWN: &[Known] = &[
+    (SAMPLE, &["{ip:hex} {symbol:text} ({dso:text})", "{ip:hex} {symbol:text}", "{ip:hex}", ""]),
     (
         "sched_switch",
         &[
@@ -195,6 +199,7 @@ pub(super) fn known(form: EventForm, name: &[u8]) -> Option<&'static KnownEvent>
         EventForm::Named => name,
         EventForm::SysExit => b"sys_exit_",
         EventForm::Function => b"function",
+        EventForm::Sample => SAMPLE.as_bytes(),
         _ => return None,
     };
     let table = &*TABLE;

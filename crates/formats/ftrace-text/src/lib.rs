@@ -3,6 +3,7 @@
 //! ```text
 //! line        the beginning of a line: task, CPU, flags, time; and how what follows it is divided
 //! page        where the text is in a page of systrace
+//! perf_script the same for lines of `perf script`
 //! pattern     texts with typed fields
 //! graph       lines of the tracer `function_graph`
 //! known       the patterns of well-known events
@@ -23,6 +24,7 @@ mod known;
 mod line;
 mod page;
 mod pattern;
+mod perf_script;
 mod reader;
 mod survey;
 #[cfg(test)]
@@ -39,9 +41,10 @@ use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::EnvValue;
 
+use line::NO_CPU;
 use reader::TextReader;
 use survey::Survey;
-use walk::{TextItem, TextWalk};
+use walk::{TextDialect, TextItem, TextWalk};
 
 /// Text of the Linux tracer.
 pub static FORMAT: Format = Format::new(
@@ -53,6 +56,12 @@ pub static FORMAT: Format = Format::new(
 .looks_like("text of ftrace begins with `# tracer:`, or with lines of a task, a CPU in brackets and a time")
 .with_calls()
 .made_of_others();
+
+/// Text of `perf script`.
+pub static PERF_SCRIPT: Format =
+    Format::new(&["perf-script"], "text of `perf script`", probe_perf_script, open_perf_script)
+        .looks_like("text of `perf script` begins with a line of a thread, a time and an event")
+        .made_of_others();
 
 /// The tracer `function_graph`.
 const CALLS: &[CallEvents] = &[CallEvents::by_symbol("funcgraph_entry", "funcgraph_exit", "symbol")];
@@ -72,17 +81,27 @@ fn probe(storage: &dyn Storage, path: &Path) -> bool {
     is_text(&start)
 }
 
-/// Is it the beginning of such a text?
+fn probe_perf_script(storage: &dyn Storage, path: &Path) -> bool {
+    matches!(storage.kind(path), Some(EntryKind::File(_)))
+        && storage.read_start(path, PROBE_BYTES).is_ok_and(|start| begins(&start, TextDialect::PerfScript))
+}
+
+/// Is it the beginning of text of ftrace?
 fn is_text(start: &[u8]) -> bool {
+    begins(start, TextDialect::Ftrace)
+}
+
+/// Is it the beginning of such a text?
+fn begins(start: &[u8], dialect: TextDialect) -> bool {
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
     let start = &start[..start.len().min(PROBE_BYTES)];
     let whole = if start.len() < PROBE_BYTES { start.len() } else { memchr::memrchr(b'\n', start).unwrap_or(0) };
     let lines = start[..whole].split(|byte| *byte == b'\n').take(PROBE_LINES);
     for line in lines.map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty()) {
         if line.starts_with(b"# tracer:") {
-            return true;
+            return dialect == TextDialect::Ftrace;
         }
-        match TextWalk::new(line, 0, Vec::new(), false).next() {
+        match TextWalk::new(line, dialect, 0, Vec::new(), false).next() {
             TextItem::Event { .. } => return true,
             TextItem::Wrong(_) => return false,
             _ => {}
@@ -92,24 +111,38 @@ fn is_text(start: &[u8]) -> bool {
 }
 
 fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
-    found.iter().map(|found| open_file(context.storage, found).map_err(|error| error.in_file(&found.path))).collect()
+    open_all(context, found, TextDialect::Ftrace)
 }
 
-fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
+fn open_perf_script(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
+    open_all(context, found, TextDialect::PerfScript)
+}
+
+fn open_all(context: &OpenContext<'_>, found: &[FoundTrace], dialect: TextDialect) -> Vec<Result<OpenTrace>> {
+    let open = |found| open_file(context.storage, found, dialect);
+    found.iter().map(|found| open(found).map_err(|error| error.in_file(&found.path))).collect()
+}
+
+fn open_file(storage: &dyn Storage, found: &FoundTrace, dialect: TextDialect) -> Result<OpenTrace> {
     let file = storage.open(&found.path)?;
     let len = file.bytes().len();
     file.will_read(0, len);
-    let texts = match page::is_page(file.bytes()) {
+    let texts = match dialect == TextDialect::Ftrace && page::is_page(file.bytes()) {
         true => page::texts(file.bytes(), is_text),
         false => std::iter::once(0..len).collect(),
     };
     let range = texts.first().cloned().unwrap_or_default();
-    let mut survey = Survey::of(&file.bytes()[range.clone()], &found.path, range.start);
+    let mut survey = Survey::of(&file.bytes()[range.clone()], dialect, &found.path, range.start);
     if file.len_now() < len as u64 {
         let message = "the file was cut while it was read";
         return Err(Error::malformed(message).at_offset(file.len_now()));
     }
-    let (mut schema, class) = survey.classes.schema(classes::clock(survey.is_ns || survey.events == 0, survey.first));
+    let format = match dialect {
+        TextDialect::Ftrace => FORMAT.names[0],
+        TextDialect::PerfScript => PERF_SCRIPT.names[0],
+    };
+    let (mut schema, class) =
+        survey.classes.schema(format, classes::clock(survey.is_ns || survey.events == 0, survey.first));
     if let Some(tracer) = &survey.tracer {
         schema.environment.push(("tracer".into(), EnvValue::String(tracer.as_str().into())));
     }
@@ -117,7 +150,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let mut of_cpu: std::collections::BTreeMap<u32, Stream> = std::collections::BTreeMap::new();
     for (index, packet) in survey.packets.iter().enumerate() {
         let stream = of_cpu.entry(packet.cpu).or_insert_with(|| Stream {
-            name: format!("cpu{}", packet.cpu),
+            name: if packet.cpu == NO_CPU { "timed".to_string() } else { format!("cpu{}", packet.cpu) },
             class,
             id: None,
             files: vec![data.clone()],

@@ -23,6 +23,8 @@ mod flag {
 const MAX_CPU_DIGITS: usize = 6;
 /// CPUs have numbers below this.
 pub(super) const MAX_CPUS: u32 = 1 << 16;
+/// The number that stands for no CPU.
+pub(super) const NO_CPU: u32 = MAX_CPUS;
 
 /// The time of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +52,7 @@ pub(super) struct LineHead<'a> {
     pub(super) pid: i32,
     /// The process, where there is a column for it: `None` in there is unknown.
     pub(super) tgid: Option<Option<i32>>,
+    /// [`NO_CPU`] where the line has none.
     pub(super) cpu: u32,
     /// `common_flags` and `common_preempt_count`.
     pub(super) flags: Option<(u8, u8)>,
@@ -144,7 +147,7 @@ pub(super) fn task(text: &[u8]) -> Option<LineTask<'_>> {
 
 /// Seconds with a fraction of at most nine digits, or a count, with a colon after it.
 #[inline]
-fn time(text: &[u8]) -> Option<(LineTime, &[u8])> {
+pub(super) fn time(text: &[u8]) -> Option<(LineTime, &[u8])> {
     let (seconds, rest) = number(text)?;
     let (time, rest) = match rest.first()? {
         b'.' => {
@@ -240,6 +243,10 @@ pub(super) enum EventForm {
     GraphEntry,
     /// The end of one.
     GraphExit,
+    /// A sample of perf: an address with its symbol, or nothing.
+    Sample,
+    /// Another record of perf.
+    Record,
     /// A text without a name.
     Other,
 }

@@ -13,8 +13,9 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
 
 use super::classes::{Scratch, TextClass};
-use super::line::{LineHead, LineTime};
+use super::line::{LineHead, LineTime, NO_CPU};
 use super::pattern::FieldValue;
+use super::perf_script::LineExtras;
 use super::survey::{LossBefore, SLICE_BYTES, Survey};
 use super::walk::{TextItem, TextWalk};
 
@@ -61,7 +62,7 @@ impl PacketReader for TextReader {
         })?;
         let packet = Packet { content_bits: encoded.bytes.len() as u64 * 8, ..packet.clone() };
         let mut data = PacketData::found(plans, &self.file, packet, (Arc::new(encoded.bytes), 0), encoded.spine);
-        data.cpu = Some(of.cpu);
+        data.cpu = Some(of.cpu).filter(|cpu| *cpu != NO_CPU);
         let mut opened = OpenedPacket::new(data);
         let gap = |loss: &LossBefore| Gap {
             kind: GapKind::DiscardedEvents,
@@ -110,17 +111,18 @@ impl TextReader {
         let end = (slice as usize + 1).saturating_mul(SLICE_BYTES).min(text.len());
         let mut walk = TextWalk::new(
             text,
+            survey.dialect,
             first as usize,
             survey.clocks.get(&slice).cloned().unwrap_or_default(),
             survey.has_zero,
         );
         while walk.at < end {
-            let TextItem::Event { head, event, leaf } = walk.next() else { continue };
+            let TextItem::Event { head, event, extras, leaf } = walk.next() else { continue };
             // The first pass reported what is not taken here.
             if matches!(head.time, LineTime::Ns(_)) != survey.is_ns {
                 continue;
             }
-            let Some(class) = survey.classes.find(&event, &mut scratch) else { continue };
+            let Some(class) = survey.classes.find(&event, &extras, &mut scratch) else { continue };
             let encoded: &mut CpuPacket = match packets.iter().position(|(cpu, _)| *cpu == head.cpu) {
                 Some(at) => &mut packets[at].1,
                 None => {
@@ -133,7 +135,7 @@ impl TextReader {
             let time = head.time.value();
             encoded.put(survey, class, (&head, time), &scratch.values);
             let Some((end, duration)) = leaf else { continue };
-            let Some(class) = survey.classes.find(&end, &mut scratch) else { continue };
+            let Some(class) = survey.classes.find(&end, &LineExtras::default(), &mut scratch) else { continue };
             encoded.put(survey, class, (&head, time.saturating_add(duration)), &scratch.values);
             encoded.leaf = Some(time);
         }

@@ -7,8 +7,9 @@ use tracemill_format::Faults;
 use tracemill_model::error::Error;
 
 use super::classes::{Scratch, TextClasses};
-use super::line::LineTime;
-use super::walk::{GraphClocks, TextItem, TextWalk};
+use super::line::{LineTime, NO_CPU};
+use super::perf_script::LineExtras;
+use super::walk::{GraphClocks, TextDialect, TextItem, TextWalk};
 
 /// Bytes of a text whose lines are read at once.
 pub(super) const SLICE_BYTES: usize = 1 << 20;
@@ -69,18 +70,19 @@ pub(super) struct Survey {
     pub(super) cpus: Option<u64>,
     pub(super) events: u64,
     pub(super) has_zero: bool,
+    pub(super) dialect: TextDialect,
 }
 
 impl Survey {
     /// Reads all lines of a text, which begins at the byte `base` of its file.
-    pub(super) fn of(text: &[u8], path: &Path, base: usize) -> Survey {
-        let mut survey = Survey { has_zero: memchr::memchr(0, text).is_some(), ..Survey::default() };
+    pub(super) fn of(text: &[u8], dialect: TextDialect, path: &Path, base: usize) -> Survey {
+        let mut survey = Survey { dialect, has_zero: memchr::memchr(0, text).is_some(), ..Survey::default() };
         let mut faults: Faults<MAX_REPORTED> = Faults::default();
         let (mut cpus, mut first_packet, mut losses) = (Vec::<CpuState>::new(), 0, 0);
         let mut scratch = Scratch::default();
         let begin = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let (mut walk, mut number, mut has_time) =
-            (TextWalk::new(text, begin, Vec::new(), survey.has_zero), 0u64, false);
+            (TextWalk::new(text, dialect, begin, Vec::new(), survey.has_zero), 0u64, false);
         while walk.at < text.len() {
             let at = walk.at;
             while survey.firsts.len() <= at / SLICE_BYTES {
@@ -108,13 +110,13 @@ impl Survey {
                     let pending = of.pending.get_or_insert(LossBefore { count: Some(0), since, until: None });
                     pending.count = pending.count.zip(count).map(|(one, other)| one.saturating_add(other));
                 }
-                TextItem::Event { head, event, leaf } => 'event: {
+                TextItem::Event { head, event, extras, leaf } => 'event: {
                     let is_ns = matches!(head.time, LineTime::Ns(_));
                     if has_time && is_ns != survey.is_ns {
                         wrong("its time is not of the form of the times before it");
                         break 'event;
                     }
-                    let Some(_) = survey.classes.take_in(&event, &mut scratch) else {
+                    let Some(_) = survey.classes.take_in(&event, &extras, &mut scratch) else {
                         wrong("there are more than 16,384 names of events before it");
                         break 'event;
                     };
@@ -122,13 +124,14 @@ impl Survey {
                     let end = leaf.map_or(time, |(_, ns)| time.saturating_add(ns));
                     if let Some((end, _)) = &leaf {
                         // The name of its beginning was taken in.
-                        let _ = survey.classes.take_in(end, &mut scratch);
+                        let _ = survey.classes.take_in(end, &LineExtras::default(), &mut scratch);
                     }
                     if !has_time {
                         (has_time, survey.is_ns, survey.first) = (true, is_ns, time);
                     }
                     survey.events += 1;
                     survey.classes.has_flags |= head.flags.is_some();
+                    survey.classes.lacks_cpu |= head.cpu == NO_CPU;
                     survey.classes.has_tgid |= head.tgid.is_some();
                     if let Some(tgid) = head.tgid.flatten()
                         && survey.tgids.len() < MAX_TGIDS

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
 use tracemill_codec::plan::DecoderState;
 use tracemill_codec::value::Value;
-use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
+use tracemill_format::{Entry, EntryKind, Format, FoundTrace, OpenContext, OpenTrace, Storage};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::Scope;
@@ -29,10 +29,16 @@ impl Storage for OneFile {
 }
 
 fn open(text: &str) -> OpenTrace {
+    open_as(&super::FORMAT, text)
+}
+
+fn open_as(format: &Format, text: &str) -> OpenTrace {
     let file = OneFile(Arc::new(text.as_bytes().to_vec()));
-    assert!((super::FORMAT.probe)(&file, Path::new("t.txt")), "{text}");
     let found = FoundTrace { path: "t.txt".into(), name: "t".into(), below: String::new() };
-    (super::FORMAT.open)(&OpenContext::new(&file), &[found]).remove(0).expect("a trace")
+    for other in [&super::FORMAT, &super::PERF_SCRIPT] {
+        assert_eq!((other.probe)(&file, Path::new("t.txt")), other.names == format.names, "{text}");
+    }
+    (format.open)(&OpenContext::new(&file), &[found]).remove(0).expect("a trace")
 }
 
 /// A value as text: members with their names.
@@ -58,7 +64,10 @@ struct Read {
 }
 
 fn read(text: &str) -> Read {
-    let trace = open(text);
+    read_trace(&open(text))
+}
+
+fn read_trace(trace: &OpenTrace) -> Read {
     let messages = |errors: &[Error]| errors.iter().map(|error| error.message().to_string()).collect();
     let (faults, warnings) = (messages(&trace.faults), messages(&trace.warnings));
     let mut read = Read { lines: Vec::new(), faults, warnings, gaps: Vec::new() };
@@ -271,4 +280,30 @@ fn pages_of_systrace_hold_a_text() {
     assert_eq!(read.warnings, ["the page holds 2 texts of ftrace, of which the first is read"]);
     let file = OneFile(Arc::new(page(&text("{}")).into_bytes()));
     assert!(!(super::FORMAT.probe)(&file, Path::new("t.html")));
+}
+
+#[test]
+fn lines_of_perf_script_are_samples_and_events_of_the_kernel() {
+    let text = "# hostname : x\n#\n\
+        sh 7/8 [001] 1.500000:     250000 cpu-clock: \n\
+        \tffffffff816dfdb6 __d_lookup+0x56 ([kernel.kallsyms])\n\
+        \t           1462a f(int, int)+0xa (/lib/ld so)\n\n\
+        a b 9 [000] 1.600000: sched:sched_switch: prev_comm=a b prev_pid=9 prev_prio=120 prev_state=S ==> \
+        next_comm=sh next_pid=8 next_prio=120\n\
+        a b 9 [000] 1.700000: sched:sched_switch: prev_comm=a b prev_pid=9 prev_prio=120 prev_state=R+ ==> \
+        next_comm=sh next_pid=8 next_prio=120\n\
+        \tffffffff81415d70 schedule+0x180 ([kernel.kallsyms])\n\
+        \n\
+        c 5 1.800000:          1 cycles:u:      7f00 g(int)+0x2 (/bin/c)\n\
+        not a line\n\
+        c 5 1.900000:          1 cycles:u:      0\n";
+    let trace = open_as(&super::PERF_SCRIPT, text);
+    let read = read_trace(&trace);
+    assert_eq!(read.faults, ["line 12: it is not a line of `perf script`; the line is skipped"]);
+    let names: Vec<&str> = trace.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["cpu0", "cpu1", "timed"]);
+    for line in &read.lines {
+        println!("{line}");
+    }
+    assert!(!read.lines.is_empty());
 }

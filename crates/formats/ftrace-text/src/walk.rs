@@ -5,6 +5,7 @@ use memchr::memchr;
 use super::classes::has_lines;
 use super::graph::{self, GraphClock, GraphLine};
 use super::line::{self, LineEvent, LineHead, lost};
+use super::perf_script::{self, LineExtras};
 
 /// Longer lines are not read.
 const MAX_LINE_BYTES: usize = 16 << 20;
@@ -13,11 +14,22 @@ const MAX_MORE_LINES: usize = 1 << 12;
 /// CPUs in lines of the tracer `function_graph`.
 const MAX_GRAPH_CPUS: usize = 256;
 
+/// Whose lines a text has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum TextDialect {
+    /// The kernel's tracer, trace-cmd.
+    #[default]
+    Ftrace,
+    /// `perf script`.
+    PerfScript,
+}
+
 /// A line of an event with the lines that go on with it, or something else.
 pub(super) enum TextItem<'a> {
     Event {
         head: LineHead<'a>,
         event: LineEvent<'a>,
+        extras: LineExtras<'a>,
         /// The end of a call that the line shows with its beginning, and the ns from one to the other.
         leaf: Option<(LineEvent<'a>, u64)>,
     },
@@ -32,6 +44,7 @@ pub(super) enum TextItem<'a> {
 /// Goes through the items of a text.
 pub(super) struct TextWalk<'a> {
     text: &'a [u8],
+    dialect: TextDialect,
     /// Where the next item begins.
     pub(super) at: usize,
     /// CPUs in lines of the tracer `function_graph`.
@@ -49,8 +62,8 @@ pub(super) type GraphClocks = Vec<(u32, GraphClock)>;
 
 impl<'a> TextWalk<'a> {
     /// A walk that begins at an item, where the CPUs are in these states.
-    pub(super) fn new(text: &'a [u8], at: usize, clocks: GraphClocks, has_zero: bool) -> Self {
-        TextWalk { text, at, clocks, has_made_times: false, more_lines: 0, has_zero }
+    pub(super) fn new(text: &'a [u8], dialect: TextDialect, at: usize, clocks: GraphClocks, has_zero: bool) -> Self {
+        TextWalk { text, dialect, at, clocks, has_made_times: false, more_lines: 0, has_zero }
     }
 
     /// The item at hand; steps over it.
@@ -64,6 +77,9 @@ impl<'a> TextWalk<'a> {
         self.more_lines = 0;
         if len > MAX_LINE_BYTES {
             return TextItem::Wrong("it is longer than 16 MiB");
+        }
+        if self.dialect == TextDialect::PerfScript {
+            return self.of_perf(line, at);
         }
         let Some(head) = LineHead::read(line) else {
             return match other(line) {
@@ -87,7 +103,26 @@ impl<'a> TextWalk<'a> {
         if self.has_zero && memchr(0, &text[at..self.at]).is_some() {
             return TextItem::Wrong("a zero byte is in it");
         }
-        TextItem::Event { head, event, leaf }
+        TextItem::Event { head, event, extras: LineExtras::default(), leaf }
+    }
+
+    /// The item of a line of `perf script` that begins at `at`.
+    fn of_perf(&mut self, line: &'a [u8], at: usize) -> TextItem<'a> {
+        let text = line.trim_ascii();
+        if text.is_empty() || text[0] == b'#' {
+            return TextItem::Remark(b"");
+        }
+        let Some((head, mut extras, event)) = perf_script::read(line.trim_ascii_end()) else {
+            return TextItem::Wrong("it is not a line of `perf script`");
+        };
+        let first = self.at;
+        self.at = perf_script::end_of_frames(self.text, first);
+        extras.frames = &self.text[first..self.at];
+        self.more_lines = memchr::memchr_iter(b'\n', extras.frames).count() as u64;
+        if self.has_zero && memchr(0, &self.text[at..self.at]).is_some() {
+            return TextItem::Wrong("a zero byte is in it");
+        }
+        TextItem::Event { head, event, extras, leaf: None }
     }
 
     /// The item of a line of the tracer `function_graph`.
@@ -113,7 +148,7 @@ impl<'a> TextWalk<'a> {
         if let (Some((_, duration)), None) = (leaf, line.time) {
             clock.end_leaf(duration);
         }
-        Some(TextItem::Event { head, event, leaf })
+        Some(TextItem::Event { head, event, extras: LineExtras::default(), leaf })
     }
 }
 
