@@ -31,7 +31,7 @@ pub(crate) struct Host {
 
 impl Host {
     /// This machine, now.
-    pub(crate) fn look() -> Self {
+    pub(crate) fn detect() -> Self {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let (year, month, day) = civil(seconds / 86_400);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -158,7 +158,7 @@ impl SimulatedCpu {
         (self.random >> 11) % most
     }
 
-    fn put(&mut self, class: Class, fields: &[&[u8]]) -> std::io::Result<()> {
+    fn write_event(&mut self, class: Class, fields: &[&[u8]]) -> std::io::Result<()> {
         let size = 6 + fields.iter().map(|field| field.len()).sum::<usize>();
         if self.packet.len() + size > PACKET_BYTES {
             self.end_packet()?;
@@ -226,20 +226,20 @@ impl SimulatedCpu {
         match self.below(3) {
             0 => {
                 let timer = (0xffff_8800_0000_0000 + self.below(64) * 256).to_le_bytes();
-                self.put(Class::TIMER_ENTRY, &[&timer, &self.now.to_le_bytes(), &timer])?;
-                self.put(Class::WAKING, &waking)?;
-                self.put(Class::TIMER_EXIT, &[&timer])
+                self.write_event(Class::TIMER_ENTRY, &[&timer, &self.now.to_le_bytes(), &timer])?;
+                self.write_event(Class::WAKING, &waking)?;
+                self.write_event(Class::TIMER_EXIT, &[&timer])
             }
             1 => {
                 let (irq, vec) = (27i32.to_le_bytes(), 3u32.to_le_bytes());
-                self.put(Class::IRQ_ENTRY, &[&irq, b"eth0-rx-0\0"])?;
-                self.put(Class::SOFT_RAISE, &[&vec])?;
-                self.put(Class::IRQ_EXIT, &[&irq, &1i32.to_le_bytes()])?;
-                self.put(Class::SOFT_ENTRY, &[&vec])?;
-                self.put(Class::WAKING, &waking)?;
-                self.put(Class::SOFT_EXIT, &[&vec])
+                self.write_event(Class::IRQ_ENTRY, &[&irq, b"eth0-rx-0\0"])?;
+                self.write_event(Class::SOFT_RAISE, &[&vec])?;
+                self.write_event(Class::IRQ_EXIT, &[&irq, &1i32.to_le_bytes()])?;
+                self.write_event(Class::SOFT_ENTRY, &[&vec])?;
+                self.write_event(Class::WAKING, &waking)?;
+                self.write_event(Class::SOFT_EXIT, &[&vec])
             }
-            _ => self.put(Class::WAKING, &waking),
+            _ => self.write_event(Class::WAKING, &waking),
         }
     }
 
@@ -263,7 +263,7 @@ impl SimulatedCpu {
     fn switch_to(&mut self, prev: i32, state: i64, next: i32, prio: &[u8]) -> std::io::Result<()> {
         let (prev_comm, next_comm) = (comm(prev), comm(next));
         let (prev, next) = (prev.to_le_bytes(), next.to_le_bytes());
-        self.put(Class::SWITCH, &[&prev_comm, &prev, prio, &state.to_le_bytes(), &next_comm, &next, prio])
+        self.write_event(Class::SWITCH, &[&prev_comm, &prev, prio, &state.to_le_bytes(), &next_comm, &next, prio])
     }
 
     fn call(&mut self) -> std::io::Result<Class> {
@@ -271,16 +271,17 @@ impl SimulatedCpu {
         let count = (1 + self.below(4096)).to_le_bytes();
         let address = (0x7f00_0000_0000 + self.below(32) * 64).to_le_bytes();
         match self.below(12) {
-            0..4 => self.put(Class::READ, &[&fd, &count]).map(|()| Class::READ_END),
-            4..8 => self.put(Class::WRITE, &[&fd, &address, &count]).map(|()| Class::WRITE_END),
+            0..4 => self.write_event(Class::READ, &[&fd, &count]).map(|()| Class::READ_END),
+            4..8 => self.write_event(Class::WRITE, &[&fd, &address, &count]).map(|()| Class::WRITE_END),
             8 => {
                 let fields: [&[u8]; 4] = [&(-100i32).to_le_bytes(), b"/var/lib/mill/grist\0", &[0; 4], &[0; 2]];
-                self.put(Class::OPEN, &fields).map(|()| Class::OPEN_END)
+                self.write_event(Class::OPEN, &fields).map(|()| Class::OPEN_END)
             }
-            9 => self.put(Class::CLOSE, &[&fd]).map(|()| Class::CLOSE_END),
+            9 => self.write_event(Class::CLOSE, &[&fd]).map(|()| Class::CLOSE_END),
             _ => {
                 let op = (self.below(2) as i32 | 128).to_le_bytes();
-                self.put(Class::FUTEX, &[&address, &op, &[0; 4], &[0; 8], &[0; 8], &[0; 4]]).map(|()| Class::FUTEX_END)
+                self.write_event(Class::FUTEX, &[&address, &op, &[0; 4], &[0; 8], &[0; 8], &[0; 4]])
+                    .map(|()| Class::FUTEX_END)
             }
         }
     }
@@ -289,9 +290,9 @@ impl SimulatedCpu {
         if self.below(4) == 0 {
             let page = self.below(1 << 20).to_le_bytes();
             if self.below(2) == 0 {
-                self.put(Class::PAGE_ALLOC, &[&page, &page, &[0; 4], &[0; 4], &[0; 4]])?;
+                self.write_event(Class::PAGE_ALLOC, &[&page, &page, &[0; 4], &[0; 4], &[0; 4]])?;
             } else {
-                self.put(Class::PAGE_FREE, &[&page, &page, &[0; 4]])?;
+                self.write_event(Class::PAGE_FREE, &[&page, &page, &[0; 4]])?;
             }
         }
         let ret = match self.below(16) {
@@ -302,29 +303,29 @@ impl SimulatedCpu {
         };
         let ret = ret.to_le_bytes();
         match class {
-            Class::READ_END => self.put(class, &[&ret, &[0; 8]]),
-            Class::FUTEX_END => self.put(class, &[&ret, &[0; 8], &[0; 8]]),
-            _ => self.put(class, &[&ret]),
+            Class::READ_END => self.write_event(class, &[&ret, &[0; 8]]),
+            Class::FUTEX_END => self.write_event(class, &[&ret, &[0; 8], &[0; 8]]),
+            _ => self.write_event(class, &[&ret]),
         }
     }
 
     /// A thread makes another one, which runs and ends.
     fn fork(&mut self, parent: i32) -> std::io::Result<()> {
         if let Some(child) = self.child.take() {
-            self.put(Class::FREE, &[&comm(child), &child.to_le_bytes(), &20i32.to_le_bytes()])?;
+            self.write_event(Class::FREE, &[&comm(child), &child.to_le_bytes(), &20i32.to_le_bytes()])?;
         }
         self.last_tid += 1;
         let (child, prio) = (self.last_tid, 20i32.to_le_bytes());
         let (tid, pid) = (child.to_le_bytes(), parent.to_le_bytes());
-        self.put(Class::CLONE, &[&[0; 8], &[0; 8], &[0; 8], &[0; 8]])?;
-        self.put(Class::FORK, &[&comm(parent), &pid, &pid, &comm(parent), &tid, &tid])?;
-        self.put(Class::WAKEUP_NEW, &[&comm(parent), &tid, &prio, &(self.number as i32).to_le_bytes()])?;
-        self.put(Class::CLONE_END, &[&i64::from(child).to_le_bytes()])?;
+        self.write_event(Class::CLONE, &[&[0; 8], &[0; 8], &[0; 8], &[0; 8]])?;
+        self.write_event(Class::FORK, &[&comm(parent), &pid, &pid, &comm(parent), &tid, &tid])?;
+        self.write_event(Class::WAKEUP_NEW, &[&comm(parent), &tid, &prio, &(self.number as i32).to_le_bytes()])?;
+        self.write_event(Class::CLONE_END, &[&i64::from(child).to_le_bytes()])?;
         self.switch_to(parent, 0, child, &prio)?;
-        self.put(Class::CLONE_END, &[&[0; 8]])?;
+        self.write_event(Class::CLONE_END, &[&[0; 8]])?;
         let class = self.call()?;
         self.end(class)?;
-        self.put(Class::EXIT, &[&comm(child), &tid, &prio])?;
+        self.write_event(Class::EXIT, &[&comm(child), &tid, &prio])?;
         self.switch_to(child, 64, parent, &prio)?;
         self.child = Some(child);
         Ok(())

@@ -56,7 +56,7 @@ fn run() -> Result<()> {
         eprintln!("NOTE: babeltrace2 is not installed: OUR FIGURES ONLY, nothing is compared");
         eprintln!("      (Debian and Ubuntu: package `babeltrace2`)");
     }
-    let host = host::Host::look();
+    let host = host::Host::detect();
     let setup = suite::Setup {
         tracemill: host::tracemill(options.tracemill.as_deref())?,
         peer: peer.is_some(),

@@ -36,7 +36,7 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Of at least one number.
-    pub(crate) fn of(numbers: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn from_numbers(numbers: impl Iterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = numbers.collect();
         sorted.sort_by(f64::total_cmp);
         let (len, last) = (sorted.len(), sorted.len() - 1);
@@ -47,12 +47,12 @@ impl Spread {
 impl Samples {
     /// CPU seconds.
     pub(crate) fn cpu(&self) -> Spread {
-        Spread::of(self.0.iter().map(|run| run.cpu))
+        Spread::from_numbers(self.0.iter().map(|run| run.cpu))
     }
 
     /// Elapsed seconds.
     pub(crate) fn wall(&self) -> Spread {
-        Spread::of(self.0.iter().map(|run| run.wall))
+        Spread::from_numbers(self.0.iter().map(|run| run.wall))
     }
 }
 
@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn median_of_odd_and_even() {
-        assert_eq!(Spread::of([3.0, 1.0, 2.0].into_iter()).median, 2.0);
-        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0].into_iter()).median, 2.5);
-        let one = Spread::of([7.0].into_iter());
+        assert_eq!(Spread::from_numbers([3.0, 1.0, 2.0].into_iter()).median, 2.0);
+        assert_eq!(Spread::from_numbers([4.0, 1.0, 2.0, 3.0].into_iter()).median, 2.5);
+        let one = Spread::from_numbers([7.0].into_iter());
         assert_eq!((one.min, one.median, one.max), (7.0, 7.0, 7.0));
     }
 

@@ -122,7 +122,8 @@ const HEADINGS: [&str; 12] = [
 pub(crate) fn table(rows: &[ReportRow]) -> String {
     let mut lines = vec![HEADINGS.map(String::from)];
     lines.extend(rows.iter().map(ReportRow::cells));
-    let mut layout = Layout::of((0..HEADINGS.len()).map(|at| if at < 2 { Align::Left } else { Align::Right }));
+    let mut layout =
+        Layout::with_alignments((0..HEADINGS.len()).map(|at| if at < 2 { Align::Left } else { Align::Right }));
     lines.iter().for_each(|line| layout.widen(line));
     let mut out = Out::default();
     lines.iter().for_each(|line| layout.put_line(&mut out, line));

@@ -33,7 +33,7 @@ type Round<'a> = Box<dyn FnMut() -> Result<Run> + 'a>;
 const SMALL_ROUNDS: usize = 3;
 
 impl Setup {
-    fn wants(&self, rows: &[u8]) -> bool {
+    fn is_selected(&self, rows: &[u8]) -> bool {
         self.only.is_empty() || self.only.iter().any(|row| rows.contains(row))
     }
 
@@ -99,30 +99,30 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<ReportRow>> {
     let mut rows = Vec::new();
     let traces = &setup.traces;
     if let Some(large) = &traces.large
-        && setup.wants(&[1, 3, 4, 5, 6, 7, 20])
+        && setup.is_selected(&[1, 3, 4, 5, 6, 7, 20])
     {
-        let facts = Facts::of(large)?;
-        if setup.wants(&[1, 4]) {
+        let facts = Facts::decode(large)?;
+        if setup.is_selected(&[1, 4]) {
             decode_rows(setup, &facts, &mut rows)?;
         }
-        if setup.wants(&[3]) {
+        if setup.is_selected(&[3]) {
             text_rows(setup, &facts, &mut rows)?;
         }
-        if setup.wants(&[5]) {
+        if setup.is_selected(&[5]) {
             begin_rows(setup, &facts, &mut rows)?;
         }
-        if setup.wants(&[6]) {
+        if setup.is_selected(&[6]) {
             first_line_row(setup, &facts, &mut rows)?;
         }
-        if setup.wants(&[7]) {
+        if setup.is_selected(&[7]) {
             memory_rows(setup, &facts, &mut rows)?;
         }
-        if setup.wants(&[20]) {
+        if setup.is_selected(&[20]) {
             export_rows(setup, &facts, &mut rows)?;
             ctf_rows(setup, &facts, &mut rows)?;
         }
     }
-    if setup.wants(&[8]) {
+    if setup.is_selected(&[8]) {
         if let (Some(large), Some(small)) = (&traces.large, &traces.small) {
             growth_rows(setup, large, small, &mut rows)?;
         }
@@ -130,10 +130,10 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<ReportRow>> {
             class_rows(setup, few, many, &mut rows)?;
         }
     }
-    if let (Some(legacy), Some(ctf), true) = (&traces.legacy, traces.small.as_ref(), setup.wants(&[9])) {
+    if let (Some(legacy), Some(ctf), true) = (&traces.legacy, traces.small.as_ref(), setup.is_selected(&[9])) {
         legacy_rows(setup, legacy, ctf, &mut rows)?;
     }
-    if setup.wants(&[9]) {
+    if setup.is_selected(&[9]) {
         if let Some(log) = &traces.cpel {
             log_rows(setup, log, &CPEL_ROWS, &mut rows)?;
         }
@@ -141,10 +141,10 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<ReportRow>> {
             log_rows(setup, log, &ELOG_ROWS, &mut rows)?;
         }
     }
-    if let (Some(tiny), true) = (&traces.tiny, setup.wants(&[10])) {
+    if let (Some(tiny), true) = (&traces.tiny, setup.is_selected(&[10])) {
         tiny_rows(setup, tiny, &mut rows)?;
     }
-    if let (Some(kernel), true) = (&traces.kernel, setup.wants(&[11])) {
+    if let (Some(kernel), true) = (&traces.kernel, setup.is_selected(&[11])) {
         kernel_rows(setup, kernel, &mut rows)?;
     }
     rows.sort_by_key(|row| row.id);
@@ -153,7 +153,7 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<ReportRow>> {
 
 /// Row 10: packets of one event.
 fn tiny_rows(setup: &Setup, trace: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
-    let facts = Facts::of(trace)?;
+    let facts = Facts::decode(trace)?;
     let tasks = [Some(setup.ours("print", facts.path, &["-j1"])), setup.peers(facts.path, &[])];
     let [ours, peer] = rounds("row 10", setup.runs, tasks)?;
     let ours = ours.unwrap_or_default();
@@ -190,7 +190,7 @@ const ANALYSES: [(&str, &str, &[&str], Option<f64>); 14] = [
 
 /// Rows 11: analyses of a kernel trace, beside printing it.
 fn kernel_rows(setup: &Setup, trace: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
-    let facts = Facts::of(trace)?;
+    let facts = Facts::decode(trace)?;
     for (id, name, options, limit) in ANALYSES {
         let arguments: Vec<&str> = ["-j1", name].iter().chain(options).copied().collect();
         let tasks = [
@@ -219,7 +219,7 @@ struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Decodes the trace once. Thereby its files are in memory, for us and for the other reader.
-    fn of(trace: &'a BenchTrace) -> Result<Self> {
+    fn decode(trace: &'a BenchTrace) -> Result<Self> {
         eprintln!("reading {} once", trace.name);
         Ok(Facts { trace, path: &trace.path, decoded: decode::rows(&trace.path)? })
     }
@@ -468,7 +468,7 @@ fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<ReportRow>) -> R
 
 /// Row 8, first part: does an event cost more in a longer trace?
 fn growth_rows(setup: &Setup, large: &BenchTrace, small: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
-    let facts = [Facts::of(small)?, Facts::of(large)?];
+    let facts = [Facts::decode(small)?, Facts::decode(large)?];
     let tasks = [
         decoding(decode::rows, &small.path),
         decoding(decode::rows, &large.path),
@@ -490,7 +490,7 @@ fn growth_rows(setup: &Setup, large: &BenchTrace, small: &BenchTrace, rows: &mut
 
 /// Row 8, second part: does an event cost more when there are more classes?
 fn class_rows(setup: &Setup, few: &BenchTrace, many: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
-    let facts = [Facts::of(few)?, Facts::of(many)?];
+    let facts = [Facts::decode(few)?, Facts::decode(many)?];
     let (few, many) = (few.path.as_path(), many.path.as_path());
     let tasks = [
         decoding(decode::rows, few),
@@ -515,7 +515,7 @@ fn class_rows(setup: &Setup, few: &BenchTrace, many: &BenchTrace, rows: &mut Vec
 fn legacy_rows(setup: &Setup, legacy: &BenchTrace, ctf: &BenchTrace, rows: &mut Vec<ReportRow>) -> Result<()> {
     eprintln!("reading {} once", legacy.name);
     let own = Facts { trace: legacy, path: &legacy.path, decoded: decode::rows(&legacy.path)? };
-    let facts = [own, Facts::of(ctf)?];
+    let facts = [own, Facts::decode(ctf)?];
     let tasks = [
         decoding(decode::rows, &legacy.path),
         decoding(decode::rows, &ctf.path),

@@ -422,7 +422,7 @@ pub fn run_uftrace_records(data: &[u8]) {
     for is_big in [false, true] {
         let mut info = uftrace_info(is_big);
         info.extend(&data[..end]);
-        let folder = Folder::of([
+        let folder = Folder::with_files([
             ("info", info.as_slice()),
             ("task.txt", UFTRACE_TASKS),
             ("sid-0123456789abcdef.map", UFTRACE_MAP),
@@ -446,7 +446,7 @@ pub fn run_uftrace_kernel(data: &[u8]) {
         records.extend((5u64 << 3 | kind | 0x1010 << 16).to_le_bytes());
     }
     let (first, second) = pages.split_at(pages.len() / 2);
-    let folder = Folder::of([
+    let folder = Folder::with_files([
         ("info", uftrace_info(false).as_slice()),
         ("task.txt", UFTRACE_TASKS),
         ("sid-0123456789abcdef.map", UFTRACE_MAP),
@@ -493,7 +493,7 @@ pub fn run_uftrace_texts(data: &[u8]) {
     }
     let mut info = uftrace_info(false);
     info.extend(b"argspec:f@arg1\nauto-args:1\n");
-    let mut folder = Folder::of([("info", info.as_slice()), ("7.dat", &record)]);
+    let mut folder = Folder::with_files([("info", info.as_slice()), ("7.dat", &record)]);
     for (name, bytes) in NAMES.iter().zip(data.splitn(NAMES.len(), |&byte| byte == 0)) {
         folder.add(name, bytes);
     }

@@ -36,7 +36,7 @@ impl Folder {
     }
 
     /// A folder with these files.
-    pub(crate) fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+    pub(crate) fn with_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut folder = Folder(BTreeMap::new());
         for (name, bytes) in files {
             folder.add(name, bytes);

@@ -33,7 +33,7 @@ fn every_target_over_its_seeds_and_their_mutations() {
     let watchdog = Watchdog::start();
     let mut failures = Vec::new();
     for target in TARGETS {
-        let seeds = seeds::of(target.0);
+        let seeds = seeds::load(target.0);
         assert!(!seeds.is_empty(), "{} has no seeds", target.0);
         let start = Instant::now();
         let mut runs = 0u64;

@@ -113,7 +113,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    fn taken(&self) -> PyResult<Flow> {
+    fn take_flow(&self) -> PyResult<Flow> {
         let flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner).take();
         flow.ok_or_else(|| PyRuntimeError::new_err("the rows are taken already: ask for them anew"))
     }
@@ -123,7 +123,7 @@ impl Stream {
 impl Stream {
     /// The rows of the next batch as tuples; `None` at the end.
     fn batch<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let mut flow = self.taken()?;
+        let mut flow = self.take_flow()?;
         loop {
             let (back, next) = py.detach(move || {
                 let next = flow.next();
@@ -131,7 +131,7 @@ impl Stream {
             });
             flow = back;
             py.check_signals()?;
-            self.shared.found.tell(py)?;
+            self.shared.found.warn(py)?;
             match next.map_err(|ended| ended.raised(py))? {
                 Next::Later => {}
                 Next::End => return Ok(None),
@@ -158,7 +158,7 @@ impl Stream {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         let reader = Reader {
-            flow: Some(self.taken()?),
+            flow: Some(self.take_flow()?),
             schema: self.schema.clone(),
             kept: self.kept.clone(),
             watch: self.watch,
@@ -188,8 +188,8 @@ impl Stream {
     }
 
     /// Tells the damage that was met while somebody took the rows.
-    fn tell(&self, py: Python<'_>) -> PyResult<()> {
-        self.shared.found.tell(py)
+    fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.found.warn(py)
     }
 }
 
@@ -210,7 +210,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn keep(&self, error: Ended) {
+    fn keep_error(&self, error: Ended) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).error.get_or_insert(error);
     }
 
@@ -222,11 +222,11 @@ impl Reader {
         }
         Python::attach(|py| {
             let Err(error) = py.check_signals() else { return false };
-            self.keep(Ended::Interrupt(error));
+            self.keep_error(Ended::Interrupt(error));
             // The consumer will raise what it makes of an error: the interrupt comes again behind it.
             let again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
             if let Err(error) = again {
-                self.keep(Ended::Interrupt(error));
+                self.keep_error(Ended::Interrupt(error));
             }
             true
         })
@@ -259,7 +259,7 @@ impl Iterator for Reader {
                 Err(ended) => {
                     self.flow = None;
                     let text = ended.text();
-                    self.keep(ended);
+                    self.keep_error(ended);
                     return Some(Err(ArrowError::ComputeError(text)));
                 }
             }

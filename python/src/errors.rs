@@ -27,10 +27,10 @@ pub(crate) fn object<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py,
     // A mistake in an option has the name of the option there.
     let is_option = error.kind() == ErrorKind::Misuse && line.is_some();
     let file = place.file.as_deref().filter(|_| !is_option);
-    made(py, &error.to_string(), (file, offset.filter(|_| !is_option)), line, error.help())
+    new_error(py, &error.to_string(), (file, offset.filter(|_| !is_option)), line, error.help())
 }
 
-fn made<'py>(
+fn new_error<'py>(
     py: Python<'py>,
     message: &str,
     (file, offset): (Option<&std::path::Path>, Option<u64>),
@@ -57,7 +57,7 @@ pub(crate) fn refused(py: Python<'_>, error: &Explained) -> PyErr {
     let place = error.error.place();
     let message = error.error.to_string();
     let help = error.help.as_deref().or(error.error.help());
-    let made = made(py, &message, (place.file.as_deref(), place.offset), error.place, help);
+    let made = new_error(py, &message, (place.file.as_deref(), place.offset), error.place, help);
     made.map_or_else(|failed| failed, PyErr::from_value)
 }
 
@@ -126,7 +126,7 @@ impl FoundFaults {
     }
 
     /// Tells what was not told yet, as warnings of Python.
-    pub(crate) fn tell(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn warn(&self, py: Python<'_>) -> PyResult<()> {
         static WARNING: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let untold = std::mem::take(&mut self.list().untold);
         if untold.is_empty() {

@@ -92,18 +92,18 @@ impl Event {
         &self.chunks.reading
     }
 
-    fn of(&self) -> (&SelectedStream, StreamIndex, &ReadyChunk) {
+    fn stream_and_chunk(&self) -> (&SelectedStream, StreamIndex, &ReadyChunk) {
         let (stream, ready) = &self.chunks.chunks[self.chunk as usize];
         (&self.reading().streams[stream.0 as usize], *stream, ready)
     }
 
     fn inner(&self) -> event::Event<'_> {
-        let (of, _, ready) = self.of();
+        let (of, _, ready) = self.stream_and_chunk();
         of.event(ready.chunk.event(self.at as usize))
     }
 
     fn schema(&self) -> &Schema {
-        &self.reading().session.traces[self.of().0.trace].schema
+        &self.reading().session.traces[self.stream_and_chunk().0.trace].schema
     }
 
     /// The value at a path; `None` when the event does not have it.
@@ -265,8 +265,8 @@ impl Event {
     /// The CPU on which it happened, when the trace says so.
     #[getter]
     fn cpu(&self) -> Option<u64> {
-        let (_, stream, ready) = self.of();
-        self.reading().state().cpus.of(stream.0 as usize, &ready.chunk.packet)
+        let (_, stream, ready) = self.stream_and_chunk();
+        self.reading().state().cpus.cpu(stream.0 as usize, &ready.chunk.packet)
     }
 
     /// The value of its clock.
@@ -278,13 +278,13 @@ impl Event {
     /// The name of its trace.
     #[getter]
     fn trace(&self) -> &str {
-        &self.reading().session.traces[self.of().0.trace].name
+        &self.reading().session.traces[self.stream_and_chunk().0.trace].name
     }
 
     /// The name of its stream.
     #[getter]
     fn stream_name(&self) -> &str {
-        &self.of().0.stream.name
+        &self.stream_and_chunk().0.stream.name
     }
 
     /// The fields of the payload, as a dictionary.

@@ -134,7 +134,7 @@ impl Events {
                 More::Later => {}
                 More::End => self.source = None,
             }
-            self.found.tell(py)?;
+            self.found.warn(py)?;
         }
     }
 }

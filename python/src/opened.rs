@@ -91,7 +91,7 @@ impl SharedTraces {
 
     /// The traces as a cluster reads them.
     #[cfg(feature = "distributed")]
-    fn elsewhere(&self, address: &str) -> Result<Arc<SharedTraces>, Error> {
+    fn on_cluster(&self, address: &str) -> Result<Arc<SharedTraces>, Error> {
         let mut all = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(address) {
             return Ok(known.clone());
@@ -113,7 +113,7 @@ impl SharedTraces {
         let EventQuery { jobs, memory_bytes, .. } = wishes.query;
         let cluster = crate::cluster::connect(address, &named, jobs)?;
         let SelectedEvents { streams, selection, filter } = wishes.query.bind(session)?;
-        let database = Database::of_streams(session.clone(), streams, selection, filter, jobs);
+        let database = Database::from_streams(session.clone(), streams, selection, filter, jobs);
         let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
         let mut queries = Queries::new(database, MemoryLimits { memory_bytes, spills: true })?;
         queries.run_elsewhere(cluster);
@@ -124,7 +124,7 @@ impl SharedTraces {
     }
 
     #[cfg(not(feature = "distributed"))]
-    fn elsewhere(&self, _: &str) -> Result<Arc<SharedTraces>, Error> {
+    fn on_cluster(&self, _: &str) -> Result<Arc<SharedTraces>, Error> {
         let error = Error::unsupported("this module was built without `distributed`");
         Err(error.with_help("leave `cluster` out, or build it with that feature"))
     }
@@ -251,7 +251,7 @@ impl Opened {
         session.warnings.iter().chain(of_traces).for_each(|warning| found.warning(warning.to_string()));
         let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
         faults.cloned().try_for_each(|fault| found.fault(fault))?;
-        let database = Database::of_streams(session.into(), streams, selection, filter, jobs);
+        let database = Database::from_streams(session.into(), streams, selection, filter, jobs);
         let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
         let queries = Queries::new(database, MemoryLimits { memory_bytes, spills: options.spill })?;
         Ok(SharedTraces {
@@ -269,7 +269,7 @@ impl Opened {
     #[new]
     fn new(py: Python<'_>, paths: Vec<PathBuf>, options: TracesOptions) -> PyResult<Self> {
         let shared = py.detach(|| Opened::open(&paths, options)).map_err(|error| raised(py, &error))?;
-        shared.found.tell(py)?;
+        shared.found.warn(py)?;
         Ok(Opened(Arc::new(shared)))
     }
 
@@ -285,14 +285,14 @@ impl Opened {
         let parameters = parameters.into_iter().map(of).collect::<PyResult<HashMap<_, _>>>()?;
         let shared = match cluster {
             None => self.0.clone(),
-            Some(address) => py.detach(|| self.0.elsewhere(address)).map_err(|error| raised(py, &error))?,
+            Some(address) => py.detach(|| self.0.on_cluster(address)).map_err(|error| raised(py, &error))?,
         };
         let prepared = py.detach(|| {
             let prepared = shared.queries.prepare(text, &parameters);
             let damage = shared.collect(false);
             (prepared, damage)
         });
-        self.0.found.tell(py)?;
+        self.0.found.warn(py)?;
         prepared.1.map_err(|error| raised(py, &error))?;
         let prepared = prepared.0.map_err(|error| refused(py, &error))?;
         Ok(Answer { shared, prepared })
@@ -338,13 +338,13 @@ impl Opened {
                 traces.map(|(at, survey)| Described::new(session, at, survey, packets).into_json().to_string());
             Ok(format!("{{\"traces\":[{}]}}", traces.collect::<Vec<_>>().join(",")))
         });
-        self.0.found.tell(py)?;
+        self.0.found.warn(py)?;
         text.map_err(|error: Error| raised(py, &error))
     }
 
     /// The damage that was met so far, as errors.
     fn faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.0.found.tell(py)?;
+        self.0.found.warn(py)?;
         let faults = self.0.found.faults();
         PyList::new(py, faults.iter().map(|fault| object(py, fault)).collect::<PyResult<Vec<_>>>()?)
     }

@@ -23,7 +23,7 @@ fn cpu_ns(of: &str) -> f64 {
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0)
 }
 
-fn of_threads() -> f64 {
+fn measure_threads() -> f64 {
     let threads = std::fs::read_dir("/proc/self/task").expect("threads").flatten();
     threads.map(|thread| cpu_ns(&format!("self/task/{}", thread.file_name().to_string_lossy()))).sum()
 }
@@ -105,9 +105,9 @@ fn main() {
             threads.map(|thread| thread.join().expect("it ends")).into_iter().fold(0.0, f64::max)
         }),
         "consumer" => {
-            let begin = of_threads() - cpu_ns("thread-self");
+            let begin = measure_threads() - cpu_ns("thread-self");
             run(kind, count);
-            (of_threads() - cpu_ns("thread-self") - begin) / count as f64
+            (measure_threads() - cpu_ns("thread-self") - begin) / count as f64
         }
         // So little that it takes more of them to be seen.
         "off" => measured(kind, count * 100),

@@ -91,7 +91,7 @@ enum Values {
 
 impl Values {
     /// Shows each that is kept by itself.
-    fn each(self, mut take: impl FnMut(u64)) {
+    fn for_each(self, mut take: impl FnMut(u64)) {
         match self {
             Values::Short(values) => values.into_iter().for_each(|ns| take(ns.into())),
             Values::Long(values) => values.into_iter().for_each(take),
@@ -104,7 +104,7 @@ impl Values {
             Values::Long(values) => values,
             values => {
                 let mut long = Vec::new();
-                values.each(|ns| long.push(ns));
+                values.for_each(|ns| long.push(ns));
                 long
             }
         }
@@ -115,7 +115,7 @@ impl Values {
             Values::Histogram(counts) => counts,
             values => {
                 let mut counts = Vec::new();
-                values.each(|ns| count(&mut counts, ns));
+                values.for_each(|ns| count(&mut counts, ns));
                 counts
             }
         }
@@ -154,7 +154,7 @@ impl Durations {
             }
             (own, more) if is_exact => {
                 let mut long = own.into_long();
-                more.each(|ns| long.push(ns));
+                more.for_each(|ns| long.push(ns));
                 Values::Long(long)
             }
             (own, more) => {
@@ -164,7 +164,7 @@ impl Durations {
                         counts.resize(counts.len().max(more.len()), 0);
                         counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
                     }
-                    more => more.each(|ns| count(&mut counts, ns)),
+                    more => more.for_each(|ns| count(&mut counts, ns)),
                 }
                 Values::Histogram(counts)
             }
@@ -273,7 +273,7 @@ fn at_rank(counts: &[u64], rank: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn of(values: impl IntoIterator<Item = u64>) -> Durations {
+    fn from_values(values: impl IntoIterator<Item = u64>) -> Durations {
         let mut durations = Durations::default();
         values.into_iter().for_each(|ns| durations.add(ns));
         durations
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_handful_by_hand() {
         // Mean 5, squares of the differences 9 1 1 1 0 0 4 16: 32 / 8 = 4.
-        let mut durations = of([2, 4, 4, 4, 5, 5, 7, 9]);
+        let mut durations = from_values([2, 4, 4, 4, 5, 5, 7, 9]);
         let moments = durations.moments;
         assert_eq!((moments.count, moments.total_ns, moments.min_ns, moments.max_ns), (8, 40, 2, 9));
         assert_eq!((moments.mean_ns(), moments.deviation_ns()), (Some(5.0), Some(2.0)));
@@ -296,7 +296,7 @@ mod tests {
         let mut none = Durations::default();
         assert_eq!((none.moments.mean_ns(), none.moments.deviation_ns()), (None, None));
         assert!(none.percentiles_ns(&[50]).is_empty());
-        let mut zeros = of([0, 0, 0]);
+        let mut zeros = from_values([0, 0, 0]);
         assert_eq!((zeros.moments.mean_ns(), zeros.moments.deviation_ns()), (Some(0.0), Some(0.0)));
         assert_eq!((zeros.moments.min_ns, zeros.moments.max_ns), (0, 0));
         assert_eq!(zeros.percentiles_ns(&[50, 99]), [0, 0]);
@@ -306,7 +306,7 @@ mod tests {
     fn huge_and_close_together_is_exact() {
         // In floating point the squares of these differ in no digit.
         let big = u64::MAX - 10;
-        let durations = of([big, big + 2, big + 4]);
+        let durations = from_values([big, big + 2, big + 4]);
         assert_eq!(durations.moments.total_ns, 3 * u128::from(big) + 6);
         let deviation = durations.moments.deviation_ns().expect("there are durations");
         assert!((deviation - (8.0f64 / 3.0).sqrt()).abs() < 1e-15 * 4.0, "{deviation}");
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn short_values_grow_long() {
-        let mut durations = of([7, 1 << 40, 3, u64::MAX]);
+        let mut durations = from_values([7, 1 << 40, 3, u64::MAX]);
         assert_eq!(durations.percentiles_ns(&[25, 50, 75, 100]), [3, 7, 1 << 40, u64::MAX]);
     }
 
@@ -339,10 +339,10 @@ mod tests {
         // A walk through all residues: 0..n in a scattered order, times 1000.
         let n = EXACT_LIMIT as u64;
         let scattered = |n: u64| (0..n).map(move |at| (at * 7919) % n * 1000);
-        let mut exact = of(scattered(n));
+        let mut exact = from_values(scattered(n));
         assert!(exact.is_exact());
         assert_eq!(exact.percentiles_ns(&[50, 99]), [499_999_000, 989_999_000]);
-        let mut above = of(scattered(n).chain([5_000_000_000]));
+        let mut above = from_values(scattered(n).chain([5_000_000_000]));
         assert!(!above.is_exact());
         let got = above.percentiles_ns(&[1, 50, 90, 99, 100]);
         for (got, want) in got.into_iter().zip([10_000_000u64, 500_000_000, 900_000_000, 990_000_000, 5_000_000_000]) {
@@ -357,8 +357,8 @@ mod tests {
     fn groups_are_put_together() {
         let n = EXACT_LIMIT as u64;
         for (a, b) in [(2, 3), (n + 1, 5), (5, n + 1), (n + 1, n + 2), (n - 1, 1)] {
-            let (mut sum, mut all) = (of(0..a), of((0..a).chain(100..100 + b)));
-            sum.append(of(100..100 + b));
+            let (mut sum, mut all) = (from_values(0..a), from_values((0..a).chain(100..100 + b)));
+            sum.append(from_values(100..100 + b));
             assert_eq!(sum.moments.count, a + b);
             assert_eq!(sum.moments.deviation_ns(), all.moments.deviation_ns());
             assert_eq!(sum.percentiles_ns(&[1, 50, 99]), all.percentiles_ns(&[1, 50, 99]), "{a} {b}");
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn sums_of_groups_are_those_of_all() {
-        let (a, b, all) = (of([1, 5]), of([9]), of([1, 5, 9]));
+        let (a, b, all) = (from_values([1, 5]), from_values([9]), from_values([1, 5, 9]));
         let mut sum = a.moments;
         sum.add_all(&b.moments);
         assert_eq!((sum.count, sum.deviation_ns(), sum.max_ns), (3, all.moments.deviation_ns(), 9));

@@ -74,11 +74,11 @@ pub(crate) fn measure(
     let mut joined = Joined::default();
     let mut open: Vec<Option<i128>> = Vec::new();
     let make = || {
-        let table = Table::of_part(input, by, regress);
+        let table = Table::for_part(input, by, regress);
         Pairs { table, groups: Vec::new(), met: Vec::new(), stretch: 1 }
     };
     let (parts, untimed) = run_parts(input, targets, regress, note, make, |part, edge: Edge| {
-        joined.meet(part, edge.fresh);
+        joined.number_groups(part, edge.fresh);
         for (group, of) in edge.groups {
             let group = joined.group(part, group);
             let begun = entry(&mut open, group);
@@ -140,7 +140,7 @@ impl Part for Pairs {
     type Edge = Edge;
 
     #[inline]
-    fn take(&mut self, role: Role, ns: i128, event: &Event) {
+    fn add_event(&mut self, role: Role, ns: i128, event: &Event) {
         let group = self.table.group(event);
         let of = entry(&mut self.groups, group);
         if of.stretch != self.stretch {

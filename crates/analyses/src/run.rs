@@ -96,7 +96,7 @@ impl<'a> Roles<'a> {
 
     /// The role of an event; `name` is storage.
     #[inline]
-    fn of(&self, event: &Event, name: &mut Vec<u8>) -> Role {
+    fn role(&self, event: &Event, name: &mut Vec<u8>) -> Role {
         match self.classes[event.trace][event.raw.class().0 as usize] {
             Is::Always(role) => role,
             Is::Asked(meant) => {
@@ -145,7 +145,7 @@ pub(crate) fn run_of(
         if wanted.is_some_and(|wanted| !wanted(number - 1)) {
             return;
         }
-        let role = roles.of(event, &mut name);
+        let role = roles.role(event, &mut name);
         match event.ns {
             _ if role == Role::default() => {}
             Some(ns) => take(role, ns, event),
@@ -162,7 +162,7 @@ pub(crate) trait Part: Send {
     type Edge: Send;
 
     /// Takes the next event of the stretch that has a role, with its time in ns.
-    fn take(&mut self, role: Role, ns: i128, event: &Event);
+    fn add_event(&mut self, role: Role, ns: i128, event: &Event);
 
     /// Ends the stretch.
     fn end(&mut self) -> Self::Edge;
@@ -208,10 +208,10 @@ impl<P: Part> Follower for Following<'_, P> {
 
     #[inline]
     fn event(&mut self, event: &Event<'_>) {
-        let role = self.roles.of(event, &mut self.name);
+        let role = self.roles.role(event, &mut self.name);
         match event.ns {
             _ if role == Role::default() => {}
-            Some(ns) => self.part.take(role, ns, event),
+            Some(ns) => self.part.add_event(role, ns, event),
             None => self.untimed += 1,
         }
     }

@@ -45,10 +45,10 @@ pub fn report(
     // Group and time of the last occurrence.
     let mut last: Option<(u32, i128)> = None;
     let make =
-        || Occurrences { table: Table::of_part(input, question.by, question.regress), first_ns: None, last: None };
+        || Occurrences { table: Table::for_part(input, question.by, question.regress), first_ns: None, last: None };
     let targets = (question.event, None);
     let (parts, untimed) = run_parts(input, targets, question.regress, note, make, |part, edge: Edge| {
-        joined.meet(part, edge.fresh);
+        joined.number_groups(part, edge.fresh);
         let (Some(first_ns), Some((group, from))) = (edge.first_ns, edge.last) else { return };
         let own = joined.group(part, group);
         if let Some((before, begun)) = last.replace((own, from)) {
@@ -79,7 +79,7 @@ impl Part for Occurrences {
     type Edge = Edge;
 
     #[inline]
-    fn take(&mut self, _: Role, ns: i128, event: &Event) {
+    fn add_event(&mut self, _: Role, ns: i128, event: &Event) {
         let group = self.table.group(event);
         match self.last.replace((group, ns)) {
             Some((before, from)) => self.table.add(before, ns - from),

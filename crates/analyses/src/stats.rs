@@ -37,7 +37,7 @@ impl Table {
     }
 
     /// A table for a part of the input's events, of which there may be others.
-    pub(crate) fn of_part(input: &Input<'_>, by: &KeyBy, regress: bool) -> Self {
+    pub(crate) fn for_part(input: &Input<'_>, by: &KeyBy, regress: bool) -> Self {
         let mut table = Table::new(input.session, by, regress);
         if input.selection.jobs > 1 && !regress {
             table.groups = Groups::one_of_many(input.session, by);
@@ -96,7 +96,7 @@ pub(crate) struct Joined {
 
 impl Joined {
     /// Numbers the groups that a table has met in its last stretch.
-    pub(crate) fn meet(&mut self, table: usize, fresh: Vec<Box<[u8]>>) {
+    pub(crate) fn number_groups(&mut self, table: usize, fresh: Vec<Box<[u8]>>) {
         let of_table = entry(&mut self.of_tables, table as u32);
         for key in fresh {
             let next = self.first.len() as u32;

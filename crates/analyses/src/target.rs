@@ -51,7 +51,9 @@ impl Target {
             let classes = trace.schema.events().iter().map(|class| {
                 let verdict = match class.open_ids {
                     Some(_) => Verdict::Ask,
-                    None if self.means(class.id, class.name.as_deref().unwrap_or_default().as_bytes()) => Verdict::Yes,
+                    None if self.matches(class.id, class.name.as_deref().unwrap_or_default().as_bytes()) => {
+                        Verdict::Yes
+                    }
                     None => Verdict::No,
                 };
                 if verdict != Verdict::No {
@@ -76,10 +78,10 @@ impl Target {
     /// Is an event meant that its class does not decide? `name` is storage.
     pub fn asks(&self, event: &Event, name: &mut Vec<u8>) -> bool {
         name.clear();
-        event.raw.own_id(name).is_some_and(|id| self.means(id.into(), name))
+        event.raw.own_id(name).is_some_and(|id| self.matches(id.into(), name))
     }
 
-    fn means(&self, id: u64, name: &[u8]) -> bool {
+    fn matches(&self, id: u64, name: &[u8]) -> bool {
         self.id.map_or_else(|| self.name.matches(name), |own| own == id)
     }
 
@@ -109,7 +111,7 @@ mod tests {
 
     #[test]
     fn numbers_and_names() {
-        let means = |text: &str, id, name: &str| Target::parse(text).means(id, name.as_bytes());
+        let means = |text: &str, id, name: &str| Target::parse(text).matches(id, name.as_bytes());
         assert!(means("7", 7, "tx") && means("0x10", 16, "") && means("tx", 7, "tx") && means("t*", 7, "tx"));
         assert!(!means("7", 9, "7") && means("\\7", 9, "7") && means("\\0x7", 9, "0x7"), "names like numbers");
         assert!(!means("7", 9, "tx") && !means("tx", 7, "txx") && !means("-1", 1, ""));

@@ -57,7 +57,7 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
     }
 
     /// An empty cache of so many values.
-    pub fn of_entries(entries: usize) -> Cache<K, V> {
+    pub fn with_entries(entries: usize) -> Cache<K, V> {
         Cache::new(Limits::entries(entries), |_| 0)
     }
 
@@ -66,14 +66,14 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
     }
 
     /// Keeps a value, in the place of another one of its key.
-    pub fn put(&self, key: K, value: V) {
+    pub fn insert(&self, key: K, value: V) {
         let slot = Slot { value: value.into(), ..Slot::default() };
         self.slots().put(key, Arc::new(slot));
         self.shrink();
     }
 
     /// The value of a key, which is not kept any more.
-    pub fn take(&self, key: &K) -> Option<V> {
+    pub fn remove(&self, key: &K) -> Option<V> {
         let slot = self.slots().pop(key)?;
         Arc::into_inner(slot)?.value.into_inner()
     }
@@ -109,7 +109,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
             match slot.making.try_lock() {
                 Ok(making) => break making,
                 Err(TryLockError::Poisoned(making)) => break making.into_inner(),
-                Err(TryLockError::WouldBlock) if is_over() => return Err(Asker::over()),
+                Err(TryLockError::WouldBlock) if is_over() => return Err(Asker::cancelled()),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
             }
         };
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_not_kept() {
-        let cache = Cache::of_entries(2);
+        let cache = Cache::with_entries(2);
         let wrong = cache.get_or_make(1, PATIENT, || Err(ApiError::request("no")));
         assert_eq!((wrong.is_err(), ask(&cache, 1, "f")), (true, "f".to_string()));
     }
@@ -181,14 +181,14 @@ mod tests {
 
     #[test]
     fn a_value_is_taken_once() {
-        let cache = Cache::of_entries(2);
-        (0..3).for_each(|key| cache.put(key, key.to_string()));
-        assert_eq!((cache.take(&0), cache.take(&2).as_deref(), cache.take(&2)), (None, Some("2"), None));
+        let cache = Cache::with_entries(2);
+        (0..3).for_each(|key| cache.insert(key, key.to_string()));
+        assert_eq!((cache.remove(&0), cache.remove(&2).as_deref(), cache.remove(&2)), (None, Some("2"), None));
     }
 
     #[test]
     fn several_who_ask_at_once_make_a_value_once() {
-        let cache: Cache<usize, String> = Cache::of_entries(2);
+        let cache: Cache<usize, String> = Cache::with_entries(2);
         let (made, go) = (AtomicUsize::new(0), AtomicBool::new(false));
         let make = || {
             made.fetch_add(1, Ordering::Relaxed);

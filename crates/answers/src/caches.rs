@@ -39,8 +39,8 @@ impl Default for Caches {
         Caches {
             answers: Cache::new(ANSWERS, |text| text.len()),
             sets: Cache::new(SETS, |set| set.bytes()),
-            plots: Cache::of_entries(PLOTS),
-            groups: Cache::of_entries(GROUPS),
+            plots: Cache::with_entries(PLOTS),
+            groups: Cache::with_entries(GROUPS),
         }
     }
 }
@@ -70,7 +70,7 @@ impl GroupReading {
     }
 
     /// Somebody asks for it.
-    pub(crate) fn ask(&self) {
+    pub(crate) fn touch(&self) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 

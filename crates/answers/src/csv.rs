@@ -18,7 +18,7 @@ use crate::state::TraceState;
 /// Takes the text of a file.
 pub trait TextSink {
     /// Takes some text; false when no more is wanted.
-    fn take(&mut self, text: Vec<u8>) -> bool;
+    fn write_text(&mut self, text: Vec<u8>) -> bool;
 
     /// Is no more wanted? Asked for each row: a filter may leave few, far from each other.
     fn is_gone(&self) -> bool;
@@ -69,11 +69,11 @@ pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
                 row.text,
             ];
             put_line(&mut out, &cells);
-            if out.written().len() >= TOGETHER && !taker.take(std::mem::take(&mut out).written().to_vec()) {
+            if out.written().len() >= TOGETHER && !taker.write_text(std::mem::take(&mut out).written().to_vec()) {
                 return Ok(());
             }
         }
-        taker.take(out.written().to_vec());
+        taker.write_text(out.written().to_vec());
         Ok(())
     }))
 }
@@ -89,7 +89,7 @@ pub(crate) fn statistics(state: &Arc<TraceState>, query: &Query) -> Answer<Write
             out.put(b"\n");
             table(&mut out, &CALLS, &told["calls"]);
         }
-        taker.take(out.written().to_vec());
+        taker.write_text(out.written().to_vec());
         Ok(())
     }))
 }

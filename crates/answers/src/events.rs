@@ -124,7 +124,7 @@ pub(crate) fn find(state: &TraceState, query: &Query, set: Option<&EventSet>) ->
         return Ok(json!({ "match": event.and_then(|event| matched(index, event)), "index": null, "count": null }));
     }
     let found = search::find(index, text, (from, is_next), set, &|| query.asker.is_over(&state.progress));
-    let found = found.ok_or_else(Asker::over)?;
+    let found = found.ok_or_else(Asker::cancelled)?;
     let matched = found.event.and_then(|event| matched(index, event));
     let at = matched.as_ref().map(|_| found.index);
     Ok(json!({ "match": matched, "index": at, "count": found.count }))

@@ -82,7 +82,7 @@ fn trace(state: &TraceState, body: &Value, asker: &Asker) -> Answer<File> {
     let folder = Folder::new()?;
     let trace = folder.0.join("trace");
     cutter(&cut, &trace).map_err(|error| match error.kind() {
-        _ if asker.is_over(&state.progress) => Asker::over(),
+        _ if asker.is_over(&state.progress) => Asker::cancelled(),
         ErrorKind::Io => ApiError::new(500, "fault", error.message()),
         _ => ApiError::request(error.message()),
     })?;

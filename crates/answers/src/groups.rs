@@ -28,7 +28,7 @@ fn group_of(state: &TraceState, trace: usize, path: &str, filter: Option<&str>) 
     let kept = &state.caches.groups;
     // A group that was given up is read from the beginning.
     if kept.get(&key).is_some_and(|reading| reading.is_stopped()) {
-        kept.take(&key);
+        kept.remove(&key);
     }
     let reading = kept.get_or_make(key, &|| false, || {
         let filter = bound(state, filter)?;
@@ -49,7 +49,7 @@ fn group_of(state: &TraceState, trace: usize, path: &str, filter: Option<&str>) 
         });
         Ok(Arc::new(reading))
     })?;
-    reading.ask();
+    reading.touch();
     Ok(reading)
 }
 
@@ -58,7 +58,7 @@ fn wait(state: &TraceState, groups: &ValueGroups, patience: Option<Duration>, as
     let begun = Instant::now();
     while !groups.is_counted() {
         if asker.is_over(&state.progress) || groups.progress.stop.load(Ordering::Relaxed) {
-            return Err(Asker::over());
+            return Err(Asker::cancelled());
         }
         if patience.is_some_and(|patience| begun.elapsed() >= patience) {
             return Ok(false);
@@ -179,7 +179,7 @@ pub(crate) fn events(state: &TraceState, ids: &[ValueId], query: &Query) -> Answ
             let tracks: Vec<usize> =
                 reading.groups.tracks().iter().filter(|track| is_wanted(track)).map(|track| track.track).collect();
             let found = reading.groups.events(&state.input.traces.source(), &tracks, &query.asker.flag());
-            let found = found.ok_or_else(Asker::over)?;
+            let found = found.ok_or_else(Asker::cancelled)?;
             all = Some(match all {
                 None => found,
                 Some(before) => before.or(&found),

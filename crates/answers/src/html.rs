@@ -77,7 +77,7 @@ pub fn page(input: AnswerInput, skip: u64, limit: Option<u64>) -> Result<Page> {
     lines.write_out(&mut out);
     calls(&state, &mut out);
     states(&state, &mut out);
-    let bytes = whole(&deflated(&out.0)?)?;
+    let bytes = render_page(&deflated(&out.0)?)?;
     if bytes.len() > MAX_BYTES {
         return Err(too_large(bytes.len(), count));
     }
@@ -132,7 +132,7 @@ fn deflated(bytes: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// The page around its data.
-fn whole(data: &[u8]) -> Result<Vec<u8>> {
+fn render_page(data: &[u8]) -> Result<Vec<u8>> {
     let mut page = String::new();
     let wrong = || Error::new(ErrorKind::Io, "the page is not as it was built");
     GzDecoder::new(tracemill_page::FILE).read_to_string(&mut page).map_err(|_| wrong())?;

@@ -118,7 +118,7 @@ impl IndexCache {
         IndexCache { folder, inputs, opened, own: OnceLock::new() }
     }
 
-    fn own(&self, session: &Session) -> Option<&IndexIdentity> {
+    fn identity(&self, session: &Session) -> Option<&IndexIdentity> {
         self.own.get_or_init(|| identify(&self.inputs, session, self.opened)).as_ref()
     }
 
@@ -128,7 +128,7 @@ impl IndexCache {
 
     /// The index of the traces that is kept, when they are as they were.
     pub(crate) fn load(&self, traces: &ShownTraces) -> Option<StoredIndex> {
-        let own = self.own(&traces.session)?;
+        let own = self.identity(&traces.session)?;
         if !is_private(&self.folder, &self.path(own)) {
             return None;
         }
@@ -146,7 +146,7 @@ impl IndexCache {
     }
 
     fn try_save(&self, session: &Session, known: IndexParts<'_>) -> Result<()> {
-        let Some(own) = self.own(session) else { return Ok(()) };
+        let Some(own) = self.identity(session) else { return Ok(()) };
         // They may have changed while they were read.
         if identify(&self.inputs, session, self.opened).as_ref() != Some(own) {
             return Ok(());
@@ -402,7 +402,7 @@ mod tests {
             Known { timeline, index, calls, states: found.map(|found| (found.states, found.traces)) }
         }
 
-        fn of(kept: StoredIndex) -> Known {
+        fn from_stored(kept: StoredIndex) -> Known {
             let StoredIndex { timeline, index, calls, states } = kept;
             Known { timeline, index, calls, states }
         }
@@ -510,7 +510,11 @@ mod tests {
                     kept += 1;
                     of_calls += usize::from(found.calls.is_some());
                     of_states += usize::from(found.states.is_some());
-                    assert!(Known::of(found).shown(&traces) == known.shown(&traces), "{}", entry.path().display());
+                    assert!(
+                        Known::from_stored(found).shown(&traces) == known.shown(&traces),
+                        "{}",
+                        entry.path().display()
+                    );
                 }
                 None => assert!(!known.is_whole(), "{:?}", entry.path()),
             }
@@ -587,7 +591,7 @@ mod tests {
                 let sum = crc32fast::hash(&other[..end]);
                 other[end..].copy_from_slice(&sum.to_le_bytes());
                 if let Some(found) = load(b"mine", &other) {
-                    let _ = Known::of(found).shown_beside_events();
+                    let _ = Known::from_stored(found).shown_beside_events();
                 }
             }
         }

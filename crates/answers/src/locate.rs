@@ -39,7 +39,7 @@ pub(crate) fn locate(state: &TraceState, query: &Query, set: Option<&EventSet>) 
             search::locate(index, None, at, direction, Some(&*own)).map(|found| located_event(index, id, found))
         }
         TrackId::Calls(task) => {
-            let found = state.calls().and_then(|calls| Some((calls, calls.locate(task, near(at), direction)?)));
+            let found = state.calls().and_then(|calls| Some((calls, calls.locate(task, clamp_time(at), direction)?)));
             found.map(|(calls, call)| located_call(calls, id, &call))
         }
         TrackId::State(track) => state.states().and_then(|kept| {
@@ -74,7 +74,7 @@ fn locate_at(state: &TraceState, query: &Query, set: Option<&EventSet>, at: i128
             all.min_by_key(|(event, ns)| (ns.abs_diff(at), *event)).map(|found| located_event(index, id, found))
         }
         TrackId::Calls(task) => state.calls().and_then(|calls| {
-            let call = calls.locate_at(task, near(at), depth.map(|depth| depth as usize), slack)?;
+            let call = calls.locate_at(task, clamp_time(at), depth.map(|depth| depth as usize), slack)?;
             Some(located_call(calls, id, &call))
         }),
         TrackId::State(track) => state.states().and_then(|kept| {
@@ -91,7 +91,7 @@ fn nothing_located() -> Value {
     json!({ "event": null, "begin": null, "end": null })
 }
 
-fn near(time: i128) -> i64 {
+fn clamp_time(time: i128) -> i64 {
     time.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 

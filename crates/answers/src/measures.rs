@@ -118,7 +118,7 @@ pub(crate) fn pairs(state: &TraceState, query: &Query, set: Option<&EventSet>) -
     });
     let mut report = report.map_err(|error| mistake(&error))?;
     if query.asker.is_over(&state.progress) {
-        return Err(Asker::over());
+        return Err(Asker::cancelled());
     }
     report.sort(Sort::Total);
     let mut answer = points.json();
@@ -192,7 +192,7 @@ pub(crate) fn outliers(state: &TraceState, query: &Query, set: Option<&EventSet>
             let at = next;
             next += 1;
             if at.is_multiple_of(1024) && query.asker.is_over(&state.progress) {
-                return Err(Asker::over());
+                return Err(Asker::cancelled());
             }
             let verdict = meant.as_ref().map(|meant| meant[event.trace][event.raw.class().0 as usize]);
             let is_meant = match verdict {

@@ -82,7 +82,7 @@ fn size(number: u128) -> u64 {
 struct PackedValues(PackedBytes);
 
 impl PackedValues {
-    fn each(&self) -> impl Iterator<Item = &str> {
+    fn iter(&self) -> impl Iterator<Item = &str> {
         let mut rest = &*self.0.0;
         std::iter::from_fn(move || {
             if rest.is_empty() {
@@ -299,8 +299,8 @@ impl LineShape {
     }
 
     fn column(&self, values: &PackedValues, same: Option<&(usize, bool)>, out: &mut PackedBytes) {
-        let first = values.each().next().unwrap_or_default();
-        if values.each().all(|value| value == first) {
+        let first = values.iter().next().unwrap_or_default();
+        if values.iter().all(|value| value == first) {
             out.0.push(form::SAME);
             return out.text(first);
         }
@@ -308,7 +308,7 @@ impl LineShape {
             out.0.push(if *hex { form::AS_HEX } else { form::AS });
             return out.number(*at as u128);
         }
-        let numbers: Option<Vec<i128>> = values.each().map(number).collect();
+        let numbers: Option<Vec<i128>> = values.iter().map(number).collect();
         if let Some(numbers) = numbers {
             let times: Vec<i128> = self.times.iter().map(|time| i128::from(*time)).collect();
             let beside: Vec<i128> = numbers.iter().zip(&times).map(|(number, time)| number - time).collect();
@@ -331,7 +331,7 @@ impl LineShape {
         }
         let mut words: HashMap<&str, usize> = HashMap::new();
         let (mut list, mut places) = (Vec::new(), Vec::with_capacity(self.times.len()));
-        for value in values.each() {
+        for value in values.iter() {
             let next = words.len();
             places.push(*words.entry(value).or_insert_with(|| {
                 list.push(value);
@@ -340,7 +340,7 @@ impl LineShape {
         }
         if list.len() * 2 > places.len() {
             out.0.push(form::LIST);
-            return values.each().for_each(|value| out.text(value));
+            return values.iter().for_each(|value| out.text(value));
         }
         out.0.push(form::WORDS);
         out.number(list.len() as u128);

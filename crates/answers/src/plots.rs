@@ -63,7 +63,7 @@ impl FieldId {
             if count.is_multiple_of(1024) {
                 done.store(count, Ordering::Relaxed);
                 if asker.is_over(&state.progress) {
-                    return Err(Asker::over());
+                    return Err(Asker::cancelled());
                 }
             }
             let Some(time) = event.ns.and_then(|ns| i64::try_from(ns - origin).ok()) else { continue };
@@ -84,7 +84,7 @@ impl FieldId {
             }
         }
         if asker.is_over(&state.progress) {
-            return Err(Asker::over());
+            return Err(Asker::cancelled());
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answe
 }
 
 /// The tracks of counters of a trace that its classes tell.
-pub(crate) fn known(state: &TraceState, trace: usize) -> Vec<Value> {
+pub(crate) fn known_tracks(state: &TraceState, trace: usize) -> Vec<Value> {
     let own = state.counters().iter().filter(|known| known.field.trace == trace);
     own.map(|known| {
         track_json(state, &known.field, state.caches.plots.get(&key_of(state, &known.field.id(), None)).as_deref())

@@ -28,10 +28,10 @@ pub(crate) struct Points {
 impl Points {
     /// None yet.
     pub(crate) fn new(index: &Index) -> Points {
-        Points::over(index.begin, index.end)
+        Points::for_range(index.begin, index.end)
     }
 
-    fn over(begin: i128, end: i128) -> Points {
+    fn for_range(begin: i128, end: i128) -> Points {
         let part = ((end - begin) / PARTS + 1).max(1);
         Points { longest: BinaryHeap::new(), others: BTreeMap::new(), powers: BTreeMap::new(), begin, part }
     }
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_longest_durations_are_told_one_by_one() {
-        let mut points = Points::over(0, 999 * PARTS);
+        let mut points = Points::for_range(0, 999 * PARTS);
         (0..5000).for_each(|at| points.add(at, 5000 - at));
         let told = points.json();
         assert_eq!(told["points"].as_array().map(Vec::len), Some(POINTS));

@@ -15,7 +15,7 @@ pub struct Asker(Arc<AtomicBool>);
 
 impl Asker {
     /// Says that it went away.
-    pub fn go(&self) {
+    pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -30,7 +30,7 @@ impl Asker {
     }
 
     /// The error for a question whose answer is not waited for any more.
-    pub fn over() -> ApiError {
+    pub fn cancelled() -> ApiError {
         ApiError::new(503, "busy", "the question was given up")
     }
 }

@@ -158,7 +158,7 @@ impl<'s> RowReader<'s> {
             ns: shown.ns,
             name,
             stream_name: of.stream.name.clone(),
-            cpu: self.cpus.of(stream.0 as usize, &ready.chunk.packet),
+            cpu: self.cpus.cpu(stream.0 as usize, &ready.chunk.packet),
             fields,
             text: payload(&line(&mut self.text, &one)).to_string(),
             json: with_json.then(|| line(&mut self.json, &one)),

@@ -91,7 +91,7 @@ fn function_json(calls: &SessionCalls, of: FunctionTotals) -> Value {
     let value = json!({
         "name": calls.names[of.name as usize],
         "calls": of.calls,
-        "whole": of.whole(),
+        "whole": of.complete_count(),
         "total": ns(of.total),
         "self": ns(of.own),
     });
@@ -121,7 +121,7 @@ pub(crate) fn select(state: &TraceState, query: &Query, set: Option<&EventSet>) 
     let beside = chosen.as_ref().and_then(|chosen| chosen.beside.as_deref());
     let is_over = || query.asker.is_over(&state.progress);
     let sums = statistics::sums(index, StatisticsRange { range, tracks: bases, beside, set }, &is_over)
-        .ok_or_else(Asker::over)?;
+        .ok_or_else(Asker::cancelled)?;
     let names = sums.names.iter().map(|of| {
         let gap = |at: fn(&(i64, i64, i64)) -> i64| some_ns(of.gaps.as_ref().map(at));
         json!({
@@ -141,12 +141,12 @@ pub(crate) fn select(state: &TraceState, query: &Query, set: Option<&EventSet>) 
         "names": names,
     });
     if let Some(calls) = state.calls() {
-        let rows = calls.statistics(absolute(range, index), tasks, &is_over).ok_or_else(Asker::over)?;
+        let rows = calls.statistics(absolute(range, index), tasks, &is_over).ok_or_else(Asker::cancelled)?;
         answer["calls"] = rows.into_iter().map(|of| function_json(calls, of)).collect::<Vec<_>>().into();
     }
     if let Some(found) = state.states() {
         let tracks = chosen.map_or_else(|| found.shown_tracks().collect(), |chosen| chosen.states);
-        let rows = found.states.statistics(range, &tracks, &is_over).ok_or_else(Asker::over)?;
+        let rows = found.states.statistics(range, &tracks, &is_over).ok_or_else(Asker::cancelled)?;
         answer["states"] = rows.iter().map(|of| state_json(found, of)).collect::<Vec<_>>().into();
     }
     Ok(answer)
@@ -161,7 +161,7 @@ fn state_json(found: &StateTracks, of: &StateStatistics) -> Value {
         },
         "name": found.word(of.name),
         "count": of.pieces,
-        "whole": of.whole(),
+        "whole": of.complete_count(),
         "total": ns(of.total),
     });
     with_durations(value, of.durations(), |p| of.percentile(p))
@@ -173,7 +173,7 @@ pub(crate) fn flame(state: &TraceState, query: &Query) -> Answer {
     let chosen = chosen(state, index, query, query.get("tracks"))?;
     let Some(calls) = state.calls() else { return Ok(json!({ "nodes": [] })) };
     let tasks = chosen.as_ref().map(|chosen| &*chosen.tasks);
-    let stacks = calls.stacks(range, tasks, &|| query.asker.is_over(&state.progress)).ok_or_else(Asker::over)?;
+    let stacks = calls.stacks(range, tasks, &|| query.asker.is_over(&state.progress)).ok_or_else(Asker::cancelled)?;
     let nodes = stacks.iter().enumerate().map(|(at, of)| {
         json!({
             "id": at,
@@ -199,7 +199,7 @@ pub(crate) fn durations(state: &TraceState, query: &Query) -> Answer {
     let mut points = Points::new(index);
     let is_over = || query.asker.is_over(&state.progress);
     let see = |begin: i64, duration: i64| points.add(begin.into(), duration.into());
-    calls.durations(name as u32, range, tasks, &is_over, see).ok_or_else(Asker::over)?;
+    calls.durations(name as u32, range, tasks, &is_over, see).ok_or_else(Asker::cancelled)?;
     Ok(points.json())
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn call(state: &TraceState, place: &str) -> Answer {
         all.into_iter().map(|of| (of.name, function_json(calls, of).to_string().into())).collect()
     });
     let all = all.get(&call.name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
-    let (args, retval) = said(state, calls, task, &call)?;
+    let (args, retval) = call_values(state, calls, task, &call)?;
     let duration = call.end.map(|end| end - call.begin);
     Ok(json!({
         "name": calls.names[call.name as usize],
@@ -238,7 +238,7 @@ const AT_ONCE: usize = 64;
 
 /// The values of a call, as the events say at which it begins and ends: arguments and what it returned; or all that they have,
 /// when the trace says that their classes are calls.
-fn said(state: &TraceState, calls: &SessionCalls, task: usize, call: &Call) -> Answer<(Value, Value)> {
+fn call_values(state: &TraceState, calls: &SessionCalls, task: usize, call: &Call) -> Answer<(Value, Value)> {
     let index = state.whole_index()?;
     let (trace, base) = (calls.tasks[task].trace, base_of(state, calls, task));
     let schema = &state.input.traces.session.traces[trace].schema;
@@ -254,7 +254,7 @@ fn said(state: &TraceState, calls: &SessionCalls, task: usize, call: &Call) -> A
                 CallHalf::Entry => shape == EventShape::Begin,
                 CallHalf::Exit => matches!(shape, EventShape::End { .. }),
             };
-            of.call == Some(half) && names::of_call(own, half) == name || is_paired && title == *name
+            of.call == Some(half) && names::call_name(own, half) == name || is_paired && title == *name
         };
         (0..).zip(schema.events()).any(is_it)
     };

@@ -23,7 +23,7 @@ pub fn answer(state: &TraceState, body: &Value, asker: &Asker) -> Answer {
         let Refused { message, help, span } = refused;
         ApiError::sql(message, help, span)
     })?;
-    let QueryRows { columns, rows, is_cut } = found.ok_or_else(Asker::over)?;
+    let QueryRows { columns, rows, is_cut } = found.ok_or_else(Asker::cancelled)?;
     let columns: Vec<Value> =
         columns.iter().map(|column| json!({ "name": column.name, "type": column.kind })).collect();
     Ok(json!({

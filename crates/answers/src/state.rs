@@ -52,15 +52,15 @@ impl TraceState {
     /// When the system has no random numbers.
     pub fn new(input: AnswerInput) -> Result<TraceState> {
         let status = Status::new(random_name()?[..12].to_string());
-        Ok(TraceState::with(input, Arc::new(status), 0))
+        Ok(TraceState::with_status(input, Arc::new(status), 0))
     }
 
     /// The state of the same traces after they were opened again.
     pub fn next(input: AnswerInput, before: &TraceState) -> TraceState {
-        TraceState::with(input, before.status.clone(), before.version + 1)
+        TraceState::with_status(input, before.status.clone(), before.version + 1)
     }
 
-    fn with(input: AnswerInput, status: Arc<Status>, version: usize) -> TraceState {
+    fn with_status(input: AnswerInput, status: Arc<Status>, version: usize) -> TraceState {
         let timeline = Timeline::new(&input.traces.source(), input.traces.ends);
         TraceState {
             timeline: Mutex::new(Arc::new(timeline)),
@@ -79,7 +79,7 @@ impl TraceState {
     }
 
     /// Reads the traces in a thread of its own: between two events that match a filter it looks at nothing else.
-    pub fn read_behind(self: &Arc<Self>) {
+    pub fn read_in_background(self: &Arc<Self>) {
         let state = self.clone();
         std::thread::spawn(move || {
             give_way();
@@ -103,7 +103,7 @@ impl TraceState {
             change();
         };
         let kept = self.input.cache.as_ref().and_then(|cache| cache.load(&self.input.traces));
-        let kept_states = kept.map(|kept| self.take(kept));
+        let kept_states = kept.map(|kept| self.restore(kept));
         let is_kept = kept_states.is_some();
         let follow_states = || {
             let find = || counters::find(&self.input.traces, &self.progress.stop);
@@ -152,7 +152,7 @@ impl TraceState {
     }
 
     /// Takes what was kept. Gives the states: who puts them there, when all else is known, says that nothing changes any more.
-    fn take(&self, kept: StoredIndex) -> Option<states::StateTracks> {
+    fn restore(&self, kept: StoredIndex) -> Option<states::StateTracks> {
         let StoredIndex { timeline, index, calls, states } = kept;
         self.is_kept.store(true, Ordering::Relaxed);
         self.put_timeline(timeline);
@@ -282,7 +282,7 @@ impl TraceState {
                 Some(_) => self.status.end_filter(&filtering),
                 None => self.status.give_up_filter(&filtering),
             }
-            set.ok_or_else(Asker::over)
+            set.ok_or_else(Asker::cancelled)
         })
     }
 
@@ -382,7 +382,7 @@ mod tests {
         // Answers that a browser caches for complete traces must not change any more.
         let third = TraceState::new(demo("calls/tasting")).expect("there are random numbers");
         let kept = second.input.cache.as_ref().and_then(|cache| cache.load(&third.input.traces)).expect("it was kept");
-        assert!(third.take(kept).is_some() && !third.is_complete());
+        assert!(third.restore(kept).is_some() && !third.is_complete());
         std::fs::remove_dir_all(&folder).expect("it was made");
     }
 
@@ -391,7 +391,7 @@ mod tests {
         let state = TraceState::new(mill()).expect("there are random numbers");
         state.read();
         let gone = Asker::default();
-        gone.go();
+        gone.cancel();
         assert!(state.set_for("cpu == 0", &gone).is_err());
         assert!(state.status.filtering().is_none(), "a part of the matches is not told as all");
         let found = state.set("cpu == 0").expect("somebody waits for this");
@@ -420,7 +420,7 @@ mod tests {
     }
 
     impl csv::TextSink for Leaving {
-        fn take(&mut self, text: Vec<u8>) -> bool {
+        fn write_text(&mut self, text: Vec<u8>) -> bool {
             self.taken += text.len();
             true
         }
@@ -447,7 +447,7 @@ mod tests {
         let rows = state.set("cpu == 0").expect("it is right").len();
         assert!(1_000_000 - left == rows && taken > rows, "{left} {taken}");
         let gone = Query::parse("filter=cpu%20%3D%3D%201");
-        gone.asker.go();
+        gone.asker.cancel();
         assert!(csv::events(&state, &gone).is_err() && csv::statistics(&state, &gone).is_err());
     }
 
@@ -464,7 +464,7 @@ mod tests {
         ] {
             let query = || Query::parse(parameters);
             let gone = query();
-            gone.asker.go();
+            gone.asker.cancel();
             let told = answer::answer(&state, path, &gone).is_err_and(|error| error.status == 503);
             // Without calls there is nothing to follow.
             assert!(told || path == "flame", "{path}");

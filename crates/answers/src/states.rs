@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tracemill_analyses::kernel::{Analysis, Input, Reading, ReportKind, ReportTimes, Table};
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::trace_calls::TraceCalls;
-use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, UNKNOWN, tells_of_cpus};
+use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, UNKNOWN, has_cpu_events};
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
 
@@ -45,7 +45,7 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
     let has = reading.concepts();
     let tells = [Concept::Switch, Concept::IrqEntry, Concept::SoftEntry].iter().any(|concept| has.contains(concept));
     let all = 0..traces.session.traces.len();
-    let has_cpus = |trace: &usize| traces.session.traces[*trace].reader.calls().is_some_and(tells_of_cpus);
+    let has_cpus = |trace: &usize| traces.session.traces[*trace].reader.calls().is_some_and(has_cpu_events);
     let recordings: Vec<usize> = all.clone().filter(has_cpus).collect();
     if !tells && recordings.is_empty() {
         return None;
@@ -69,13 +69,13 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
         let calls = TraceCalls::open(session, trace, streams, selection, None);
         // Its CPUs are no machine's that others tell of.
         let machine = firsts.len() as u32;
-        builder.turn(turn, tellers);
+        builder.begin_source(turn, tellers);
         if calls.is_some_and(|calls| builder.add_running(machine, &calls, last, stop)) {
             firsts.push(trace);
         }
     }
     if tells {
-        builder.turn(tellers - 1, tellers);
+        builder.begin_source(tellers - 1, tellers);
         let keeper = Keeper { builder, found: found.clone() };
         // Losses and faults are reported by the index.
         reading.run(vec![Box::new(keeper)], &mut |_| ControlFlow::Continue(())).ok()?;
@@ -378,7 +378,11 @@ mod tests {
                 let name = of.name.map_or("idle", |name| &states.names[name as usize]).to_string();
                 let (pieces, total, durations) = wanted.get_mut(&(of.kind, name.clone())).expect(&name);
                 durations.sort_unstable();
-                assert_eq!((of.pieces, of.total, of.whole()), (*pieces, *total, durations.len() as u64), "{name}");
+                assert_eq!(
+                    (of.pieces, of.total, of.complete_count()),
+                    (*pieces, *total, durations.len() as u64),
+                    "{name}"
+                );
                 for p in [50, 90, 99] {
                     let rank = (durations.len() * p).div_ceil(100).max(1) - 1;
                     assert_eq!(of.percentile(p as u64).map(i128::from), durations.get(rank).copied(), "{name} p{p}");

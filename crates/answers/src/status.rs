@@ -120,7 +120,7 @@ impl Status {
     }
 
     /// Says that files of the traces are not there any more or are others, or that they are there again.
-    pub fn tell_gone(&self, sentence: Option<String>) {
+    pub fn set_gone(&self, sentence: Option<String>) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         if *gone != sentence {
             *gone = sentence;

@@ -38,7 +38,7 @@ struct AnswerNames {
 
 impl AnswerNames {
     /// The number of a name.
-    fn put(&mut self, of: NameOf, number: u32, name: impl FnOnce() -> Value) -> i64 {
+    fn intern(&mut self, of: NameOf, number: u32, name: impl FnOnce() -> Value) -> i64 {
         let (known, at) = (&mut self.known[of as usize], number as usize);
         if known.len() <= at {
             known.resize(at + 1, 0);
@@ -88,7 +88,8 @@ impl TrackText {
     }
 
     fn density(self, density: &Density, timeline: &Timeline, names: &mut AnswerNames) -> Self {
-        let mut number = |name: u32| names.put(NameOf::Event, name, || Value::String(timeline.name(name).to_string()));
+        let mut number =
+            |name: u32| names.intern(NameOf::Event, name, || Value::String(timeline.name(name).to_string()));
         self.column("at", density.at.iter().map(|at| *at as i64))
             .column("n", density.events.iter().map(|events| *events as i64))
             .column("name", density.names.iter().map(|name| number(*name)))
@@ -97,7 +98,7 @@ impl TrackText {
     /// Slices whose names are in a list.
     fn slices(self, slices: &[TimelineSlice], of: NameOf, texts: &[String], names: &mut AnswerNames) -> Self {
         let text = |name: u32| Value::String(texts[name as usize].clone());
-        let mut number = |name: u32| names.put(of, name, || text(name));
+        let mut number = |name: u32| names.intern(of, name, || text(name));
         self.column("at", slices.iter().map(|slice| slice.at.max(-(1 << 52))))
             .column("len", slices.iter().map(|slice| slice.len.unwrap_or(-1)))
             .column("depth", slices.iter().map(|slice| slice.depth.into()))

@@ -60,7 +60,7 @@ pub(crate) fn tracks(state: &TraceState, set: Option<&EventSet>) -> Answer {
     let (index, known) = (state.index(), timeline.tracks());
     let counts: Option<Vec<u64>> = index.zip(set).map(|(index, set)| {
         let mut counts = vec![0; index.tracks.len()];
-        set.each(|event| index.kind(event).into_iter().for_each(|(_, track)| counts[track] += 1));
+        set.for_each(|event| index.kind(event).into_iter().for_each(|(_, track)| counts[track] += 1));
         counts
     });
     let events_of = |track: usize| match &counts {
@@ -100,7 +100,7 @@ pub(crate) fn tracks(state: &TraceState, set: Option<&EventSet>) -> Answer {
         if let Some(kept) = state.states() {
             list.extend(kept.tracks(at, &group_id(at)));
         }
-        list.extend(plots::known(state, at));
+        list.extend(plots::known_tracks(state, at));
         for &base in bases {
             let track = &known[base];
             list.push(json!({

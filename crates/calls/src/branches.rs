@@ -16,7 +16,7 @@ impl Branches {
     }
 
     /// Appends what stands before a name: lines that go down, and one to the name.
-    pub(crate) fn put(&self, text: &mut Vec<u8>, level: usize, has_line: bool) {
+    pub(crate) fn write_prefix(&self, text: &mut Vec<u8>, level: usize, has_line: bool) {
         let is_line = |at: usize| self.0.get(at).copied().unwrap_or(false);
         let last = if has_line { (0..level).rev().find(|&at| is_line(at)) } else { None };
         for at in 0..level {

@@ -75,13 +75,13 @@ pub fn write(
             let name = match frame.address {
                 // As uftrace names them here.
                 event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => format!("<{:x}>", frame.address),
-                address => follower.known(frame.symbol, address).symbol.name.clone(),
+                address => follower.known_symbol(frame.symbol, address).symbol.name.clone(),
             };
             // Its begin was not written.
             if !follower.is_skipped_library_call(frame.symbol, frame.address) {
-                chrome.put(at, last, &json(&name), false, None);
+                chrome.write_event(at, last, &json(&name), false, None);
             }
-            follower.left(at);
+            follower.end_exit(at);
         }
         chrome.close(at, last, chrome.open[at].len());
     }
@@ -188,7 +188,7 @@ impl Chrome<'_> {
         if follower.is_skipped_library_call(record.symbol, record.address) {
             return;
         }
-        let known = follower.known(record.symbol, record.address).symbol;
+        let known = follower.known_symbol(record.symbol, record.address).symbol;
         let name: Rc<str> = json(&known.name).into();
         // Addresses without symbol share their ids.
         if !known.name.starts_with('<') {
@@ -209,7 +209,7 @@ impl Chrome<'_> {
         values: Option<&CallRecord>,
     ) {
         if !self.options.is_balanced {
-            return self.put(at, time, name, is_entry, values);
+            return self.write_event(at, time, name, is_entry, values);
         }
         // Places are below zero after some lost records.
         let level = Some(CallLevel { is_kernel: false, depth: place.cast_unsigned() as u64 ^ 1 << 63 });
@@ -232,23 +232,23 @@ impl Chrome<'_> {
             self.close(at, time, end.1);
             self.open[at].pop();
         }
-        self.put(at, time, name, is_entry, values);
+        self.write_event(at, time, name, is_entry, values);
     }
 
     /// Ends the innermost open calls.
     fn close(&mut self, at: usize, time: u64, count: usize) {
         for _ in 0..count {
             if let Some(name) = self.open[at].pop() {
-                self.put(at, time, &name, false, None);
+                self.write_event(at, time, &name, false, None);
             }
         }
     }
 
     /// Appends an event; its name is as it stands in a string.
-    fn put(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
+    fn write_event(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
         self.add(if self.has_event { ",\n{\"ts\":" } else { "{\"ts\":" });
         self.has_event = true;
-        self.micros.put(&mut self.text, time);
+        self.micros.write(&mut self.text, time);
         self.text.extend_from_slice(self.tasks[at][usize::from(is_entry)].as_bytes());
         self.add(name);
         let Some(record) = values else { return self.add("\"}") };

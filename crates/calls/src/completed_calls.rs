@@ -47,7 +47,7 @@ pub struct Texts {
 impl CompletedCall {
     /// The ns without those of the calls made from it; `None` when its end is not there.
     #[inline]
-    pub fn own(&self) -> Option<u64> {
+    pub fn self_ns(&self) -> Option<u64> {
         self.taken.map(|taken| taken.saturating_sub(self.inside))
     }
 }
@@ -61,7 +61,7 @@ pub trait CallFilter {
     fn has_texts(&self) -> bool;
 
     /// The text of a record, where there is one; `None` when the record is not wanted.
-    fn take(&mut self, record: &CallRecord) -> Option<Option<String>>;
+    fn select(&mut self, record: &CallRecord) -> Option<Option<String>>;
 }
 
 /// All records.
@@ -77,7 +77,7 @@ impl CallFilter for Everything {
         false
     }
 
-    fn take(&mut self, _: &CallRecord) -> Option<Option<String>> {
+    fn select(&mut self, _: &CallRecord) -> Option<Option<String>> {
         Some(None)
     }
 }
@@ -85,10 +85,10 @@ impl CallFilter for Everything {
 /// Takes calls.
 pub trait CallSink {
     /// A call is over.
-    fn take(&mut self, call: CompletedCall);
+    fn push_call(&mut self, call: CompletedCall);
 
     /// Is another one wanted? This is asked after some thousand records, and after the last one.
-    fn goes_on(&mut self, follower: &mut Follower<'_>) -> bool;
+    fn should_continue(&mut self, follower: &mut Follower<'_>) -> bool;
 }
 
 /// An open call.
@@ -124,7 +124,7 @@ struct Stacks<N> {
 
 /// The calls below one that is made now.
 #[inline]
-fn around(stack: &[Option<OpenCall>]) -> Around {
+fn enclosing(stack: &[Option<OpenCall>]) -> Around {
     let innermost = stack.iter().enumerate().rev().find_map(|(at, open)| Some((open.as_ref()?, at + 1)));
     innermost.map_or_else(Around::default, |(open, below)| Around {
         below,
@@ -151,7 +151,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
     }
 
     #[inline]
-    fn taken(&self, begin: u64, end: u64) -> u64 {
+    fn elapsed_ns(&self, begin: u64, end: u64) -> u64 {
         ((self.ns)(end) - (self.ns)(begin)).clamp(0, u64::MAX.into()) as u64
     }
 
@@ -162,7 +162,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
         if stack.len() < place {
             stack.resize_with(place, || None);
         }
-        let around = around(stack);
+        let around = enclosing(stack);
         let &CallRecord { symbol, address, cpu, time: begin, .. } = record;
         let is_wait = record.kind == CallKind::Event;
         let texts = entry.map(|entry| Box::new(Texts { entry: Some(entry), exit: None }));
@@ -174,9 +174,9 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
     fn leaf(&mut self, record: &CallRecord, end: u64) -> CompletedCall {
         let number = self.number();
         let &CallRecord { task, symbol, address, cpu, time: begin, .. } = record;
-        let taken = self.taken(begin, end);
+        let taken = self.elapsed_ns(begin, end);
         let stack = &mut self.tasks[task as usize];
-        let Around { below, parent, depth } = around(stack);
+        let Around { below, parent, depth } = enclosing(stack);
         add_inside(stack, below, taken);
         let (taken, is_wait, texts) = (Some(taken), false, None);
         CompletedCall { number, parent, depth, task, symbol, address, cpu, begin, taken, inside: 0, is_wait, texts }
@@ -207,7 +207,7 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
         if open.is_wait != (record.kind == CallKind::Event) || is_other_function {
             return see(open.ended(task, None));
         }
-        let taken = self.taken(open.begin, record.time);
+        let taken = self.elapsed_ns(open.begin, record.time);
         add_inside(&mut self.tasks[task as usize], open.around.below, taken);
         if exit.is_some() {
             open.texts.get_or_insert_default().exit = exit;
@@ -250,10 +250,10 @@ pub fn follow(
                 break;
             };
             let Some(shown) = follower.step(&record) else { continue };
-            let Some(text) = wanted.take(&record) else { continue };
+            let Some(text) = wanted.select(&record) else { continue };
             let (task, place) = (record.task, shown.place.max(0) as usize);
-            let mut see = |call| to.take(call);
-            let change = CallChange::of(&record);
+            let mut see = |call| to.push_call(call);
+            let change = CallChange::from_record(&record);
             // Calls above this one have ended without an exit record.
             stacks.abandon(task, place + usize::from(matches!(change, Some(CallChange::End(_)))), &mut see);
             match change {
@@ -264,13 +264,13 @@ pub fn follow(
                 Some(CallChange::Wait(..)) | None => {}
             }
         }
-        if !to.goes_on(follower) {
+        if !to.should_continue(follower) {
             return None;
         }
     }
     for task in 0..tasks as u32 {
-        stacks.abandon(task, 0, &mut |call| to.take(call));
-        if !to.goes_on(follower) {
+        stacks.abandon(task, 0, &mut |call| to.push_call(call));
+        if !to.should_continue(follower) {
             return None;
         }
     }
@@ -286,7 +286,7 @@ fn fast<N: Fn(u64) -> i128>(follower: &mut Follower<'_>, stacks: &mut Stacks<N>,
     let task = record.task;
     // Of a leaf both records were taken, so its place is free again.
     let place = follower.tasks[task as usize].stack_count.max(0) as usize;
-    let mut see = |call| to.take(call);
+    let mut see = |call| to.push_call(call);
     match step {
         FastStep::Entered => {
             let place = place.saturating_sub(1);

@@ -112,7 +112,7 @@ impl Depths {
     #[inline]
     fn enter(&mut self, depth: u16, special: Special) -> bool {
         self.may_leave_fork = false;
-        if self.open.last().is_some_and(|&last| last >= depth) && !self.enter_anew(depth) {
+        if self.open.last().is_some_and(|&last| last >= depth) && !self.enter_unbalanced(depth) {
             return false;
         }
         match special {
@@ -125,7 +125,7 @@ impl Depths {
     }
 
     #[cold]
-    fn enter_anew(&mut self, depth: u16) -> bool {
+    fn enter_unbalanced(&mut self, depth: u16) -> bool {
         let is_other_program = self.may_begin_anew && depth == 0;
         if is_other_program {
             (self.has_jumped, self.may_begin_anew) = (false, false);

@@ -52,8 +52,8 @@ pub struct Flame {
 
 impl Flame {
     /// Gathers the stacks of a source; gives what was wrong with it.
-    pub fn of(source: &dyn CallSource, calls: CallOptions) -> (Flame, Findings) {
-        let (stacks, findings) = Stacks::of(source, calls);
+    pub fn collect(source: &dyn CallSource, calls: CallOptions) -> (Flame, Findings) {
+        let (stacks, findings) = Stacks::collect(source, calls);
         let name = |at: usize, name: usize| if at == 0 { "all" } else { &*stacks.names[name] }.to_string();
         let mut frames: Vec<FlameFrame> = stacks
             .list
@@ -66,12 +66,12 @@ impl Flame {
             frames[at].depth = frames[parent].depth + 1;
             frames[parent].children.push(at);
         }
-        (Flame::of_frames(frames), findings)
+        (Flame::from_frames(frames), findings)
     }
 
     /// The stacks that lines of folded stacks name, `caller;callee NS`, as the target `folded` writes them. `None`, with the
     /// number of the line from 1, when one is none.
-    pub fn of_folded(text: &str) -> Result<Flame, usize> {
+    pub fn from_folded(text: &str) -> Result<Flame, usize> {
         let mut frames = vec![FlameFrame { name: "all".into(), ..FlameFrame::default() }];
         let mut known: HashMap<(usize, String), usize> = HashMap::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
@@ -89,11 +89,11 @@ impl Flame {
             }
             frames[at].stack.own = frames[at].stack.own.saturating_add(own);
         }
-        Ok(Flame::of_frames(frames))
+        Ok(Flame::from_frames(frames))
     }
 
     /// The graph of frames that know their own time and their callees, which stand behind their callers.
-    fn of_frames(mut frames: Vec<FlameFrame>) -> Flame {
+    fn from_frames(mut frames: Vec<FlameFrame>) -> Flame {
         for at in (0..frames.len()).rev() {
             let sum = frames[at].children.iter().map(|&child| frames[child].value).fold(0, u64::saturating_add);
             frames[at].value = frames[at].stack.own.saturating_add(sum);

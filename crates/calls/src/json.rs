@@ -103,7 +103,7 @@ pub fn write_replay(
     for at in 0..follower.tasks.len() {
         let frames = follower.tasks[at].below(follower.tasks[at].stack_count).to_vec();
         for (depth, frame) in frames.iter().enumerate().filter(|(_, frame)| frame.address != 0) {
-            let name = quoted(&follower.known(frame.symbol, frame.address).symbol.name);
+            let name = quoted(&follower.known_symbol(frame.symbol, frame.address).symbol.name);
             let (tid, address, begin) = (source.tasks()[at].tid, frame.address, frame.time);
             let text = list.item();
             let _ = write!(text, "{{\"tid\":{tid},\"depth\":{depth},\"name\":{name},\"address\":{address}");
@@ -125,7 +125,7 @@ fn put_head(text: &mut String, follower: &mut Follower<'_>, record: &CallRecord,
     let _ = write!(text, ",\"depth\":{depth}");
     let _ = match record.kind {
         CallKind::Entry | CallKind::Exit => {
-            let known = follower.known(record.symbol, record.address).symbol;
+            let known = follower.known_symbol(record.symbol, record.address).symbol;
             let _ = write!(text, ",\"name\":{},\"address\":{}", quoted(&known.name), record.address);
             known.module.as_ref().map_or(Ok(()), |module| write!(text, ",\"module\":{}", quoted(module)))
         }
@@ -329,7 +329,7 @@ pub fn write_records(
         let _ = write!(text, ",\"depth\":{},\"has_values\":{}}}", record.depth, record.has_values);
         failed = list.flush(out);
     };
-    let findings = crate::raw::each(source, calls, options, &mut see)?;
+    let findings = crate::raw::for_each_record(source, calls, options, &mut see)?;
     failed?;
     list.end(out)?;
     Ok(findings)

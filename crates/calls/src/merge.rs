@@ -77,12 +77,12 @@ impl RecordHead<'_> {
 impl<'a> Merged<'a> {
     /// `between`: the times of the records that are wanted, unless all are.
     pub(crate) fn new(source: &'a dyn CallSource, options: &CallOptions, between: Option<(u64, u64)>) -> Self {
-        Merged::of_streams(source, 0..source.stream_count(), options, between, None)
+        Merged::from_selected(source, 0..source.stream_count(), options, between, None)
     }
 
     /// As [`Merged::new`], of some of the streams. Those of a part of the tasks end when all must stop, and say so when
     /// that is because of them.
-    pub(crate) fn of_streams(
+    pub(crate) fn from_selected(
         source: &'a dyn CallSource,
         streams: impl Iterator<Item = usize>,
         options: &CallOptions,
@@ -97,21 +97,25 @@ impl<'a> Merged<'a> {
             }
         });
         if options.time_filter == 0 && !options.rules.delays {
-            return Merged::of(streams, must_stop);
+            return Merged::from_streams(streams, must_stop);
         }
         let last_read = LastRead::new(vec![0; source.tasks().len()].into());
         let limits = CallLimits::new(options, source.tasks().len());
-        let mut merged = Merged::of(filtered(streams, options, &limits, &last_read, source.is_mixed()), must_stop);
+        let mut merged =
+            Merged::from_streams(filtered(streams, options, &limits, &last_read, source.is_mixed()), must_stop);
         merged.last_read = Some(last_read);
         merged
     }
 
     /// No records.
     pub(crate) fn empty() -> Self {
-        Merged::of(std::iter::empty(), None)
+        Merged::from_streams(std::iter::empty(), None)
     }
 
-    fn of(streams: impl IntoIterator<Item = Box<dyn CallStream + 'a>>, must_stop: Option<&'a AtomicBool>) -> Self {
+    fn from_streams(
+        streams: impl IntoIterator<Item = Box<dyn CallStream + 'a>>,
+        must_stop: Option<&'a AtomicBool>,
+    ) -> Self {
         let head = |stream| RecordHead { stream, block: Vec::new(), at: 0, is_at_end: false, last: 0 };
         let heads = streams.into_iter().map(head).collect();
         let mut merged = Merged { heads, must_stop, ..Merged::default() };
@@ -270,7 +274,7 @@ fn filtered<'a>(
     let (mut wanted, mut of_system): (Vec<Box<dyn CallStream + 'a>>, _) = (Vec::new(), Vec::new());
     for mut stream in streams {
         let mut judge: Option<Box<dyn CallJudge>> = Some(Box::new(limits.clone()));
-        stream.be_judged(&mut judge);
+        stream.set_judge(&mut judge);
         if judge.is_none() {
             wanted.push(stream);
             continue;
@@ -290,7 +294,7 @@ fn filtered<'a>(
         }
     }
     if options.time_filter > 0 {
-        wanted.push(Box::new(SchedFilter::new(Box::new(Merged::of(of_system, None)), options.time_filter)));
+        wanted.push(Box::new(SchedFilter::new(Box::new(Merged::from_streams(of_system, None)), options.time_filter)));
     }
     wanted
 }

@@ -28,15 +28,15 @@ impl MetNames {
 
     /// The number of the name of a symbol that was met.
     #[inline]
-    pub(crate) fn of_known(&self, symbol: u32) -> Option<usize> {
+    pub(crate) fn known_number(&self, symbol: u32) -> Option<usize> {
         self.by_symbol.get(symbol as usize)?.checked_sub(1)
     }
 
     /// The number of the name of a symbol.
     #[inline]
-    pub(crate) fn of_symbol(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> usize {
-        self.of_known(symbol).unwrap_or_else(|| {
-            let known = follower.known(symbol, address).symbol;
+    pub(crate) fn intern_symbol(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> usize {
+        self.known_number(symbol).unwrap_or_else(|| {
+            let known = follower.known_symbol(symbol, address).symbol;
             let name = self.number(&known.name);
             if symbol > 0 && !known.name.starts_with(['<', '&']) {
                 *entry(&mut self.by_symbol, symbol) = name + 1;

@@ -27,7 +27,7 @@ pub fn write(
 ///
 /// # Errors
 /// None: nothing is written.
-pub(crate) fn each(
+pub(crate) fn for_each_record(
     source: &dyn CallSource,
     calls: CallOptions,
     options: DumpOptions<'_>,

@@ -88,7 +88,7 @@ pub enum Filter {
 
 impl Filter {
     /// The filter of a name, which loses its `!`.
-    fn take(name: &mut &str) -> Filter {
+    fn parse_prefix(name: &mut &str) -> Filter {
         let Some(rest) = name.strip_prefix('!') else { return Filter::In };
         *name = rest;
         Filter::Out
@@ -192,11 +192,11 @@ impl Rules {
             shown_name: &|name| source.shown_name(name),
             source_file: &|id| source.source_file(id),
         };
-        Rules::of_functions(&functions, texts, warnings)
+        Rules::for_functions(&functions, texts, warnings)
     }
 
     /// As [`Rules::new`], for functions that are no trace's.
-    pub fn of_functions(functions: &KnownFunctions<'_>, texts: &RuleTexts, warnings: &mut Vec<String>) -> Rules {
+    pub fn for_functions(functions: &KnownFunctions<'_>, texts: &RuleTexts, warnings: &mut Vec<String>) -> Rules {
         let has_filters = !texts.filters.is_empty() || !texts.triggers.is_empty();
         let mut rules = Rules { size: texts.size, has_filters, ..Rules::default() };
         let lists = texts.lists();
@@ -214,7 +214,7 @@ impl Rules {
                 let Some(item) = RuleItem::read(functions, text, kind, texts.patterns, warnings) else { continue };
                 let has_match = item.apply(functions, &mut table);
                 if !has_match {
-                    let meant = item.meant(functions).map(|meant| format!("; did you mean `{meant}`?"));
+                    let meant = item.suggestion(functions).map(|meant| format!("; did you mean `{meant}`?"));
                     warnings.push(format!("`{text}` matches no function{}", meant.unwrap_or_default()));
                 }
                 rules.is_opt_in |= has_match && item.rule.filter == Some(Filter::In);
@@ -245,13 +245,13 @@ impl Rules {
 
     /// Is a function with this rule for its source file hidden, though not what it calls?
     #[inline]
-    pub fn is_elsewhere(&self, location: Option<Filter>) -> bool {
+    pub fn hides_location(&self, location: Option<Filter>) -> bool {
         location.map_or(self.is_location_opt_in, |filter| filter == Filter::Out)
     }
 
     /// The rule of a symbol.
     #[inline]
-    pub fn of(&self, symbol: u32) -> Option<&Rule> {
+    pub fn for_symbol(&self, symbol: u32) -> Option<&Rule> {
         match self.table.by_symbol.get(symbol as usize) {
             Some(&number) if number > 0 => self.table.rules.get(number as usize - 1),
             _ => None,
@@ -287,7 +287,7 @@ impl RuleItem {
         let mut rule = Rule::default();
         let mut module = None;
         for action in actions.split(',').map(str::trim).filter(|action| !action.is_empty()) {
-            match rule.take(action, kind) {
+            match rule.apply_action(action, kind) {
                 Ok(true) => {}
                 Ok(false) if module.is_none() => module = Some(action.to_string()),
                 Ok(false) => warnings.push(format!("`{action}` is a second module, in `{text}`")),
@@ -300,12 +300,12 @@ impl RuleItem {
             }
         }
         match kind {
-            RuleKind::Filter => rule.filter = Some(Filter::take(&mut name)),
+            RuleKind::Filter => rule.filter = Some(Filter::parse_prefix(&mut name)),
             RuleKind::Trigger => {}
             RuleKind::Caller => rule.is_caller = true,
             RuleKind::Hide => rule.is_hidden = true,
             RuleKind::Location => {
-                rule.location = Some(Filter::take(&mut name));
+                rule.location = Some(Filter::parse_prefix(&mut name));
                 return Some(RuleItem { pattern: location_pattern(name, patterns), rule, module });
             }
         }
@@ -313,7 +313,7 @@ impl RuleItem {
     }
 
     /// The function that was probably meant by a name that none has: one of this name in a namespace, or the nearest.
-    fn meant<'f>(&self, functions: &'f KnownFunctions<'_>) -> Option<&'f str> {
+    fn suggestion<'f>(&self, functions: &'f KnownFunctions<'_>) -> Option<&'f str> {
         let Pattern::Exact(wanted) = &self.pattern else { return None };
         let names = || functions.symbols.iter().map(|(_, symbol)| symbol.name.as_str());
         let is_inside = |name: &&str| name.strip_suffix(wanted.as_str()).is_some_and(|space| space.ends_with("::"));
@@ -365,7 +365,7 @@ const KERNEL: &str = "[kernel]";
 
 impl Rule {
     /// Takes an action; false when the word is none. Actions that an option does not know are passed over.
-    fn take(&mut self, action: &str, kind: RuleKind) -> Result<bool, String> {
+    fn apply_action(&mut self, action: &str, kind: RuleKind) -> Result<bool, String> {
         let lower = action.to_ascii_lowercase();
         let is_one_of = |names: &[&str]| names.iter().any(|name| lower.starts_with(name));
         let value = |name: &str| lower.starts_with(name).then(|| &action[name.len()..]);
@@ -465,17 +465,18 @@ mod tests {
     #[test]
     fn actions_count_where_their_option_knows_them() {
         let mut rule = Rule::default();
-        assert_eq!(rule.take("depth=3", RuleKind::Filter), Ok(true));
-        assert_eq!(rule.take("trace_off", RuleKind::Filter), Ok(true));
+        assert_eq!(rule.apply_action("depth=3", RuleKind::Filter), Ok(true));
+        assert_eq!(rule.apply_action("trace_off", RuleKind::Filter), Ok(true));
         assert_eq!((rule.depth, rule.tracing), (Some(3), None));
-        assert_eq!(rule.take("Trace-Off", RuleKind::Trigger), Ok(true));
-        assert_eq!(rule.take("time=2us", RuleKind::Trigger), Ok(true));
+        assert_eq!(rule.apply_action("Trace-Off", RuleKind::Trigger), Ok(true));
+        assert_eq!(rule.apply_action("time=2us", RuleKind::Trigger), Ok(true));
         assert_eq!((rule.tracing, rule.time), (Some(false), Some(2000)));
-        assert_eq!(rule.take("libfoo", RuleKind::Trigger), Ok(false));
+        assert_eq!(rule.apply_action("libfoo", RuleKind::Trigger), Ok(false));
         assert!(
-            rule.take("depth=x", RuleKind::Trigger).is_err() && rule.take("color=pink", RuleKind::Trigger).is_err()
+            rule.apply_action("depth=x", RuleKind::Trigger).is_err()
+                && rule.apply_action("color=pink", RuleKind::Trigger).is_err()
         );
-        assert_eq!(rule.take("hide", RuleKind::Caller), Ok(true));
+        assert_eq!(rule.apply_action("hide", RuleKind::Caller), Ok(true));
         assert!(!rule.is_hidden);
     }
 }

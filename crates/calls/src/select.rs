@@ -185,15 +185,16 @@ impl CallLimits {
 
     /// Conditions of a record: its rule, the time that it must take and the size that it must have.
     #[inline]
-    fn of(&self, record: &CallRecord) -> (Rule, u64, u64) {
+    fn for_record(&self, record: &CallRecord) -> (Rule, u64, u64) {
         if self.rules.is_empty() {
             return (Rule::default(), self.threshold, self.rules.size);
         }
-        self.of_rules(record)
+        self.apply_rules(record)
     }
 
-    fn of_rules(&self, record: &CallRecord) -> (Rule, u64, u64) {
-        let rule = if record.is_call() { self.rules.of(record.symbol).copied() } else { None }.unwrap_or_default();
+    fn apply_rules(&self, record: &CallRecord) -> (Rule, u64, u64) {
+        let rule =
+            if record.is_call() { self.rules.for_symbol(record.symbol).copied() } else { None }.unwrap_or_default();
         let mut below = self.below.borrow_mut();
         let Some(below) = below.get_mut(record.task as usize) else {
             return (rule, self.threshold, self.rules.size);
@@ -230,8 +231,8 @@ impl CallLimits {
 }
 
 impl CallJudge for CallLimits {
-    fn see(&mut self, record: &CallRecord) -> Judgement {
-        let (rule, threshold, size) = self.of(record);
+    fn judge(&mut self, record: &CallRecord) -> Judgement {
+        let (rule, threshold, size) = self.for_record(record);
         Judgement {
             threshold,
             is_dropped: record.is_call() && self.is_small(record, size),
@@ -259,8 +260,8 @@ impl<'a> TimeFilter<'a> {
 
 impl Held {
     /// Takes a record; true when all that waits can go on.
-    fn take(&mut self, record: CallRecord) -> bool {
-        let (rule, threshold, size) = self.limits.of(&record);
+    fn push(&mut self, record: CallRecord) -> bool {
+        let (rule, threshold, size) = self.limits.for_record(&record);
         match record.kind {
             CallKind::Entry => {
                 if !self.limits.is_small(&record, size) {
@@ -304,7 +305,7 @@ impl CallStream for TimeFilter<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
         while let Some(record) = self.next() {
             note(&self.last_read, &record);
-            if self.held.take(record) {
+            if self.held.push(record) {
                 out.append(&mut self.held.waiting);
                 return true;
             }
@@ -340,7 +341,7 @@ impl<'a> MixedFilter<'a> {
         MixedFilter { stream, limits, last_read, held: HashMap::new(), passed: BTreeMap::new(), next: 0 }
     }
 
-    fn take(&mut self, record: CallRecord) {
+    fn push(&mut self, record: CallRecord) {
         let place = self.next;
         self.next += 1;
         note(&self.last_read, &record);
@@ -348,7 +349,7 @@ impl<'a> MixedFilter<'a> {
         let (held, places) = self.held.entry(record.task).or_insert_with(new);
         let before = held.waiting.len();
         // A record is added at the end, or some are taken from there.
-        let passes_on = held.take(record);
+        let passes_on = held.push(record);
         match held.waiting.len() {
             after if after > before => places.push(place),
             after => places.truncate(after),
@@ -364,7 +365,7 @@ impl CallStream for MixedFilter<'_> {
         let mut records = Vec::new();
         let goes_on = self.stream.fill(&mut records);
         for record in records {
-            self.take(record);
+            self.push(record);
         }
         if !goes_on {
             for (held, places) in self.held.values_mut() {
@@ -395,7 +396,7 @@ impl<'a> SchedFilter<'a> {
         SchedFilter { stream, threshold, waiting: VecDeque::new() }
     }
 
-    fn take(&mut self, record: CallRecord) {
+    fn push(&mut self, record: CallRecord) {
         if record.is_event(event_id::SCHED_IN) {
             let is_open = |(waiting, is_open): &(CallRecord, bool)| *is_open && waiting.task == record.task;
             if let Some(at) = self.waiting.iter().rposition(is_open) {
@@ -415,7 +416,7 @@ impl CallStream for SchedFilter<'_> {
         let mut records = Vec::new();
         let goes_on = self.stream.fill(&mut records);
         for record in records {
-            self.take(record);
+            self.push(record);
         }
         while self.waiting.front().is_some_and(|(_, is_open)| !is_open || !goes_on) {
             out.extend(self.waiting.pop_front().map(|(record, _)| record));
@@ -481,8 +482,8 @@ impl CallStream for Between<'_> {
         goes_on
     }
 
-    fn be_judged(&mut self, judge: &mut Option<Box<dyn CallJudge>>) {
-        self.stream.be_judged(judge);
+    fn set_judge(&mut self, judge: &mut Option<Box<dyn CallJudge>>) {
+        self.stream.set_judge(judge);
     }
 
     fn take_findings(&mut self) -> Findings {

@@ -61,7 +61,7 @@ impl StackTask {
 
 impl Stacks {
     /// Gathers the stacks of a source; gives what was wrong with it.
-    pub(crate) fn of(source: &dyn CallSource, calls: CallOptions) -> (Stacks, Findings) {
+    pub(crate) fn collect(source: &dyn CallSource, calls: CallOptions) -> (Stacks, Findings) {
         // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
         let parts = if is_forked(source) { None } else { task_partitions::follow(source, &calls, Stacks::followed) };
         match parts {
@@ -121,12 +121,12 @@ impl Stacks {
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_shown: bool) {
         let at = record.task as usize;
         let met = follower.moment(at, record.time);
-        let Some(change) = CallChange::of(record) else { return };
+        let Some(change) = CallChange::from_record(record) else { return };
         let level = change.level();
         match change {
             CallChange::Call(_) => {
                 let is_shown = is_shown && !follower.is_skipped_library_call(record.symbol, record.address);
-                let name = self.names.of_symbol(follower, record.symbol, record.address);
+                let name = self.names.intern_symbol(follower, record.symbol, record.address);
                 let stack = self.begin(at, met, level, name, is_shown);
                 if is_shown && special(&self.names[name]) == Special::Fork {
                     self.forks.push((stack, record.address, follower.source.tasks()[at].pid));

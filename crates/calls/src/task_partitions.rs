@@ -64,7 +64,7 @@ pub(crate) fn follow<T: Send>(
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
             && !must_stop.load(Ordering::Relaxed)
         {
-            let (found, findings) = gather(Follower::of_part(source, options.clone(), part, between, &must_stop));
+            let (found, findings) = gather(Follower::for_part(source, options.clone(), part, between, &must_stop));
             // The order of findings is that of the ends of all streams.
             if !findings.faults.is_empty() || !findings.warnings.is_empty() {
                 must_stop.store(true, Ordering::Relaxed);

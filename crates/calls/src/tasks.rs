@@ -120,14 +120,14 @@ pub fn tasks(source: &dyn CallSource, options: CallOptions) -> (Vec<TaskStats>, 
             CallKind::Entry | CallKind::Lost => continue,
             CallKind::Exit if !follower.is_seen(&record) => continue,
             CallKind::Exit if follower.left_call(at).is_none() => {
-                follower.left(at);
+                follower.end_exit(at);
                 continue;
             }
             CallKind::Event if follower.step(&record).is_none() => continue,
             CallKind::Exit | CallKind::Event => {}
         }
         last[at] = record.time;
-        if record.kind == CallKind::Event && !times[at].take(&record) {
+        if record.kind == CallKind::Event && !times[at].apply(&record) {
             continue;
         }
         add(&mut follower, at);
@@ -159,7 +159,7 @@ struct Waiting {
 
 impl Waiting {
     /// Takes an event; true when a time without processor ended.
-    fn take(&mut self, record: &CallRecord) -> bool {
+    fn apply(&mut self, record: &CallRecord) -> bool {
         match record.address {
             event_id::SCHED_OUT => self.since = record.time,
             event_id::SCHED_IN => {
@@ -299,7 +299,7 @@ pub fn tree(source: &dyn CallSource, mut options: CallOptions) -> (TaskTree, Fin
             if record.address == event_id::SCHED_OUT_PREEMPTED {
                 waiting[at].since = record.time;
             }
-            waiting[at].take(&record);
+            waiting[at].apply(&record);
         }
     }
     let times = seen.iter().zip(&mut waiting).map(|(seen, waiting)| {
@@ -383,12 +383,12 @@ impl TaskPrinter<'_> {
     /// Writes a task and those that it began; true when an empty line is wanted after it.
     fn task(&mut self, at: usize, parent: Option<usize>, level: usize) -> bool {
         self.fields(at);
-        self.branches.put(self.text, level, true);
+        self.branches.write_prefix(self.text, level, true);
         let name = [&*self.colors.escaped_bytes(&self.tree.names[at]), b"\n"].concat();
         match parent {
             // A thread.
             Some(parent) if self.tasks[parent].pid == self.tasks[at].pid => {
-                self.colors.put(self.text, Color::Green, &name);
+                self.colors.write(self.text, Color::Green, &name);
             }
             _ => self.text.extend_from_slice(&name),
         }
@@ -414,7 +414,7 @@ impl TaskPrinter<'_> {
             let below = level + 1 + usize::from(is_forked);
             if is_blank || is_forked {
                 put_empty_columns(self.text, &self.headers);
-                self.branches.put(self.text, below, false);
+                self.branches.write_prefix(self.text, below, false);
                 self.text.push(b'\n');
                 is_blank = false;
             }

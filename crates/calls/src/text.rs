@@ -28,7 +28,7 @@ pub(crate) fn put_painted_time(out: &mut Vec<u8>, ns: u64, colors: ColorStyle) {
         _ => return out.extend_from_slice(&text),
     };
     out.extend_from_slice(number);
-    colors.put(out, color, std::str::from_utf8(unit).unwrap_or_default());
+    colors.write(out, color, std::str::from_utf8(unit).unwrap_or_default());
 }
 
 /// The ten columns of a time in ns.
@@ -82,7 +82,7 @@ pub(crate) struct Micros {
 impl Micros {
     /// Appends a time in ns.
     #[inline]
-    pub(crate) fn put(&mut self, out: &mut Vec<u8>, ns: u64) {
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>, ns: u64) {
         let millis = ns / 1_000_000;
         if millis == 0 {
             put_padded(out, ns / 1000, 0, b'0');
@@ -120,7 +120,7 @@ pub(crate) fn put_source_line(
     [open, close]: [&str; 2],
 ) {
     if let Some((file, line)) = source.source_line(symbol) {
-        colors.put(out, Color::Gray, format!("{open}{}:{line}{close}", colors.escaped(&file)));
+        colors.write(out, Color::Gray, format!("{open}{}:{line}{close}", colors.escaped(&file)));
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
         let mut micros = Micros::default();
         for ns in [0, 5, 1_234, 999_999, 1_000_000, 1_000_001, 12_345_678_901_234, 12_345_678_999_999, u64::MAX, 7] {
             let mut out = Vec::new();
-            micros.put(&mut out, ns);
+            micros.write(&mut out, ns);
             assert_eq!(String::from_utf8(out).unwrap(), format!("{}.{:03}", ns / 1000, ns % 1000));
         }
     }

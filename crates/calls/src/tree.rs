@@ -43,11 +43,11 @@ impl RedBlackTree {
             Some(parent) => self.nodes[parent].children[side] = Some(new),
             None => self.root = Some(new),
         }
-        self.mend(new);
+        self.rebalance(new);
     }
 
     /// Makes it a red-black tree again, from a red node upwards.
-    fn mend(&mut self, mut node: usize) {
+    fn rebalance(&mut self, mut node: usize) {
         while let Some(mut parent) = self.nodes[node].parent.filter(|&parent| self.nodes[parent].is_red) {
             // A red node is not the root.
             let Some(grandparent) = self.nodes[parent].parent else { break };

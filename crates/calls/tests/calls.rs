@@ -27,7 +27,7 @@ const NAMES: [&str; 10] =
 const KERNEL: u32 = 8;
 
 impl Calls {
-    fn of(streams: Vec<Vec<CallRecord>>) -> Calls {
+    fn from_streams(streams: Vec<Vec<CallRecord>>) -> Calls {
         let task = |tid, parent| CallTask {
             tid,
             pid: tid,
@@ -192,7 +192,7 @@ fn nested() -> Vec<CallRecord> {
 
 #[test]
 fn leaves_stand_on_one_line() {
-    let calls = Calls::of(vec![nested()]);
+    let calls = Calls::from_streams(vec![nested()]);
     let text = replayed(&calls, CallOptions::default(), &ReplayOptions::default());
     let expected = "# DURATION     TID     FUNCTION
             [     7] | main() {
@@ -206,7 +206,7 @@ fn leaves_stand_on_one_line() {
 
 #[test]
 fn options_leave_calls_out() {
-    let calls = Calls::of(vec![nested()]);
+    let calls = Calls::from_streams(vec![nested()]);
     let options = CallOptions { depth: 2, ..CallOptions::default() };
     assert_eq!(replayed(&calls, options, &bare()), "main() {\n  work();\n} /* main */\n");
     let options = CallOptions { no_library_calls: true, ..CallOptions::default() };
@@ -225,7 +225,7 @@ fn options_leave_calls_out() {
 
 #[test]
 fn dumps_leave_calls_to_libraries_out() {
-    let calls = Calls::of(vec![nested()]);
+    let calls = Calls::from_streams(vec![nested()]);
     let only = CallOptions { no_library_calls: true, ..CallOptions::default() };
     let folded = |calls: &Calls| {
         let mut out = Vec::new();
@@ -235,7 +235,7 @@ fn dumps_leave_calls_to_libraries_out() {
     // Their time is not that of their callers.
     assert_eq!(folded(&calls), "main 1200\nmain;work 95\n");
     // The program ended inside of one: it has no begin, and no end either.
-    let open = Calls::of(vec![vec![entry(100, 0, 1), entry(200, 1, 3), entry(300, 2, 2), exit(400, 2, 2)]]);
+    let open = Calls::from_streams(vec![vec![entry(100, 0, 1), entry(200, 1, 3), entry(300, 2, 2), exit(400, 2, 2)]]);
     assert_eq!(folded(&open), "main 100\nmain;work 100\n");
     let mut out = Vec::new();
     chrome::write(&open, only.clone(), ChromeOptions::default(), &mut out).unwrap();
@@ -248,7 +248,7 @@ fn dumps_leave_calls_to_libraries_out() {
 fn times_without_processor_are_calls() {
     let own = vec![entry(100, 0, 1), entry(200, 1, 2), exit(900, 1, 2), exit(1000, 0, 1)];
     let system = vec![sched(300, event_id::SCHED_OUT), sched(700, event_id::SCHED_IN)];
-    let calls = Calls::of(vec![own, system]);
+    let calls = Calls::from_streams(vec![own, system]);
     let text = replayed(&calls, CallOptions::default(), &bare());
     assert_eq!(text, "main() {\n  work() {\n    /* linux:schedule */\n  } /* work */\n} /* main */\n");
     let (stats, _) = report::functions(&calls, CallOptions::default(), false);
@@ -262,7 +262,7 @@ fn guessed_exits_move_behind_times_without_processor() {
     let [away, back] = [sched(500, event_id::SCHED_OUT), sched(900, event_id::SCHED_IN)];
     let options = ReplayOptions { fields: vec![ReplayField::Duration], ..ReplayOptions::default() };
     let shown = |of_system: Vec<CallRecord>| {
-        let calls = Calls { is_estimated: true, ..Calls::of(vec![own.clone(), of_system]) };
+        let calls = Calls { is_estimated: true, ..Calls::from_streams(vec![own.clone(), of_system]) };
         replayed(&calls, CallOptions::default(), &options)
     };
     // Half way between the end of that time and the next entry, which the guess tells, and a look later.
@@ -277,7 +277,7 @@ fn guessed_exits_move_behind_times_without_processor() {
 #[test]
 fn elapsed_time_begins_with_the_system_where_short_calls_are_left_out() {
     let of_system = vec![sched(20, event_id::SCHED_OUT), sched(50, event_id::SCHED_IN)];
-    let calls = Calls::of(vec![nested(), of_system]);
+    let calls = Calls::from_streams(vec![nested(), of_system]);
     let look = ReplayOptions { fields: vec![ReplayField::Elapsed], ..ReplayOptions::default() };
     let first = |time_filter| {
         let text = replayed(&calls, CallOptions { time_filter, ..CallOptions::default() }, &look);
@@ -289,7 +289,7 @@ fn elapsed_time_begins_with_the_system_where_short_calls_are_left_out() {
 
 #[test]
 fn recursive_calls_count_once() {
-    let calls = Calls::of(vec![vec![entry(0, 0, 2), entry(10, 1, 2), exit(40, 1, 2), exit(100, 0, 2)]]);
+    let calls = Calls::from_streams(vec![vec![entry(0, 0, 2), entry(10, 1, 2), exit(40, 1, 2), exit(100, 0, 2)]]);
     let (stats, _) = report::functions(&calls, CallOptions::default(), false);
     assert_eq!((stats[0].calls, stats[0].total.sum, stats[0].total.recursive, stats[0].own.sum), (2, 100, 30, 100));
     assert_eq!((stats[0].total.min, stats[0].total.max, stats[0].total.mean(2)), (30, 100, 65));
@@ -301,7 +301,7 @@ fn recursive_calls_count_once() {
 
 #[test]
 fn calls_that_nobody_left_are_told() {
-    let calls = Calls::of(vec![vec![entry(100, 0, 1), entry(200, 1, 2), entry(300, 2, 3)]]);
+    let calls = Calls::from_streams(vec![vec![entry(100, 0, 1), entry(200, 1, 2), entry(300, 2, 3)]]);
     let text = replayed(&calls, CallOptions::default(), &bare());
     assert!(text.ends_with("task: 7\n[2] leaf\n[1] work\n[0] main\n\n"), "{text}");
     let (stats, _) = report::functions(&calls, CallOptions::default(), false);
@@ -313,7 +313,7 @@ fn calls_that_nobody_left_are_told() {
 fn a_forked_task_begins_inside_of_the_fork() {
     let parent = vec![entry(100, 0, 1), entry(200, 1, 4), exit(300, 1, 4), exit(400, 0, 1)];
     let child = vec![exit(350, 1, 4), entry(360, 1, 2), exit(390, 1, 2)].into_iter().map(|record| of_task(1, record));
-    let calls = Calls::of(vec![parent, child.collect()]);
+    let calls = Calls::from_streams(vec![parent, child.collect()]);
     let text = replayed(&calls, CallOptions::default(), &bare());
     let expected = "main() {\n  fork();\n  } /* fork */\n  work();\n} /* main */\n";
     assert!(text.starts_with(expected), "{text}");
@@ -322,7 +322,8 @@ fn a_forked_task_begins_inside_of_the_fork() {
 #[test]
 fn lost_records_and_jumps_keep_their_depth() {
     let lost = record(0, 0, CallKind::Lost, 9, 5, 0);
-    let calls = Calls::of(vec![vec![entry(100, 0, 1), entry(200, 1, 2), lost, exit(400, 1, 2), exit(500, 0, 1)]]);
+    let calls =
+        Calls::from_streams(vec![vec![entry(100, 0, 1), entry(200, 1, 2), lost, exit(400, 1, 2), exit(500, 0, 1)]]);
     let text = replayed(&calls, CallOptions::default(), &bare());
     assert!(text.contains("/* LOST 5 records!! */\n  } /* work */\n} /* main */\n"), "{text}");
     let jump = vec![
@@ -336,9 +337,9 @@ fn lost_records_and_jumps_keep_their_depth() {
         exit(8, 1, 3),
         exit(9, 0, 1),
     ];
-    let text = replayed(&Calls::of(vec![jump.clone()]), CallOptions::default(), &bare());
+    let text = replayed(&Calls::from_streams(vec![jump.clone()]), CallOptions::default(), &bare());
     assert!(text.ends_with("    longjmp() {\n  } /* sigsetjmp */\n  leaf();\n} /* main */\n"), "{text}");
-    let calls = Calls::of(vec![jump]);
+    let calls = Calls::from_streams(vec![jump]);
     let balanced = ChromeOptions { is_balanced: true, ..ChromeOptions::default() };
     assert_eq!(chrome_events(&calls, CallOptions::default(), balanced), Ok(10));
     // A jump is no damage, and the text of the reference is kept.
@@ -366,7 +367,7 @@ fn chrome_events(calls: &Calls, options: CallOptions, look: ChromeOptions) -> Re
 
 #[test]
 fn chrome_traces_are_balanced_where_records_contradict_themselves() {
-    let of = |records: Vec<CallRecord>| Calls::of(vec![records]);
+    let of = |records: Vec<CallRecord>| Calls::from_streams(vec![records]);
     let events = |calls: &Calls| chrome_events(calls, CallOptions::default(), ChromeOptions::default());
     // Without processor, as the system chose: the reference begins it nowhere.
     let preempted = |mut records: Vec<CallRecord>| {
@@ -377,7 +378,7 @@ fn chrome_traces_are_balanced_where_records_contradict_themselves() {
     };
     let split = |records: Vec<CallRecord>| {
         let (own, of_system) = records.into_iter().partition(|record| record.origin == CallOrigin::Task);
-        Calls::of(vec![own, of_system])
+        Calls::from_streams(vec![own, of_system])
     };
     let whole = split(preempted(nested()));
     assert!(events(&whole).is_err());
@@ -401,7 +402,7 @@ fn chrome_traces_are_balanced_where_records_contradict_themselves() {
     let forked = |special| {
         let child = vec![exit(220, 1, 4), entry(230, 1, special), entry(240, 0, 1), exit(250, 0, 1)];
         let parent = vec![entry(100, 0, 1), entry(200, 1, 4), exit(210, 1, 4), exit(300, 0, 1)];
-        Calls::of(vec![parent, child.into_iter().map(|record| of_task(1, record)).collect()])
+        Calls::from_streams(vec![parent, child.into_iter().map(|record| of_task(1, record)).collect()])
     };
     assert!(events(&forked(7)).is_err());
     assert_eq!(events(&forked(2)), Ok(8));
@@ -412,7 +413,7 @@ fn times_without_processor_over_the_stack_are_not_shown() {
     let of_system = vec![sched(700, event_id::SCHED_OUT), sched(800, event_id::SCHED_IN)];
     let nested = |count: u16| (0..count).map(|depth| entry(100 + u64::from(depth), depth, 2)).collect();
     let events = |count| {
-        let calls = Calls::of(vec![nested(count), of_system.clone()]);
+        let calls = Calls::from_streams(vec![nested(count), of_system.clone()]);
         chrome_events(&calls, CallOptions::default(), ChromeOptions::default())
     };
     // 64 calls may be open.
@@ -429,7 +430,7 @@ fn calls_to_libraries_of_another_program_are_not_skipped() {
         vec![child(entry(995, 0, 3)), child(exit(996, 0, 3)), child(entry(1100, 0, 3)), child(exit(1200, 0, 3))];
     let options = CallOptions { no_library_calls: true, ..CallOptions::default() };
     let shown = |programs| {
-        let calls = Calls { programs, ..Calls::of(vec![own.clone(), other.clone()]) };
+        let calls = Calls { programs, ..Calls::from_streams(vec![own.clone(), other.clone()]) };
         replayed(&calls, options.clone(), &bare())
     };
     // Records between the begin of a call and its end are skipped when they are not shown, so that the call is a leaf.
@@ -470,7 +471,7 @@ fn balanced_chrome_traces_are_so_whatever_the_records() {
             });
             streams.push(records.collect());
         }
-        let calls = Calls::of(streams);
+        let calls = Calls::from_streams(streams);
         let range = TimeRange { start: below(2) * 200, stop: below(2) * 300, ..TimeRange::default() };
         let depth = if below(2) == 0 { 1024 } else { 2 };
         let options = CallOptions {
@@ -488,7 +489,7 @@ fn balanced_chrome_traces_are_so_whatever_the_records() {
 fn trees_join_what_has_one_name() {
     let mut twice = nested();
     twice.splice(5..5, [entry(400, 1, 2), exit(450, 1, 2), entry(500, 1, 3), exit(600, 1, 3)]);
-    let calls = Calls::of(vec![twice]);
+    let calls = Calls::from_streams(vec![twice]);
     let mut out = Vec::new();
     graph::write(&calls, CallOptions::default(), &GraphOptions::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
@@ -520,7 +521,7 @@ fn wild_depths_cost_nothing() {
             wild.push(record(0, 0, CallKind::Lost, 1023, at, 0));
         }
     }
-    let calls = Calls::of(vec![wild, vec![sched(50, event_id::SCHED_IN), sched(60, event_id::SCHED_OUT)]]);
+    let calls = Calls::from_streams(vec![wild, vec![sched(50, event_id::SCHED_IN), sched(60, event_id::SCHED_OUT)]]);
     assert!(!replayed(&calls, CallOptions::default(), &bare()).is_empty());
     assert!(!report::functions(&calls, CallOptions::default(), false).0.is_empty());
     let mut out = Vec::new();
@@ -544,7 +545,7 @@ fn ruled(calls: &Calls, texts: RuleTexts) -> CallOptions {
 fn twice() -> Calls {
     let mut twice = nested();
     twice.splice(5..5, [entry(400, 1, 3), exit(420, 1, 3), entry(500, 1, 2), exit(600, 1, 2)]);
-    Calls::of(vec![twice])
+    Calls::from_streams(vec![twice])
 }
 
 #[test]
@@ -610,7 +611,7 @@ fn reading() -> Calls {
         of_kernel(500, CallKind::Exit, 0, KERNEL),
         of_kernel(950, CallKind::Entry, 0, KERNEL),
     ];
-    Calls::of(vec![own, kernel])
+    Calls::from_streams(vec![own, kernel])
 }
 
 #[test]
@@ -639,7 +640,7 @@ fn a_length_of_time_begins_with_the_first_record_of_all_in_files_of_all() {
     let other = vec![of_task(1, entry(40, 0, 1)), of_task(1, exit(60, 0, 1))];
     let of_kernel =
         |time| CallRecord { origin: CallOrigin::Kernel, ..record(0, time, CallKind::Entry, 0, 0x900, KERNEL) };
-    let calls = Calls::of(vec![own, other, vec![of_kernel(110), of_kernel(130)]]);
+    let calls = Calls::from_streams(vec![own, other, vec![of_kernel(110), of_kernel(130)]]);
     let range = TimeRange { stop: 80, is_stop_elapsed: true, ..TimeRange::default() };
     let options = CallOptions { range, ..CallOptions::default() };
     let dumped = written(|out| json::write_records(&calls, options, DumpOptions::default(), out).unwrap());
@@ -652,7 +653,7 @@ fn what_the_kernel_does_outside_of_functions_does_not_part_a_leaf() {
     let own = vec![entry(100, 0, 1), entry(200, 1, 3), exit(220, 1, 3), exit(300, 0, 1)];
     let of_kernel = |time, kind| CallRecord { origin: CallOrigin::Kernel, ..record(1, time, kind, 0, 0x900, KERNEL) };
     let kernel = vec![of_kernel(210, CallKind::Entry), of_kernel(215, CallKind::Exit)];
-    let calls = Calls::of(vec![own, kernel]);
+    let calls = Calls::from_streams(vec![own, kernel]);
     let text = replayed(&calls, CallOptions::default(), &bare());
     assert_eq!(text, "main() {\n  leaf();\n} /* main */\n");
     let text = replayed(
@@ -713,7 +714,7 @@ fn stretches_of_time_begin_anywhere() {
 
 #[test]
 fn flat_lines_and_source_lines() {
-    let calls = Calls::of(vec![nested()]);
+    let calls = Calls::from_streams(vec![nested()]);
     let look = ReplayOptions { lines: ReplayLines::Flat, ..ReplayOptions::default() };
     let text = replayed(&calls, CallOptions::default(), &look);
     assert!(text.starts_with("\n[0] ==> 7/0: ip (main), time (100)\n"), "{text}");
@@ -745,10 +746,10 @@ fn percentiles_and_histograms_are_asked_for() {
 
 #[test]
 fn recordings_are_compared() {
-    let (one, two) = (Calls::of(vec![nested()]), twice());
+    let (one, two) = (Calls::from_streams(vec![nested()]), twice());
     let text = |policy: &str| {
         let mut known = DiffPolicy::default();
-        known.take(policy).unwrap();
+        known.apply_words(policy).unwrap();
         let stats = |calls: &Calls| report::functions(calls, CallOptions::default(), false).0;
         let mut out = Vec::new();
         let (base, other) = ((stats(&one), "a\t(from a)"), (stats(&two), "b\t(from b)"));
@@ -762,14 +763,14 @@ fn recordings_are_compared() {
     assert!(text("percent").contains("   +100.00%"), "{}", text("percent"));
     let full = text("full");
     assert!(full.contains("    0.100 us    0.200 us    +0.100 us"), "{full}");
-    assert_eq!(DiffPolicy::default().take("odd"), Err("odd".to_string()));
+    assert_eq!(DiffPolicy::default().apply_words("odd"), Err("odd".to_string()));
 }
 
 #[test]
 fn tasks_have_times_and_children() {
     let own = vec![entry(100, 0, 1), exit(900, 0, 1)];
     let child = vec![of_task(1, entry(200, 0, 2)), of_task(1, exit(300, 0, 2))];
-    let calls = Calls::of(vec![own, child]);
+    let calls = Calls::from_streams(vec![own, child]);
     let (stats, _) = tasks::tasks(&calls, CallOptions::default());
     let mut out = Vec::new();
     tasks::write(
@@ -797,7 +798,7 @@ fn tasks_have_times_and_children() {
 
 #[test]
 fn trees_are_drawn_by_others() {
-    let calls = Calls::of(vec![nested()]);
+    let calls = Calls::from_streams(vec![nested()]);
     let mut out = Vec::new();
     graph::write_graphviz(&calls, CallOptions::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
@@ -819,7 +820,7 @@ fn written<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> String {
 
 #[test]
 fn replays_for_machines_mark_what_is_open() {
-    let calls = Calls::of(vec![vec![exit(50, 0, 3), entry(100, 0, 1), entry(200, 1, 2), exit(300, 1, 2)]]);
+    let calls = Calls::from_streams(vec![vec![exit(50, 0, 3), entry(100, 0, 1), entry(200, 1, 2), exit(300, 1, 2)]]);
     let text = written(|out| {
         json::write_replay(&calls, CallOptions::default(), true, out).unwrap();
     });
@@ -845,7 +846,7 @@ fn all_commands_have_a_form_for_machines() {
     assert!(text.contains(work), "{text}");
     assert!(text.contains("\"total_p50_ns\":100,"), "{text}");
     assert!(text.contains("\"histogram\":[{\"from_ns\":64,\"calls\":2}],\"file\":\"work.c\",\"line\":12}"), "{text}");
-    let other = Calls::of(vec![vec![entry(0, 0, 1), exit(9, 0, 1)]]);
+    let other = Calls::from_streams(vec![vec![entry(0, 0, 1), exit(9, 0, 1)]]);
     let (others, _) = report::functions(&other, CallOptions::default(), false);
     let pair = ((&*stats, &calls as &dyn CallSource), (&*others, &other as &dyn CallSource));
     let text = written(|out| json::write_difference(pair.0, pair.1, &ReportOptions::default(), out).unwrap());
@@ -867,7 +868,7 @@ fn all_commands_have_a_form_for_machines() {
 #[test]
 fn flames_are_as_wide_as_time() {
     let calls = twice();
-    let (mut flame, _) = Flame::of(&calls, CallOptions::default());
+    let (mut flame, _) = Flame::collect(&calls, CallOptions::default());
     let options = FlameOptions { title: "a <title>".into(), width: 1020, min_width: 50.0 };
     let text = written(|out| flame.write_svg(&options, out).unwrap());
     assert!(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg ") && text.ends_with("</svg>\n"));
@@ -876,7 +877,7 @@ fn flames_are_as_wide_as_time() {
     assert!(text.contains("data-n=\"work\"><title>work (2 calls, 200 ns, 15.38%)</title>"), "{text}");
     assert!(text.contains("width=\"153.85\""), "{text}");
     assert!(text.contains("2 stacks of 25 ns are too narrow to be shown"), "{text}");
-    let (before, _) = Flame::of(&Calls::of(vec![nested()]), CallOptions::default());
+    let (before, _) = Flame::collect(&Calls::from_streams(vec![nested()]), CallOptions::default());
     flame.compare(&before);
     let text = written(|out| flame.write_svg(&FlameOptions::default(), out).unwrap());
     assert!(text.contains("work (2 calls, 200 ns, 15.38%), +100.00% from 100 ns"), "{text}");
@@ -909,7 +910,7 @@ fn flames_leave_what_longjmp_leaves() {
         exit(230, 1, 3),
         exit(300, 0, 1),
     ];
-    let (flame, _) = Flame::of(&Calls::of(vec![records]), CallOptions::default());
+    let (flame, _) = Flame::collect(&Calls::from_streams(vec![records]), CallOptions::default());
     let text = written(|out| flame.write_json(out).unwrap());
     let stacks = "\
         {\"id\":1,\"parent\":0,\"depth\":1,\"name\":\"main\",\"calls\":1,\"total_ns\":200,\"self_ns\":100},\n\
@@ -930,7 +931,7 @@ fn flames_leave_what_longjmp_leaves() {
 #[test]
 fn calls_of_another_program_stay_in_their_tree() {
     let own = vec![entry(100, 0, 1), entry(200, 1, 2), entry(300, 2, 3), exit(1100, 2, 3), exit(1200, 1, 2)];
-    let mut calls = Calls::of(vec![own]);
+    let mut calls = Calls::from_streams(vec![own]);
     calls.programs.push(CallProgram { id: "second".into(), name: "next".into(), pid: 7, start: 1000 });
     for function in [None, Some("work".to_string()), Some("leaf".to_string())] {
         let options = GraphOptions { function, ..GraphOptions::default() };

@@ -261,7 +261,7 @@ fn outputs(calls: &Calls, options: &CallOptions) -> String {
         graph::write_folded(calls, options.clone(), sample, &mut out).unwrap();
     }
     graph::write_mermaid(calls, options.clone(), &mut out).unwrap();
-    Flame::of(calls, options.clone()).0.write_json(&mut out).unwrap();
+    Flame::collect(calls, options.clone()).0.write_json(&mut out).unwrap();
     format!("{symbols:?}\n{}", String::from_utf8(out).unwrap())
 }
 
@@ -354,11 +354,11 @@ fn several_threads_follow() {
 struct KeptCalls(Vec<CompletedCall>);
 
 impl CallSink for KeptCalls {
-    fn take(&mut self, call: CompletedCall) {
+    fn push_call(&mut self, call: CompletedCall) {
         self.0.push(call);
     }
 
-    fn goes_on(&mut self, _: &mut Follower<'_>) -> bool {
+    fn should_continue(&mut self, _: &mut Follower<'_>) -> bool {
         true
     }
 }
@@ -375,7 +375,7 @@ impl CallFilter for WithTexts {
         true
     }
 
-    fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
+    fn select(&mut self, record: &CallRecord) -> Option<Option<String>> {
         Some((record.symbol == 2).then(|| format!("{:?} at {}", record.kind, record.time)))
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn watch() {
         std::thread::spawn(|| {
             STOP.store(true, Ordering::SeqCst);
             wait_for_writer();
-            let _whole = hold();
+            let _whole = block();
             progress::clear();
             remove_parts();
             std::process::exit(STATUS);
@@ -106,14 +106,14 @@ fn wait_for_writer() {
 }
 
 /// Holds interrupts back until the guard is dropped.
-pub(crate) fn hold() -> MutexGuard<'static, ()> {
+pub(crate) fn block() -> MutexGuard<'static, ()> {
     // There is nothing behind the lock that a panic could have left half done.
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Begins an output, which an interrupt removes: none comes between the folders around it and the word of them.
 pub(crate) fn begin(path: &Path) -> Result<Pending, Error> {
-    let _whole = hold();
+    let _whole = block();
     let pending = Pending::new(path)?;
     PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(pending.remains().clone());
     Ok(pending)
@@ -121,7 +121,7 @@ pub(crate) fn begin(path: &Path) -> Result<Pending, Error> {
 
 /// Gives an output its name. An interrupt comes before or after the change of names, not between.
 pub(crate) fn commit(pending: Pending) -> Result<(), Error> {
-    let _whole = hold();
+    let _whole = block();
     pending.commit()
 }
 

@@ -121,7 +121,7 @@ impl Reporter {
 
     /// Reports an error of reading. True when the work must stop here.
     pub(crate) fn fault(&mut self, fault: &Error) -> bool {
-        let text = told(fault);
+        let text = error_text(fault);
         if self.reported.contains(&text) {
             return self.options.strict;
         }
@@ -129,7 +129,7 @@ impl Reporter {
         let key = (fault.place().file.clone(), kind_of(fault));
         let is_first = !self.more.contains_key(&key);
         if is_first || self.options.verbose {
-            say("error", "31", &text);
+            print_message("error", "31", &text);
         }
         if !is_first || self.more.len() < MAX_REPORTED {
             let more = self.more.entry(key).or_default();
@@ -145,14 +145,14 @@ impl Reporter {
     /// Reports a loss, or something odd that is no error.
     pub(crate) fn warning(&self, warning: &impl ToString) {
         if !self.options.quiet {
-            say("warning", "33", &warning.to_string());
+            print_message("warning", "33", &warning.to_string());
         }
     }
 
     /// Reports a result that is nothing to warn of.
     pub(crate) fn note(&self, text: &str) {
         if !self.options.quiet {
-            say("note", "36", text);
+            print_message("note", "36", text);
         }
     }
 
@@ -197,8 +197,10 @@ impl Drop for Reporter {
         for more in std::mem::take(&mut self.more).into_values() {
             match (more.last, more.count) {
                 (None, _) => {}
-                (Some(last), 1) => say("error", "31", &last.to_string()),
-                (Some(last), count) => say("error", "31", &format!("{count} more of this kind, the last one: {last}")),
+                (Some(last), 1) => print_message("error", "31", &last.to_string()),
+                (Some(last), count) => {
+                    print_message("error", "31", &format!("{count} more of this kind, the last one: {last}"))
+                }
             }
         }
     }
@@ -219,11 +221,11 @@ fn kind_of(error: &Error) -> String {
 
 /// Prints an error.
 pub(crate) fn error(error: &Error) {
-    say("error", "31", &told(error));
+    print_message("error", "31", &error_text(error));
 }
 
 /// The text of an error.
-fn told(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     if lacks_demo(error) { error.clone().with_help(about_demo()).to_string() } else { error.to_string() }
 }
 
@@ -287,7 +289,7 @@ pub(crate) fn shell_quoted(word: &str) -> String {
     }
 }
 
-fn say(word: &str, color: &str, text: &str) {
+fn print_message(word: &str, color: &str, text: &str) {
     let text = printable(text);
     if let Some(mut file) = LOG_FILE.get() {
         // A full disk cannot be reported: there is no other place for messages.
@@ -342,7 +344,7 @@ impl OutputSink {
             // A link keeps leading to the file.
             let pending = interrupt::begin(&path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))?;
             // An interrupt that has removed what was begun must not find it made again.
-            let _whole = interrupt::hold();
+            let _whole = interrupt::block();
             let failed = |error| pending.naming()(Error::io("write the file", pending.path(), &error));
             (File::create(pending.path()).map_err(failed)?, Some(pending))
         };
@@ -372,7 +374,7 @@ impl OutputSink {
         if self.is_closed {
             return Ok(());
         }
-        let _whole = interrupt::hold();
+        let _whole = interrupt::block();
         let result = parts.iter().try_for_each(|part| self.writer.write_all(part));
         self.check(result)
     }

@@ -64,7 +64,7 @@ fn examples_of_the_documents_are_what_the_program_prints() {
             let mut run: Command = command();
             // Examples do not depend on the time zone.
             run.current_dir(root()).env("TZ", "Asia/Kolkata").args(&words(&example)[1..]);
-            let run = Run::of(run.output().expect("the program starts"));
+            let run = Run::from_output(run.output().expect("the program starts"));
             let have = format!("{}{}", run.stdout, run.stderr);
             let mut lines = have.lines();
             for want in want.iter().filter(|want| *want != "...") {
@@ -86,12 +86,12 @@ fn examples_of_the_documents_are_what_the_program_prints() {
 fn examples_of_the_help_have_rows() {
     for known in tracemill_analyses::kernel::ANALYSES {
         let mut help = command();
-        let help = Run::of(help.args(["analyze", known.name, "--help"]).output().expect("the program starts"));
+        let help = Run::from_output(help.args(["analyze", known.name, "--help"]).output().expect("the program starts"));
         let help = help.ends(0, &[]).stdout;
         let line = help.lines().find_map(|line| line.strip_prefix("Example: tracemill ")).expect("an example");
         let mut run = command();
         run.current_dir(root()).args(words(line)).args(["-q", "--format", "csv"]);
-        let run = Run::of(run.output().expect("the program starts")).ends(0, &[]);
+        let run = Run::from_output(run.output().expect("the program starts")).ends(0, &[]);
         assert!(run.stdout.lines().count() > 2, "{line}: {}", run.stdout);
         // The page names the columns of the answer.
         for key in run.stdout.lines().next().expect("a header").split(',') {
@@ -105,7 +105,7 @@ fn analyze(arguments: &str) -> Value {
     let arguments = format!("analyze --json -q {arguments} demo/kernel/bakery");
     let mut run = command();
     run.current_dir(root()).args(words(&arguments));
-    let run = Run::of(run.output().expect("the program starts")).ends(0, &[]);
+    let run = Run::from_output(run.output().expect("the program starts")).ends(0, &[]);
     serde_json::from_str(&run.stdout).expect("an object")
 }
 

@@ -22,7 +22,7 @@ const SECOND: u64 = 1_000_000_000;
 struct Packet(Vec<u8>);
 
 impl Packet {
-    fn of(cpu: u32) -> Packet {
+    fn on_cpu(cpu: u32) -> Packet {
         Packet([0xC1FC_1FC1u32.to_le_bytes(), cpu.to_le_bytes()].concat())
     }
 
@@ -61,8 +61,8 @@ fn an_hour_of_sleep_is_no_time_of_threads() {
     let hour = 3600 * SECOND;
     // Thread 7 runs on CPU 0 and thread 9 on CPU 1 when the clock jumps; thread 8 has been woken.
     let of_0 = |packet: Packet| packet.event(hour + 3000, 0, &[7, 1, 8]).event(hour + 4000, 0, &[8, 1, 0]);
-    let begin = || Packet::of(0).event(1000, 0, &[0, 1, 7]).event(2000, 1, &[8, 0]);
-    let of_1 = || Packet::of(1).event(1500, 0, &[0, 1, 9]).event(hour + 3500, 0, &[9, 1, 0]);
+    let begin = || Packet::on_cpu(0).event(1000, 0, &[0, 1, 7]).event(2000, 1, &[8, 0]);
+    let of_1 = || Packet::on_cpu(1).event(1500, 0, &[0, 1, 9]).event(hour + 3500, 0, &[9, 1, 0]);
     trace(&folder, "jump", &[of_0(begin()), of_1()]);
     trace(&folder, "event", &[of_0(begin().suspend(2100, 1).suspend(hour + 2900, 0)), of_1()]);
     for (name, asleep, run, latency) in [("jump", hour + 1000, 1000, 0), ("event", hour + 800, 1200, 200)] {
@@ -89,7 +89,7 @@ fn an_hour_of_sleep_is_no_time_of_threads() {
 fn an_hour_without_events_of_an_idle_machine_is_none() {
     let folder = Folder::new();
     let hour = 3600 * SECOND;
-    let idle = Packet::of(0).event(1000, 0, &[7, 1, 0]).event(hour, 0, &[0, 0, 7]).event(hour + 10, 0, &[7, 1, 0]);
+    let idle = Packet::on_cpu(0).event(1000, 0, &[7, 1, 0]).event(hour, 0, &[0, 0, 7]).event(hour + 10, 0, &[7, 1, 0]);
     trace(&folder, "idle", &[idle]);
     let run = folder.run("analyze cpu --by cpu --json idle").ends(0, &[]);
     assert!(!run.stdout.contains("suspensions") && run.stdout.contains("\"suspended_ns\":0"), "{}", run.stdout);

@@ -5,7 +5,7 @@ mod util;
 use util::{Run, command};
 
 fn run(words: &[&str]) -> Run {
-    Run::of(command().args(words).output().expect("it starts"))
+    Run::from_output(command().args(words).output().expect("it starts"))
 }
 
 #[cfg(not(feature = "distributed"))]
@@ -123,7 +123,7 @@ mod distributed {
         let bytes = |thread: Option<std::thread::JoinHandle<Vec<u8>>>| {
             thread.map(|thread| thread.join().expect("it reads")).unwrap_or_default()
         };
-        Run::of(std::process::Output { status, stdout: bytes(stdout), stderr: bytes(stderr) })
+        Run::from_output(std::process::Output { status, stdout: bytes(stdout), stderr: bytes(stderr) })
     }
 
     fn demos() -> PathBuf {

@@ -408,7 +408,7 @@ fn a_limit_of_file_sizes_ends_in_an_error() {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "ulimit -f 1; \"$0\" convert -q --to \"$1\" -o out \"$2\""]);
         shell.arg(program).args([to, &demo("mill")]).current_dir(folder.path("."));
-        let run = Run::of(shell.output().expect("it runs"));
+        let run = Run::from_output(shell.output().expect("it runs"));
         run.ends(1, &["File too large", "ulimit -f"]);
         assert_eq!(fs::read_dir(folder.path(".")).expect("it is a folder").count(), 0, "{to}");
     }

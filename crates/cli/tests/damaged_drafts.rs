@@ -101,7 +101,7 @@ impl Damaged {
     }
 
     /// There is one fault, with file, packet and offset, and these words.
-    fn tells(&self, packet: u32, offset: usize, words: &str) {
+    fn reports(&self, packet: u32, offset: usize, words: &str) {
         let faults = self.faults();
         let [fault] = faults.as_slice() else { panic!("{}: {faults:?}", self.draft) };
         for text in ["main_0", words, &format!("byte {offset}, packet {packet}")] {
@@ -147,7 +147,7 @@ fn bad_magic() {
         &[
             ("The first packet (2 events) is sound;", first_is_sound),
             ("the second one's magic is DE AD BE EF.", |damaged| {
-                damaged.tells(1, damaged.second_packet(), "found the bytes DE AD BE EF");
+                damaged.reports(1, damaged.second_packet(), "found the bytes DE AD BE EF");
             }),
             ("Expect: the 2 events, then an error.", only_two_and_an_error),
         ],
@@ -161,10 +161,10 @@ fn bad_identity() {
         &[
             ("The first packet (2 events) is sound;", first_is_sound),
             ("1.1| the second packet's session_id differs from the first one's.", |damaged| {
-                damaged.tells(1, damaged.second_packet(), "session id");
+                damaged.reports(1, damaged.second_packet(), "session id");
             }),
             ("1.6| the second packet's trace_uuid is not the one in the metadata.", |damaged| {
-                damaged.tells(1, damaged.second_packet(), "uuid");
+                damaged.reports(1, damaged.second_packet(), "uuid");
             }),
             ("Expect: the 2 events, then an error.", only_two_and_an_error),
         ],
@@ -178,7 +178,7 @@ fn checksum_mismatch() {
         &[
             ("The first packet (2 events) is sound;", first_is_sound),
             ("in the second one a content byte was flipped, so that its crc32 does not match.", |damaged| {
-                damaged.tells(1, damaged.second_packet(), "crc32");
+                damaged.reports(1, damaged.second_packet(), "crc32");
             }),
             (
                 "Expect: the 2 events, the second packet's events with the fault told (packet and offset), exit status 3;",
@@ -223,7 +223,7 @@ fn a_sequence_beyond_its_packet() {
                 |damaged| {
                     // After the headers and the number `a`.
                     let begin = if damaged.draft.contains("1.1") { 58 } else { 78 };
-                    damaged.tells(0, begin, "65535 elements");
+                    damaged.reports(0, begin, "65535 elements");
                 },
             ),
             (
@@ -250,7 +250,7 @@ fn a_truncated_packet() {
             ("The first packet (2 events) is sound;", first_is_sound),
             ("the second is cut 5 bytes before the end of its content, while packet_size says otherwise.", |damaged| {
                 let left = damaged.stream().len() - damaged.second_packet();
-                damaged.tells(1, damaged.second_packet(), &format!("{left} of its {} bytes", left + 5));
+                damaged.reports(1, damaged.second_packet(), &format!("{left} of its {} bytes", left + 5));
             }),
             ("Expect: the 2 events, then an error naming the file and the packet offset.", only_two_and_an_error),
         ],

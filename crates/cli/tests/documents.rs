@@ -115,7 +115,7 @@ fn examples_with_times_do_not_depend_on_the_time_zone() {
             }
             let run = |zone: &str| {
                 let mut program = command_in_root();
-                Run::of(program.args(&words).env("TZ", zone).output().expect("the program starts"))
+                Run::from_output(program.args(&words).env("TZ", zone).output().expect("the program starts"))
             };
             let (here, there) = (run("UTC"), run("Asia/Tokyo"));
             assert_eq!((here.code, there.code), (Some(0), Some(0)), "{command}: {}", there.stderr);

@@ -163,7 +163,7 @@ fn a_closed_pipe_is_a_quiet_success() {
         let mut first = String::new();
         let stdout = child.stdout.take().expect("it is a pipe");
         BufReader::with_capacity(16, stdout).read_line(&mut first).expect("it prints a line");
-        let run = Run::of(child.wait_with_output().expect("it ends"));
+        let run = Run::from_output(child.wait_with_output().expect("it ends"));
         let warnings = run.stderr.lines().filter(|line| !line.starts_with("warning: ")).count();
         assert_eq!((run.code, warnings), (Some(0), 0), "{arguments}: {}", run.stderr);
         assert!(first.ends_with('\n'));
@@ -176,7 +176,7 @@ fn output_that_cannot_be_written_is_1() {
     for arguments in ["print mill", "info mill", "check mill", "formats", "completions bash", "man"] {
         let full = File::options().write(true).open("/dev/full").expect("Linux has it");
         let output = command().args(arguments.split_whitespace()).stdout(full).output().expect("the program starts");
-        Run::of(output).ends(1, &["error: cannot write to stdout: "]);
+        Run::from_output(output).ends(1, &["error: cannot write to stdout: "]);
     }
     run("print mill -o /dev/full").ends(1, &["error: /dev/full: cannot write the file: "]);
     // A folder below a file cannot be made; one that is missing is.
@@ -202,7 +202,7 @@ fn an_interrupt_ends_with_130_between_lines() {
         assert!(kill.expect("kill is there").success());
         std::thread::sleep(Duration::from_millis(300));
         stdout.read_to_end(&mut text).expect("it can be read");
-        let run = Run::of(child.wait_with_output().expect("it ends"));
+        let run = Run::from_output(child.wait_with_output().expect("it ends"));
         assert_eq!((run.code, &*run.stderr), (Some(130), ""));
         let text = String::from_utf8(text).expect("whole lines are UTF-8");
         assert!(text.ends_with("}\n"), "the last line is whole");
@@ -226,7 +226,7 @@ fn progress_is_shown_for_long_work_only_when_asked() {
         let mut text = String::new();
         stdout.read_to_string(&mut text).expect("lines are UTF-8");
         assert_eq!(text.lines().count(), 2000);
-        Run::of(child.wait_with_output().expect("it ends")).ends(0, &[]).stderr
+        Run::from_output(child.wait_with_output().expect("it ends")).ends(0, &[]).stderr
     };
     let shown = slow("always");
     assert!(shown.starts_with("progress: ") && shown.contains("% of 122880 bytes\n"), "{shown}");
@@ -271,7 +271,7 @@ fn installed_programs_say_where_the_demo_is() {
     let output = Command::new(&program).args(["print", "demo/traces/mill"]).current_dir(folder.path("bin")).output();
     let place = folder.path("share/tracemill").canonicalize().expect("it is there");
     let help = format!("help: the demo is in `{}`: run the command in that folder", place.display());
-    Run::of(output.expect("the program starts")).ends(1, &["there is no such file or folder", &help]);
+    Run::from_output(output.expect("the program starts")).ends(1, &["there is no such file or folder", &help]);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_disk_that_is_full_is_told() {
             .stdin(Stdio::null())
             .output()
             .expect("sh starts");
-        let run = Run::of(output);
+        let run = Run::from_output(output);
         if run.code == Some(0) || run.stderr.contains("cannot hold") || run.stderr.contains("has no calls") {
             // An output of one block at most, or none at all, is not refused by the system.
             continue;
@@ -131,7 +131,7 @@ fn a_target_that_vanishes_is_told_or_made_anew() {
         let child = child.stderr(Stdio::piped()).spawn().expect("the program starts");
         std::thread::sleep(Duration::from_millis(milliseconds));
         let removed = fs::remove_dir_all(folder.path("below"));
-        let run = Run::of(child.wait_with_output().expect("it ends"));
+        let run = Run::from_output(child.wait_with_output().expect("it ends"));
         match run.code {
             // The folder went away before it began, or after the end.
             Some(0) => {}

@@ -129,5 +129,5 @@ fn long_arrays_take_little_memory() {
     let script = "ulimit -d 614400; exec \"$0\" convert --to html -o page.html long.jsonl";
     let program = util::command().get_program().to_os_string();
     shell.args(["-c", script]).arg(program).current_dir(folder.path("."));
-    util::Run::of(shell.output().expect("it runs")).ends(0, &[]);
+    util::Run::from_output(shell.output().expect("it runs")).ends(0, &[]);
 }

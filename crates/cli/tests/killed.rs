@@ -94,7 +94,7 @@ fn cases(folder: &Folder) -> Vec<Case> {
     for options in targets() {
         let run = |from: &str, to: &str| {
             let start = Instant::now();
-            let run = Run::of(started(folder, &options, from, to).output().expect("the program starts"));
+            let run = Run::from_output(started(folder, &options, from, to).output().expect("the program starts"));
             (run.ends(0, &[]), start.elapsed())
         };
         run("old", "before");
@@ -143,7 +143,7 @@ fn a_kill_leaves_what_was_there_or_the_whole() {
     let (mut seed, mut killed) = (1, 0);
     for case in cases(&folder) {
         for _ in 0..moments() {
-            Run::of(started(&folder, &case.options, "old", "out").output().expect("it starts")).ends(0, &[]);
+            Run::from_output(started(&folder, &case.options, "old", "out").output().expect("it starts")).ends(0, &[]);
             let mut child = started(&folder, &case.options, "new", "out").spawn().expect("the program starts");
             std::thread::sleep(moment(&mut seed, case.takes));
             // It may have ended already.
@@ -164,7 +164,7 @@ fn a_kill_leaves_what_was_there_or_the_whole() {
 fn a_disk_that_fills_is_told_and_leaves_what_was_there() {
     let folder = Folder::new();
     for case in cases(&folder) {
-        Run::of(started(&folder, &case.options, "old", "out").output().expect("it starts")).ends(0, &[]);
+        Run::from_output(started(&folder, &case.options, "old", "out").output().expect("it starts")).ends(0, &[]);
         for blocks in [0, 2, 7, 60] {
             let script = format!("ulimit -f {blocks}; exec \"$@\" {} -o out new", case.options);
             let output = Command::new("sh")
@@ -173,7 +173,7 @@ fn a_disk_that_fills_is_told_and_leaves_what_was_there() {
                 .stdin(Stdio::null())
                 .output()
                 .expect("sh starts");
-            let run = Run::of(output);
+            let run = Run::from_output(output);
             if run.code == Some(0) {
                 break;
             }
@@ -192,7 +192,7 @@ fn a_signal_ends_with_130_and_leaves_what_was_there() {
     let (mut seed, mut interrupted) = (2, 0);
     for case in cases(&folder) {
         for at in 0..moments() {
-            Run::of(started(&folder, &case.options, "old", "out").output().expect("it starts")).ends(0, &[]);
+            Run::from_output(started(&folder, &case.options, "old", "out").output().expect("it starts")).ends(0, &[]);
             let mut child = started(&folder, &case.options, "new", "out").spawn().expect("the program starts");
             std::thread::sleep(moment(&mut seed, case.takes));
             let signal = ["-INT", "-TERM", "-HUP"][at as usize % 3];

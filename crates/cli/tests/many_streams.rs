@@ -17,7 +17,7 @@ fn thousands_of_streams_are_one_timeline() {
     let run = |command: &str| {
         let script = format!("ulimit -n 256 && exec '{program}' {command}");
         let output = std::process::Command::new("bash").args(["-c", &script]).current_dir(folder.path("")).output();
-        util::Run::of(output.expect("a shell runs"))
+        util::Run::from_output(output.expect("a shell runs"))
     };
     let lines = run("print -j4 --format csv --columns n t").ends(0, &[]).stdout;
     assert!(lines.lines().skip(1).map(str::to_string).eq((0..STREAMS).map(|number| number.to_string())));

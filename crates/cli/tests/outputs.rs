@@ -42,7 +42,7 @@ fn errors_name_the_output_as_the_user_did_and_nothing_stays() {
         let mut shell = std::process::Command::new("sh");
         let script = format!("ulimit -f 1; \"$0\" convert -q --to {form} -o there/new/out \"$1\"");
         shell.args(["-c", &script]).arg(&program).arg(demo("mill")).current_dir(folder.path("."));
-        let run = Run::of(shell.output().expect("it runs")).ends(1, &["error: there/new/out", "ulimit -f"]);
+        let run = Run::from_output(shell.output().expect("it runs")).ends(1, &["error: there/new/out", "ulimit -f"]);
         assert!(!run.stderr.contains(".part"), "{form}: {}", run.stderr);
         assert_eq!((names(&folder, "."), names(&folder, "there")), (vec!["there".into()], vec!["letter".into()]));
     }
@@ -190,7 +190,7 @@ fn files_get_their_name_when_they_are_complete() {
         let mut shell = std::process::Command::new("sh");
         let script = format!("ulimit -f 0; \"$0\" {command} -q -o there/out \"$1\"");
         shell.args(["-c", &script]).arg(&program).arg(&trace).current_dir(folder.path("."));
-        let run = Run::of(shell.output().expect("it runs")).ends(1, &["error: there/out"]);
+        let run = Run::from_output(shell.output().expect("it runs")).ends(1, &["error: there/out"]);
         assert!(!run.stderr.contains(".part"), "{command}: {}", run.stderr);
         assert_eq!(names(&folder, "there"), ["out"], "{command}");
         assert_eq!(fs::read_to_string(folder.path("there/out")).expect("it is there"), "dear", "{command}");
@@ -282,6 +282,6 @@ fn side_inputs_are_not_replaced() {
     let mut command = util::command();
     command.current_dir(folder.path(".")).args(["convert", "--force", "--to", "ctf2", "-o", "lines.jsonl", "-"]);
     command.stdin(fs::File::open(folder.path("lines.jsonl")).expect("it was written"));
-    Run::of(command.output().expect("it runs")).ends(2, &["standard input"]);
+    Run::from_output(command.output().expect("it runs")).ends(2, &["standard input"]);
     assert_eq!(fs::read_to_string(folder.path("lines.jsonl")).expect("it is there"), lines);
 }

@@ -281,7 +281,7 @@ fn spans_have_fields(folder: &Folder, trace: &str) {
         let sql = format!("select name, args, retval, dur is not null as ends from calls {of} order by args");
         let mut command = command();
         command.current_dir(folder.path("")).args(["sql", "--format", "csv", trace, "-c", &sql]).args(words);
-        util::Run::of(command.output().expect("it runs")).ends(0, &[]).stdout
+        util::Run::from_output(command.output().expect("it runs")).ends(0, &[]).stdout
     };
     let inner = |i: u8| format!("app:inner,\"{{\"\"i\"\":{i}}}\",,true\n");
     let outer = |item: u8| format!("app:outer,\"{{\"\"item\"\":{item}}}\",,true\n");

@@ -61,7 +61,7 @@ fn ended(mut child: Child) -> Run {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    Run::of(child.wait_with_output().expect("it has ended"))
+    Run::from_output(child.wait_with_output().expect("it has ended"))
 }
 
 #[test]

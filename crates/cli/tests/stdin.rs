@@ -18,7 +18,7 @@ fn fed(arguments: &[&str], bytes: &[u8]) -> Run {
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
     child.stdin.take().expect("it is a pipe").write_all(bytes).expect("it reads all");
-    Run::of(child.wait_with_output().expect("it ends"))
+    Run::from_output(child.wait_with_output().expect("it ends"))
 }
 
 #[test]

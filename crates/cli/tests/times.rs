@@ -56,7 +56,7 @@ fn local_times_are_those_of_the_zone() {
     let mut command = util::command();
     command.current_dir(folder.path("")).env("TZ", "Asia/Tokyo");
     command.args(["print", "t", "--format", "csv", "--columns", "n", "--begin", "2023-11-15 07:13:21.5"]);
-    let run = util::Run::of(command.output().expect("the program starts"));
+    let run = util::Run::from_output(command.output().expect("the program starts"));
     assert_eq!((run.code, &*run.stdout), (Some(0), "n\n3\n4\n"), "{}", run.stderr);
 }
 

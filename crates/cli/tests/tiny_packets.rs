@@ -18,7 +18,7 @@ fn an_event_in_a_packet_of_its_own_takes_no_room_for_thousands() {
         let mut shell = std::process::Command::new("sh");
         let script = format!("ulimit -v 300000; exec \"$0\" print {options} tiny");
         shell.args(["-c", &script]).arg(util::command().get_program()).current_dir(folder.path("."));
-        let run = Run::of(shell.output().expect("it runs")).ends(0, &[]);
+        let run = Run::from_output(shell.output().expect("it runs")).ends(0, &[]);
         assert_eq!(run.stdout.lines().count(), PACKETS as usize, "{options}");
         assert!(run.stdout.ends_with(&format!("n = {} }}\n", PACKETS - 1)), "{options}");
     }

@@ -20,7 +20,7 @@ struct Viewer {
 
 impl Viewer {
     fn new(options: &[&str]) -> Viewer {
-        Viewer::of(Command::new(env!("CARGO_BIN_EXE_tracemill")), options)
+        Viewer::spawn(Command::new(env!("CARGO_BIN_EXE_tracemill")), options)
     }
 
     /// A server that may have only so many files open.
@@ -29,10 +29,10 @@ impl Viewer {
         let mut command = Command::new("sh");
         let line = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
         command.args(["-c", &line, env!("CARGO_BIN_EXE_tracemill")]);
-        Viewer::of(command, options)
+        Viewer::spawn(command, options)
     }
 
-    fn of(mut command: Command, options: &[&str]) -> Viewer {
+    fn spawn(mut command: Command, options: &[&str]) -> Viewer {
         // The indexes of a test are not kept for the user.
         let usual: &[&str] = if options.contains(&"--cache-dir") { &[] } else { &["--no-cache"] };
         command.args(["view", "--no-open"]).args(usual).args(options).stdout(Stdio::piped());

@@ -247,7 +247,7 @@ impl Remote {
         let mut scheduler = self.scheduler().await?;
         let mut tries = 0;
         let (id, done) = loop {
-            if let Some(done) = asked(&mut scheduler, query.clone()).await? {
+            if let Some(done) = run_query(&mut scheduler, query.clone()).await? {
                 break done;
             }
             tries += 1;
@@ -274,7 +274,7 @@ impl Remote {
 
 /// Has a query run to its end; the name of the job, and where its rows are. `None` when the scheduler gave it up, as it does
 /// when an executor has gone.
-async fn asked(
+async fn run_query(
     scheduler: &mut SchedulerGrpcClient<Channel>,
     query: ExecuteQueryParams,
 ) -> Result<Option<(String, SuccessfulJob)>> {

@@ -105,7 +105,7 @@ struct Order {
     nulls_first: Vec<bool>,
 }
 
-fn wrong(what: impl std::fmt::Display) -> DataFusionError {
+fn codec_error(what: impl std::fmt::Display) -> DataFusionError {
     DataFusionError::Execution(format!("a scan of traces cannot be read: {what}"))
 }
 
@@ -137,7 +137,7 @@ impl Codec {
             version: VERSION.into(),
             traces: traces.into(),
             table: sent.table.clone(),
-            schema: Some(SchemaMessage::try_from(sent.schema.as_ref()).map_err(wrong)?),
+            schema: Some(SchemaMessage::try_from(sent.schema.as_ref()).map_err(codec_error)?),
             made: self.expressions(&made)?,
             names: sent.projection.as_ref().iter().map(|of| of.alias.clone()).collect(),
             conditions: self.expressions(&sent.conditions)?,
@@ -151,7 +151,7 @@ impl Codec {
     }
 
     fn decoded(&self, bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
-        let scan = Scan::decode(bytes).map_err(wrong)?;
+        let scan = Scan::decode(bytes).map_err(codec_error)?;
         if scan.version != VERSION {
             let theirs = &scan.version;
             return Err(DataFusionError::Execution(format!(
@@ -159,14 +159,14 @@ impl Codec {
                  of one version"
             )));
         }
-        let schema = scan.schema.as_ref().ok_or_else(|| wrong("it has no columns"))?;
-        let schema: Arc<Schema> = Arc::new(schema.try_into().map_err(wrong)?);
+        let schema = scan.schema.as_ref().ok_or_else(|| codec_error("it has no columns"))?;
+        let schema: Arc<Schema> = Arc::new(schema.try_into().map_err(codec_error)?);
         let expressions = |nodes: &[PhysicalExprNode]| -> Result<Vec<Arc<dyn PhysicalExpr>>> {
             nodes.iter().map(|node| parse_physical_expr(node, context, &schema, self)).collect()
         };
         let made = expressions(&scan.made)?;
         if made.len() != scan.names.len() {
-            return Err(wrong("its columns have no names"));
+            return Err(codec_error("its columns have no names"));
         }
         let projection = made.into_iter().zip(scan.names).map(|(made, name)| ProjectionExpr::new(made, name));
         let part = |part: &PartMessage| {
@@ -212,7 +212,7 @@ impl PhysicalExtensionCodec for Codec {
         }
         match (bytes.strip_prefix(OVERLAP), inputs) {
             (Some(keys), [a, b]) => {
-                let keys = keys.try_into().map(u64::from_le_bytes).map_err(wrong)?;
+                let keys = keys.try_into().map(u64::from_le_bytes).map_err(codec_error)?;
                 Ok(Arc::new(OverlapExec::new(a.clone(), b.clone(), keys as usize)))
             }
             _ => self.inner.try_decode(bytes, inputs, context, converter),
@@ -230,10 +230,10 @@ impl PhysicalExtensionCodec for Codec {
             bytes.extend((overlap.keys() as u64).to_le_bytes());
             return Ok(());
         }
-        let Some((sent, traces)) = RemoteScan::of(node.as_ref()) else {
+        let Some((sent, traces)) = RemoteScan::from_plan(node.as_ref()) else {
             return self.inner.try_encode(node, bytes, converter);
         };
-        let traces = traces.or_else(|| self.traces.clone()).ok_or_else(|| wrong("nobody knows its traces"))?;
+        let traces = traces.or_else(|| self.traces.clone()).ok_or_else(|| codec_error("nobody knows its traces"))?;
         bytes.extend_from_slice(MAGIC);
         bytes.extend(self.encoded(&sent, &traces)?);
         Ok(())

@@ -73,11 +73,11 @@ impl Watch {
         self.events = self.executors.cluster_state_events().await.ok().map(Mutex::new);
         loop {
             tokio::time::sleep(PAUSE).await;
-            self.look().await;
+            self.poll().await;
         }
     }
 
-    async fn look(&mut self) {
+    async fn poll(&mut self) {
         self.cancel_doomed().await;
         let there = self.executors.registered_executor_metadata().await;
         let there: HashMap<String, ExecutorMetadata> = there.into_iter().map(|one| (one.id.clone(), one)).collect();
@@ -93,7 +93,7 @@ impl Watch {
             self.missed = missed;
         }
         if let Some(lost) = lost {
-            self.give_up(&there, &lost).await;
+            self.fail_jobs(&there, &lost).await;
             return;
         }
         self.known = there;
@@ -122,7 +122,7 @@ impl Watch {
         removed
     }
 
-    async fn give_up(&mut self, there: &HashMap<String, ExecutorMetadata>, lost: &str) {
+    async fn fail_jobs(&mut self, there: &HashMap<String, ExecutorMetadata>, lost: &str) {
         // Before any executor is taken out, which would have their plans mended.
         self.cancel_all().await;
         for id in there.keys() {

@@ -548,7 +548,7 @@ impl<'a> EventRef<'a> {
 
     /// [`EventRef::visit_flat`] of what follows its common context, from a bit of the packet on.
     #[inline]
-    pub fn visit_flat_behind_context<V: Visitor>(
+    pub fn visit_flat_after_context<V: Visitor>(
         &self,
         begin_bits: u64,
         state: &mut DecoderState,
@@ -585,12 +585,12 @@ impl<'a> EventRef<'a> {
         let plan = self.chunk.packet.plans.event_flat_rows(self.class());
         if let Some(end_bits) = self.cut_bits() {
             let input = PlanInput { end_bits: end_bits.min(input.end_bits), ..input };
-            for section in sections.of(plan.sections()) {
+            for section in sections.range(plan.sections()) {
                 plan.run_cut(section, input, &mut pos, state, visitor);
             }
             return Ok(pos);
         }
-        plan.run_sections(sections.of(plan.sections()), input, &mut pos, state, visitor).map(|()| pos)
+        plan.run_sections(sections.range(plan.sections()), input, &mut pos, state, visitor).map(|()| pos)
     }
 
     /// Makes the state hold what the fields of this event may refer to.

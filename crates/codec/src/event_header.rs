@@ -65,7 +65,7 @@ struct WordPiece {
 
 impl WordPiece {
     /// `None` when the piece does not lie in the word; an absent piece reads as 0.
-    fn of(piece: Option<FixedPlaceInteger>, big: bool) -> Option<Self> {
+    fn from_piece(piece: Option<FixedPlaceInteger>, big: bool) -> Option<Self> {
         let Some(piece) = piece else { return Some(WordPiece::default()) };
         let end = piece.offset_bits + piece.len_bits;
         let shift = if big { 64u32.checked_sub(end)? } else { piece.offset_bits };
@@ -79,7 +79,7 @@ impl WordPiece {
 }
 
 impl OneWord {
-    fn of(header: &FastHeader, align_bits: u32) -> Option<Self> {
+    fn from_header(header: &FastHeader, align_bits: u32) -> Option<Self> {
         if !align_bits.is_multiple_of(8) {
             return None;
         }
@@ -93,12 +93,12 @@ impl OneWord {
         let big = header.selector.or(id).or(arm.time)?.big;
         Some(OneWord {
             big,
-            selector: WordPiece::of(header.selector, big)?,
+            selector: WordPiece::from_piece(header.selector, big)?,
             low,
             high,
-            id: WordPiece::of(id, big)?,
+            id: WordPiece::from_piece(id, big)?,
             has_id: id.is_some(),
-            time: WordPiece::of(arm.time, big)?,
+            time: WordPiece::from_piece(arm.time, big)?,
             time_len_bits: arm.time.map_or(0, |piece| piece.len_bits),
             end_bits: u64::from(arm.end_bits),
         })
@@ -161,7 +161,7 @@ struct HeaderPart {
 }
 
 impl FastHeader {
-    pub(crate) fn of(schema: &Schema, shared: &SharedSlots, root: Option<FieldClassId>) -> Option<Self> {
+    pub(crate) fn from_schema(schema: &Schema, shared: &SharedSlots, root: Option<FieldClassId>) -> Option<Self> {
         let Some(root) = root else {
             return Some(FastHeader::default());
         };
@@ -201,7 +201,7 @@ impl FastHeader {
             .chain(header.arms.is_empty().then_some(header.prefix.end_bits));
         header.known =
             ends.map(|end| KnownAlignment::aligned(align).advance(u64::from(end))).reduce(KnownAlignment::join)?;
-        header.one_word = OneWord::of(&header, align);
+        header.one_word = OneWord::from_header(&header, align);
         Some(header)
     }
 }
@@ -327,7 +327,7 @@ impl FixedPlaceInteger {
 
 /// Do rules of place beside the alignment hold somewhere in the tree?
 fn has_placement(schema: &Schema, root: FieldClassId) -> bool {
-    crate::layout::below(schema, root).any(|class| class.placement != Placement::default())
+    crate::layout::descendants(schema, root).any(|class| class.placement != Placement::default())
 }
 
 /// Fields that the header's own variants refer to: a fast header needs no slots for them.

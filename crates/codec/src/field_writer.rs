@@ -130,7 +130,7 @@ impl FieldLayout {
     ///
     /// # Errors
     /// As [`FieldLayout::new`].
-    pub fn of_members(schema: &Schema, scope: Scope, root: FieldClassId, first: usize) -> Result<FieldLayout> {
+    pub fn from_members(schema: &Schema, scope: Scope, root: FieldClassId, first: usize) -> Result<FieldLayout> {
         let mut compiler = Compiler::new(schema);
         compiler.root(scope, root, first)?;
         Ok(compiler.done())
@@ -251,7 +251,7 @@ impl<'a> Compiler<'a> {
                 let at = self.layout.steps.len();
                 let count = count(&array.length)?;
                 self.add(LayoutStep::Array { count, next: 0 }, name);
-                self.class(array.element, &inside(path, PathStep::Element), &format!("{name}[]"), None)?;
+                self.class(array.element, &child_path(path, PathStep::Element), &format!("{name}[]"), None)?;
                 self.end();
                 let next = self.layout.steps.len() as u32;
                 self.layout.steps[at] = LayoutStep::Array { count, next };
@@ -262,7 +262,7 @@ impl<'a> Compiler<'a> {
                 };
                 let at = self.layout.steps.len();
                 self.add(LayoutStep::Optional { flag, next: 0 }, name);
-                self.class(optional.content, &inside(path, PathStep::Content), name, None)?;
+                self.class(optional.content, &child_path(path, PathStep::Content), name, None)?;
                 self.end();
                 let next = self.layout.steps.len() as u32;
                 self.layout.steps[at] = LayoutStep::Optional { flag, next };
@@ -280,7 +280,7 @@ impl<'a> Compiler<'a> {
                     let Some(value) = value else { return unsupported("an option that nothing selects") };
                     options.push(OptionSteps { name: option.name.clone(), tag: value, first });
                     let name = format!("{name}.{}", option.name.as_deref().unwrap_or(""));
-                    self.class(option.class, &inside(path, PathStep::Option(index as u32)), &name, None)?;
+                    self.class(option.class, &child_path(path, PathStep::Option(index as u32)), &name, None)?;
                     self.end();
                 }
                 self.layout.steps[at] =
@@ -294,7 +294,7 @@ impl<'a> Compiler<'a> {
     fn members(&mut self, members: &[Member], first: usize, path: &FieldPath, name: &str) -> Result<()> {
         let mut before = None;
         for (at, member) in members.iter().enumerate().skip(first) {
-            let path = inside(path, PathStep::Member(at as u32));
+            let path = child_path(path, PathStep::Member(at as u32));
             let next = members.get(at + 1).map(|next| self.schema.field_class(next.class));
             if next.and_then(layout::reference) == Some(&path) {
                 before = self.number(member.class);
@@ -317,7 +317,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-fn inside(path: &FieldPath, step: PathStep) -> FieldPath {
+fn child_path(path: &FieldPath, step: PathStep) -> FieldPath {
     let mut path = path.clone();
     path.steps.push(step);
     path

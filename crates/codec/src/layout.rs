@@ -156,7 +156,7 @@ pub fn child(class: &FieldClass, step: PathStep) -> Option<FieldClassId> {
 }
 
 /// A class and all classes inside it, each as often as it is used, the last ones of each class first.
-pub fn below(schema: &Schema, root: FieldClassId) -> impl Iterator<Item = &FieldClass> {
+pub fn descendants(schema: &Schema, root: FieldClassId) -> impl Iterator<Item = &FieldClass> {
     let mut stack = vec![root];
     std::iter::from_fn(move || {
         let class = schema.field_class(stack.pop()?);

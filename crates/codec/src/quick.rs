@@ -62,7 +62,7 @@ const SLOTS: usize = 8;
 
 impl Quick {
     /// The quick form of a skip plan whose own slots begin at `shared`.
-    pub(crate) fn of(plan: &Plan, shared: usize) -> Quick {
+    pub(crate) fn from_plan(plan: &Plan, shared: usize) -> Quick {
         Self::steps(plan, shared).unwrap_or(Quick::No)
     }
 

@@ -99,7 +99,7 @@ pub struct Scanner<'a> {
 impl TracePlans {
     /// Plans of a schema; compiles nothing but the packet header.
     pub fn new(schema: Arc<Schema>) -> Self {
-        let shared = SharedSlots::of(&schema);
+        let shared = SharedSlots::from_schema(&schema);
         let compiler = Compiler::skip(&schema, &shared, packet_roots(&schema), KnownAlignment::START);
         let packet_header = compiler.plan(&[Scope::PacketHeader]);
         let count = schema.events().len();
@@ -217,13 +217,13 @@ impl TracePlans {
 
     fn refers_to_header(&self, id: EventClassId) -> bool {
         let roots = EVENT_SCOPES.iter().filter_map(|&scope| self.schema.scope_root(scope, id));
-        let mut paths = roots.flat_map(|root| layout::below(&self.schema, root)).filter_map(layout::reference);
+        let mut paths = roots.flat_map(|root| layout::descendants(&self.schema, root)).filter_map(layout::reference);
         paths.any(|path| path.scope == Scope::EventHeader)
     }
 
     #[inline]
     fn quick(&self, id: EventClassId) -> &Quick {
-        self.quick[id.0 as usize].0.get_or_init(|| Quick::of(&self.event(id).skip, self.shared.len()))
+        self.quick[id.0 as usize].0.get_or_init(|| Quick::from_plan(&self.event(id).skip, self.shared.len()))
     }
 
     /// First bit after the fields of an event whose header ends at `body_bits`, for classes of whole bytes.
@@ -239,7 +239,7 @@ impl TracePlans {
     pub(crate) fn short(&self, id: EventClassId) -> &ShortPlan {
         self.short[id.0 as usize]
             .0
-            .get_or_init(|| ShortPlan::of(self.event_flat_rows(id), self.needs_header(id), self.shared.len()))
+            .get_or_init(|| ShortPlan::from_plan(self.event_flat_rows(id), self.needs_header(id), self.shared.len()))
     }
 
     /// A compiler for visitors that know roles already.
@@ -262,7 +262,7 @@ impl TracePlans {
         let skip = |known| Compiler::skip(&self.schema, &self.shared, roots, known);
         let packet_context = skip(self.packet_header.known).plan(&[Scope::PacketContext]);
         let align_bits = class.event_header.map_or(1, |root| self.schema.field_class(root).align_bits);
-        let header = match FastHeader::of(&self.schema, &self.shared, class.event_header) {
+        let header = match FastHeader::from_schema(&self.schema, &self.shared, class.event_header) {
             Some(fast) => HeaderPlan::Fast(fast),
             None => HeaderPlan::General(skip(KnownAlignment::aligned(align_bits)).plan(&[Scope::EventHeader])),
         };

@@ -165,7 +165,7 @@ impl<'a> ValueBuilder<'a> {
         ValueBuilder { plans, plan, open: Vec::with_capacity(4), values: Vec::with_capacity(8) }
     }
 
-    fn put(&mut self, value: Value) {
+    fn push(&mut self, value: Value) {
         self.values.push(value);
     }
 
@@ -191,27 +191,27 @@ impl<'a> ValueBuilder<'a> {
                 _ => Value::List(own.collect()),
             }
         };
-        self.put(value);
+        self.push(value);
     }
 }
 
 impl Visitor for ValueBuilder<'_> {
-    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
+    fn any_call(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         match shown {
-            VisitorCall::Unsigned(value) => self.put(Value::Unsigned(value)),
-            VisitorCall::Signed(value) => self.put(Value::Signed(value)),
-            VisitorCall::Wide(value) => self.put(Value::Wide(value.clone())),
-            VisitorCall::Boolean(value) => self.put(Value::Boolean(value)),
-            VisitorCall::Real(value) => self.put(Value::Real(value)),
-            VisitorCall::String(bytes) => self.put(Value::Text(bytes.to_vec())),
-            VisitorCall::Blob(bytes) => self.put(Value::Blob(bytes.to_vec())),
+            VisitorCall::Unsigned(value) => self.push(Value::Unsigned(value)),
+            VisitorCall::Signed(value) => self.push(Value::Signed(value)),
+            VisitorCall::Wide(value) => self.push(Value::Wide(value.clone())),
+            VisitorCall::Boolean(value) => self.push(Value::Boolean(value)),
+            VisitorCall::Real(value) => self.push(Value::Real(value)),
+            VisitorCall::String(bytes) => self.push(Value::Text(bytes.to_vec())),
+            VisitorCall::Blob(bytes) => self.push(Value::Blob(bytes.to_vec())),
             VisitorCall::BeginStruct | VisitorCall::BeginArray(_) | VisitorCall::BeginOptional => self.begin(node, 0),
             VisitorCall::BeginVariant(option) => self.begin(node, option),
             VisitorCall::EndStruct | VisitorCall::EndArray | VisitorCall::EndVariant | VisitorCall::EndOptional => {
                 self.end()
             }
             VisitorCall::Element(_) => {}
-            VisitorCall::Absent => self.put(Value::Null),
+            VisitorCall::Absent => self.push(Value::Null),
         }
     }
 }

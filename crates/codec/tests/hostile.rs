@@ -88,7 +88,7 @@ use PathStep::{Content, Element, Member as M, Option as O, Selected};
 /// Decodes the payload of event 0 in every way.
 fn decode(schema: &Schema, bytes: &[u8], end_bits: u64) -> Result<DecodedValue, (FaultKind, u64)> {
     let roots = Scope::ALL.map(|scope| schema.scope_root(scope, EventClassId(0)));
-    let shared = SharedSlots::of(schema);
+    let shared = SharedSlots::from_schema(schema);
     let mut compilers =
         [Compiler::row, Compiler::skip].map(|compiler| compiler(schema, &shared, roots, KnownAlignment::START));
     compilers.iter_mut().for_each(|compiler| compiler.add(Scope::Payload));
@@ -192,7 +192,7 @@ fn a_user_inside_the_option_needs_no_check() {
     let schema = b.finish(StreamClass::default(), &[byte, variant]);
     assert!(decode_all(&schema, &[0, 2, 9, 9]).is_ok());
     let roots = Scope::ALL.map(|scope| schema.scope_root(scope, EventClassId(0)));
-    let mut compiler = Compiler::row(&schema, &SharedSlots::of(&schema), roots, KnownAlignment::START);
+    let mut compiler = Compiler::row(&schema, &SharedSlots::from_schema(&schema), roots, KnownAlignment::START);
     compiler.add(Scope::Payload);
     assert!(!compiler.finish().to_string().contains("Require"));
 }
@@ -452,7 +452,7 @@ fn too_many_selectors_are_refused_not_confused() {
         let schema = b.finish(stream, &fields);
         let bytes = vec![0; 70_000];
         let roots = Scope::ALL.map(|scope| schema.scope_root(scope, EventClassId(0)));
-        let shared = SharedSlots::of(&schema);
+        let shared = SharedSlots::from_schema(&schema);
         for compiler in [Compiler::row, Compiler::skip] {
             let mut compiler = compiler(&schema, &shared, roots, KnownAlignment::START);
             compiler.add(Scope::CommonContext);

@@ -41,7 +41,8 @@ impl Visitor for Seen {
 #[test]
 fn placed_fields_are_read_where_they_say() {
     let mut schema = Schema::new("test");
-    let mut leaf = |kind: FieldKind, place: FieldOffset| schema.add_field_class(FieldClass::new(kind, 8).at(place));
+    let mut leaf =
+        |kind: FieldKind, place: FieldOffset| schema.add_field_class(FieldClass::new(kind, 8).with_offset(place));
     let at = |offset_bytes: u32| FieldOffset::At { offset_bytes };
     let number = |bits: u32| FieldKind::Integer(IntegerClass { signed: true, ..IntegerClass::unsigned(bits) });
     let text = |length: Length| {
@@ -55,7 +56,8 @@ fn placed_fields_are_read_where_they_say() {
     let located = leaf(text(Length::Located), FieldOffset::Located { offset_bytes: 12 });
     let element = schema.add_field_class(FieldClass::new(number(16), 8));
     let array = FieldKind::Array(ArrayClass { element, length: Length::Located });
-    let array = schema.add_field_class(FieldClass::new(array, 8).at(FieldOffset::Located { offset_bytes: 20 }));
+    let array =
+        schema.add_field_class(FieldClass::new(array, 8).with_offset(FieldOffset::Located { offset_bytes: 20 }));
     let fixed_only = [("late", late), ("early", early), ("next", next), ("fixed", fixed)];
     let all = [fixed_only.as_slice(), &[("located", located), ("array", array)]].concat();
     let mut bytes = vec![0xee, 0xfd, 5, 0, 0, 0, 0x34, 0x12, 0, b'a', 0, b'b'];

@@ -144,7 +144,7 @@ impl TableSink {
     }
 
     /// Ends the row group, so that nothing waits.
-    pub(crate) fn shed(&mut self) -> Result<()> {
+    pub(crate) fn end_row_group(&mut self) -> Result<()> {
         if let BatchWriter::Parquet(writer) = &mut self.writer {
             writer.flush().map_err(failed(self.path.path()))?;
             self.waiting = 0;
@@ -169,7 +169,7 @@ impl TableSink {
     }
 
     /// Gives file and memory back until there is something to write again.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn release(&mut self) {
         let output = self.output();
         output.file = None;
         output.waiting.shrink_to_fit();

@@ -155,9 +155,9 @@ impl EventTable {
     }
 
     /// Writes what waits in the file's writer too.
-    pub(crate) fn shed(&mut self) -> Result<()> {
+    pub(crate) fn flush_file(&mut self) -> Result<()> {
         self.flush()?;
-        self.sink.shed()
+        self.sink.end_row_group()
     }
 
     /// All rows are there. Gives the values that the columns could not hold.

@@ -412,7 +412,7 @@ impl ColumnarWriter {
             if size == 0 {
                 break;
             }
-            self.grown.tables[largest].shed()?;
+            self.grown.tables[largest].flush_file()?;
             self.grown.waiting -= size;
             self.opened(largest);
         }
@@ -428,7 +428,7 @@ impl ColumnarWriter {
         if self.grown.open.len() > OPEN_FILES
             && let Some(oldest) = self.grown.open.pop_front()
         {
-            self.grown.tables[oldest].sink.rest();
+            self.grown.tables[oldest].sink.release();
         }
     }
 

@@ -111,7 +111,7 @@ impl ChosenColumns {
             (source(node), made)
         });
         let wishes = wishes.collect();
-        let visited = (!visited.is_empty()).then(|| Columns::of_nodes(schema, plan, &visited));
+        let visited = (!visited.is_empty()).then(|| Columns::from_nodes(schema, plan, &visited));
         ChosenColumns { wishes, fixed, visited, rows: 0 }
     }
 
@@ -172,7 +172,7 @@ impl ChosenColumns {
     }
 
     /// Appends a row that a visit fills: for headers and packet contexts. All columns must be visited ones, which those of
-    /// [`ChosenColumns::of_visit`] are.
+    /// [`ChosenColumns::from_visit`] are.
     ///
     /// # Errors
     /// The error of the visit.
@@ -193,7 +193,7 @@ impl ChosenColumns {
     }
 
     /// Columns for [`ChosenColumns::push`].
-    pub fn of_visit(schema: &Schema, plan: &Plan, wishes: &[(NodeId, ColumnRequest)]) -> Self {
+    pub fn from_visit(schema: &Schema, plan: &Plan, wishes: &[(NodeId, ColumnRequest)]) -> Self {
         let mut columns = ChosenColumns::new(schema, plan, wishes);
         if columns.fixed.is_empty() {
             return columns;
@@ -207,7 +207,7 @@ impl ChosenColumns {
             of.0 = ChosenSource::Visited(at);
         }
         columns.fixed.clear();
-        columns.visited = Some(Columns::of_nodes(schema, plan, &nodes));
+        columns.visited = Some(Columns::from_nodes(schema, plan, &nodes));
         columns
     }
 
@@ -383,7 +383,7 @@ mod tests {
         assert!(fixed.is_fixed());
         fixed.push_events(&chunk, &[1, 0], &mut DecoderState::default()).expect("no visit can fail");
         assert_eq!(fixed.take().expect("one array")[0].as_primitive::<Int64Type>().values(), &[7, 2]);
-        let mut visited = ChosenColumns::of_visit(plans.schema(), plan, &first);
+        let mut visited = ChosenColumns::from_visit(plans.schema(), plan, &first);
         visited.push(|filler| chunk.event(1).visit_flat(&mut DecoderState::default(), filler)).expect("it is whole");
         assert_eq!(visited.take().expect("one array")[0].as_primitive::<Int64Type>().values(), &[7]);
     }

@@ -29,7 +29,7 @@ impl Filler<'_> {
         }
     }
 
-    fn put(&mut self, node: NodeId, bytes: &[u8]) {
+    fn push_bytes(&mut self, node: NodeId, bytes: &[u8]) {
         self.columns.bytes += bytes.len();
         let is_kept = match self.begin(node) {
             ColumnNode::Text(_, texts) | ColumnNode::Blob(texts, _) => texts.push(bytes),
@@ -52,7 +52,7 @@ impl Visitor for Filler<'_> {
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
         match self.columns.cells[node as usize].kind {
-            ColumnNode::Text(..) => return self.put(node, value.to_decimal().as_bytes()),
+            ColumnNode::Text(..) => return self.push_bytes(node, value.to_decimal().as_bytes()),
             ColumnNode::Passed => return,
             ColumnNode::Decimal(_) => {
                 if let (Some(value), ColumnNode::Decimal(values)) = (value.to_i128(), self.begin(node)) {
@@ -86,16 +86,16 @@ impl Visitor for Filler<'_> {
             _ => Encoding::Utf8,
         };
         if encoding.is_utf8(bytes) {
-            return self.put(node, bytes);
+            return self.push_bytes(node, bytes);
         }
         let text = encoding.to_utf8(bytes);
         self.columns.dropped.bad_texts += u64::from(text.contains(char::REPLACEMENT_CHARACTER));
-        self.put(node, text.as_bytes());
+        self.push_bytes(node, text.as_bytes());
     }
 
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
         if !matches!(self.columns.cells[node as usize].kind, ColumnNode::Passed) {
-            self.put(node, bytes);
+            self.push_bytes(node, bytes);
         }
     }
 

@@ -125,12 +125,12 @@ impl Columns {
         let roots =
             plan.roots.iter().map(|root| Some(maker.add(plan.nodes[(*root)? as usize].class, false, &mut cells)));
         let roots = roots.collect();
-        Columns::of(cells, roots)
+        Columns::from_cells(cells, roots)
     }
 
     /// Empty columns for some fields of a plan, and for what is in them; all others are passed over. None of them may
     /// be inside of another one, or of a field that is not always there. NumberColumn have common widths.
-    fn of_nodes(schema: &Schema, plan: &Plan, nodes: &[NodeId]) -> Self {
+    fn from_nodes(schema: &Schema, plan: &Plan, nodes: &[NodeId]) -> Self {
         let passed = || Cell { kind: ColumnNode::Passed, nulls: NullBufferBuilder::new(0), is_outer: false };
         let mut cells: Vec<Cell> = std::iter::repeat_with(passed).take(plan.nodes.len()).collect();
         for &node in nodes {
@@ -141,10 +141,10 @@ impl Columns {
                 cells[at] = cell;
             }
         }
-        Columns::of(cells, nodes.iter().map(|&node| Some(node as usize)).collect())
+        Columns::from_cells(cells, nodes.iter().map(|&node| Some(node as usize)).collect())
     }
 
-    fn of(cells: Vec<Cell>, roots: Vec<Option<usize>>) -> Self {
+    fn from_cells(cells: Vec<Cell>, roots: Vec<Option<usize>>) -> Self {
         let mut columns = Columns { cells, roots, rows: 0, bytes: 0, is_flat: true, dropped: Dropped::default() };
         for root in columns.roots.clone().into_iter().flatten() {
             columns.find_outer(root);

@@ -144,7 +144,7 @@ impl Leaf {
         Leaf { size, align: size, classes: [class; 2] }
     }
 
-    fn of_base_type(size: u64, encoding: gimli::DwAte, name: &str) -> Option<Leaf> {
+    fn from_base_type(size: u64, encoding: gimli::DwAte, name: &str) -> Option<Leaf> {
         let class = match encoding {
             gimli::DW_ATE_float => match (size, name) {
                 (2 | 4 | 8, _) => EightbyteClass::Vector,
@@ -199,7 +199,7 @@ pub(crate) struct Passed {
 
 /// How values of a type are passed. `None` when that is unknown, as of vectors that are longer than the registers that
 /// every processor has.
-pub(crate) fn of(unit: UnitRef<'_, DwarfSlice<'_>>, kind: UnitOffset) -> Result<Option<Passed>, Error> {
+pub(crate) fn from_type(unit: UnitRef<'_, DwarfSlice<'_>>, kind: UnitOffset) -> Result<Option<Passed>, Error> {
     let mut content = Content::default();
     let extent = add(unit, kind, 0, MOST_LEVELS, &mut content)?;
     Ok(extent
@@ -225,7 +225,7 @@ fn structure<'a>(
     let mut children = tree.root()?.children();
     while let Some(child) = children.next()? {
         let member = child.entry();
-        let is_static = is(member, gimli::DW_AT_external) || is(member, gimli::DW_AT_declaration);
+        let is_static = has_flag(member, gimli::DW_AT_external) || has_flag(member, gimli::DW_AT_declaration);
         if !matches!(member.tag(), gimli::DW_TAG_member | gimli::DW_TAG_inheritance) || is_static {
             continue;
         }
@@ -330,7 +330,7 @@ fn add(
         },
         gimli::DW_TAG_base_type => match (size, entry.attr_value(gimli::DW_AT_encoding)) {
             (Some(size), Some(AttributeValue::Encoding(encoding))) => {
-                Leaf::of_base_type(size, encoding, &text(unit, &entry)?)
+                Leaf::from_base_type(size, encoding, &text(unit, &entry)?)
             }
             _ => None,
         },
@@ -403,12 +403,12 @@ fn is_object<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, entry: &DebugEntry<'a>) -> R
         if virtuality.is_some_and(|how| how != AttributeValue::Virtuality(gimli::DW_VIRTUALITY_none)) {
             return Ok(true);
         }
-        if member.tag() != gimli::DW_TAG_subprogram || is(member, gimli::DW_AT_artificial) {
+        if member.tag() != gimli::DW_TAG_subprogram || has_flag(member, gimli::DW_AT_artificial) {
             continue;
         }
         let own = text(unit, member)?;
         let is_copy = own == name && copies(unit, member.offset(), entry.offset())?;
-        if is_copy && is(member, gimli::DW_AT_deleted) {
+        if is_copy && has_flag(member, gimli::DW_AT_deleted) {
             has_deleted = true;
         } else if is_copy || own.strip_prefix('~') == Some(name) {
             let defaulted = member.attr_value(gimli::DW_AT_defaulted).and_then(|how| how.u8_value());
@@ -427,7 +427,7 @@ fn copies(unit: UnitRef<'_, DwarfSlice<'_>>, constructor: UnitOffset, class: Uni
     let mut children = tree.root()?.children();
     while let Some(child) = children.next()? {
         let parameter = child.entry();
-        if parameter.tag() == gimli::DW_TAG_formal_parameter && !is(parameter, gimli::DW_AT_artificial) {
+        if parameter.tag() == gimli::DW_TAG_formal_parameter && !has_flag(parameter, gimli::DW_AT_artificial) {
             given.push(reference(parameter));
         }
     }
@@ -450,7 +450,7 @@ fn copies(unit: UnitRef<'_, DwarfSlice<'_>>, constructor: UnitOffset, class: Uni
     Ok(to == Some(class))
 }
 
-fn is(entry: &DebugEntry<'_>, name: gimli::DwAt) -> bool {
+fn has_flag(entry: &DebugEntry<'_>, name: gimli::DwAt) -> bool {
     matches!(entry.attr_value(name), Some(AttributeValue::Flag(true)))
 }
 
@@ -476,7 +476,7 @@ mod tests {
     use super::*;
 
     /// The passing of a structure of these values, each at its place.
-    fn of(size: u64, leaves: &[(u64, Leaf)]) -> Option<Passing> {
+    fn passing(size: u64, leaves: &[(u64, Leaf)]) -> Option<Passing> {
         let (mut own, mut content) = (Content::default(), Content::default());
         leaves.iter().for_each(|(at, leaf)| own.add(*at, leaf));
         content.add_structure(own);
@@ -484,11 +484,12 @@ mod tests {
     }
 
     fn number(size: u64) -> Leaf {
-        Leaf::of_base_type(size, gimli::DW_ATE_signed, "").expect("it is known")
+        Leaf::from_base_type(size, gimli::DW_ATE_signed, "").expect("it is known")
     }
 
     fn float(size: u64) -> Leaf {
-        Leaf::of_base_type(size, gimli::DW_ATE_float, if size == 16 { "long double" } else { "" }).expect("it is known")
+        Leaf::from_base_type(size, gimli::DW_ATE_float, if size == 16 { "long double" } else { "" })
+            .expect("it is known")
     }
 
     #[test]
@@ -496,28 +497,28 @@ mod tests {
         use Register::{Integer, Vector};
         let one = |register| Some(Passing::Registers(register, None));
         let two = |first, second| Some(Passing::Registers(first, Some(second)));
-        assert_eq!(of(0, &[]), Some(Passing::Nothing));
-        assert_eq!(of(1, &[(0, number(1))]), one(Integer));
-        assert_eq!(of(8, &[(0, float(4)), (4, float(4))]), one(Vector));
-        assert_eq!(of(8, &[(0, float(4)), (4, number(4))]), one(Integer));
-        assert_eq!(of(8, &[(0, float(8)), (0, number(8))]), one(Integer));
-        assert_eq!(of(16, &[(0, float(8)), (8, number(8))]), two(Vector, Integer));
-        assert_eq!(of(12, &[(0, number(4)), (4, number(4)), (8, float(4))]), two(Integer, Vector));
-        assert_eq!(of(16, &[(0, number(16))]), two(Integer, Integer));
-        assert_eq!(of(16, &[(0, number(8))]), one(Integer));
-        let complex = Leaf::of_base_type(16, gimli::DW_ATE_complex_float, "").expect("it is known");
-        assert_eq!(of(16, &[(0, complex)]), two(Vector, Vector));
-        let long = Leaf::of_base_type(16, gimli::DW_ATE_float, "_Float128").expect("it is known");
-        assert_eq!(of(16, &[(0, long)]), one(Vector));
+        assert_eq!(passing(0, &[]), Some(Passing::Nothing));
+        assert_eq!(passing(1, &[(0, number(1))]), one(Integer));
+        assert_eq!(passing(8, &[(0, float(4)), (4, float(4))]), one(Vector));
+        assert_eq!(passing(8, &[(0, float(4)), (4, number(4))]), one(Integer));
+        assert_eq!(passing(8, &[(0, float(8)), (0, number(8))]), one(Integer));
+        assert_eq!(passing(16, &[(0, float(8)), (8, number(8))]), two(Vector, Integer));
+        assert_eq!(passing(12, &[(0, number(4)), (4, number(4)), (8, float(4))]), two(Integer, Vector));
+        assert_eq!(passing(16, &[(0, number(16))]), two(Integer, Integer));
+        assert_eq!(passing(16, &[(0, number(8))]), one(Integer));
+        let complex = Leaf::from_base_type(16, gimli::DW_ATE_complex_float, "").expect("it is known");
+        assert_eq!(passing(16, &[(0, complex)]), two(Vector, Vector));
+        let long = Leaf::from_base_type(16, gimli::DW_ATE_float, "_Float128").expect("it is known");
+        assert_eq!(passing(16, &[(0, long)]), one(Vector));
     }
 
     #[test]
     fn the_rest_is_in_memory() {
-        assert_eq!(of(16, &[(0, float(16))]), Some(Passing::LongDouble));
-        assert_eq!(of(16, &[(0, float(16)), (0, number(4))]), Some(Passing::Memory));
-        assert_eq!(of(24, &[(0, number(8)), (8, number(8)), (16, number(8))]), Some(Passing::Memory));
-        assert_eq!(of(9, &[(0, number(1)), (1, number(8))]), Some(Passing::Memory));
-        assert_eq!(of(12, &[(0, number(4)), (4, number(8))]), Some(Passing::Memory));
-        assert_eq!(of(16, &[(8, number(8))]), None);
+        assert_eq!(passing(16, &[(0, float(16))]), Some(Passing::LongDouble));
+        assert_eq!(passing(16, &[(0, float(16)), (0, number(4))]), Some(Passing::Memory));
+        assert_eq!(passing(24, &[(0, number(8)), (8, number(8)), (16, number(8))]), Some(Passing::Memory));
+        assert_eq!(passing(9, &[(0, number(1)), (1, number(8))]), Some(Passing::Memory));
+        assert_eq!(passing(12, &[(0, number(4)), (4, number(8))]), Some(Passing::Memory));
+        assert_eq!(passing(16, &[(8, number(8))]), None);
     }
 }

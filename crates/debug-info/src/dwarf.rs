@@ -52,13 +52,13 @@ pub(crate) fn load<'a>(section: impl Fn(&str) -> &'a [u8], big: bool) -> Option<
 /// Functions and lines at an address. An error in what is read for one answer leaves that answer out.
 pub(crate) fn find(dwarf: &Dwarf<DwarfSlice<'_>>, address: u64) -> FoundFunction {
     FoundFunction {
-        function: of_units(dwarf, address, function).ok().flatten(),
-        line: of_units(dwarf, address, line).ok().flatten(),
+        function: find_in_units(dwarf, address, function).ok().flatten(),
+        line: find_in_units(dwarf, address, line).ok().flatten(),
     }
 }
 
 /// The first answer of the units that may know of an address.
-fn of_units<'a, T>(
+fn find_in_units<'a, T>(
     dwarf: &Dwarf<DwarfSlice<'a>>,
     address: u64,
     ask: impl Fn(UnitRef<'_, DwarfSlice<'a>>, u64) -> Result<Option<T>, Error>,

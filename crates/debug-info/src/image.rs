@@ -64,13 +64,13 @@ impl Image {
             return Image { elf, debug: None, is_foreign };
         }
         let debug_dir = debug_dir.unwrap_or(Path::new(DEBUG_DIR));
-        let debug = elf.clone().and_then(Debug::of).or_else(|| {
-            let beside = wanted.build_id.as_ref().map(|id| of_build_id(debug_dir, id));
-            beside.and_then(|path| Debug::of(open_elf(&path)?))
+        let debug = elf.clone().and_then(Debug::from_file).or_else(|| {
+            let beside = wanted.build_id.as_ref().map(|id| build_id_path(debug_dir, id));
+            beside.and_then(|path| Debug::from_file(open_elf(&path)?))
         });
         let debug = debug.or_else(|| {
             let (name, checksum) = wanted.link.as_ref()?;
-            Debug::of(linked(&wanted.path, debug_dir, name, *checksum)?)
+            Debug::from_file(linked(&wanted.path, debug_dir, name, *checksum)?)
         });
         Image { elf, debug, is_foreign }
     }
@@ -115,7 +115,7 @@ impl Image {
 
 impl Debug {
     /// The debugging information of a file, when it has any.
-    fn of(file: Arc<dyn Bytes>) -> Option<Debug> {
+    fn from_file(file: Arc<dyn Bytes>) -> Option<Debug> {
         let mut unpacked = HashMap::new();
         {
             let elf = File::parse(file.bytes()).ok()?;
@@ -156,7 +156,7 @@ fn open_elf(path: &Path) -> Option<Arc<dyn Bytes>> {
 }
 
 /// `DIR/.build-id/ab/cdef.debug`.
-fn of_build_id(dir: &Path, id: &[u8]) -> PathBuf {
+fn build_id_path(dir: &Path, id: &[u8]) -> PathBuf {
     let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = digits.split_at(digits.len().min(2));
     dir.join(".build-id").join(first).join(format!("{rest}.debug"))
@@ -166,15 +166,15 @@ fn of_build_id(dir: &Path, id: &[u8]) -> PathBuf {
 /// folder of all.
 fn linked(program: &Path, debug_dir: &Path, name: &str, checksum: u32) -> Option<Arc<dyn Bytes>> {
     let folder = program.parent().unwrap_or(Path::new("."));
-    let places = [folder.to_path_buf(), folder.join(".debug"), below(debug_dir, folder)];
+    let places = [folder.to_path_buf(), folder.join(".debug"), join_below(debug_dir, folder)];
     places.iter().find_map(|place| {
-        let bytes = FileSystem.open(&below(place, Path::new(name))).ok()?;
+        let bytes = FileSystem.open(&join_below(place, Path::new(name))).ok()?;
         (crc32fast::hash(bytes.bytes()) == checksum).then_some(bytes)
     })
 }
 
 /// A path below a folder, even where the path is absolute.
-pub(crate) fn below(folder: &Path, path: &Path) -> PathBuf {
+pub(crate) fn join_below(folder: &Path, path: &Path) -> PathBuf {
     folder.join(path.strip_prefix("/").unwrap_or(path))
 }
 

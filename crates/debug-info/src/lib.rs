@@ -1,6 +1,6 @@
 //! Functions and source lines of the addresses that events hold, as `babeltrace2`'s filter `debug-info` finds them.
 //!
-//! Traces of LTTng-UST say which files a process had mapped, and where ([`DebugInfo::of`] reads those events beforehand).
+//! Traces of LTTng-UST say which files a process had mapped, and where ([`DebugInfo::read`] reads those events beforehand).
 //! The files themselves, or files beside them with what was stripped, say what stands at an address (`image`). Where
 //! that filter has a peculiar answer, the answer here is the same; comments say so.
 #![forbid(unsafe_code)]

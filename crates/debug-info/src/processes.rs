@@ -16,7 +16,7 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, FieldKind, Schema, Scope};
 use tracemill_render::text::Origins;
 
-use crate::image::{ExpectedImage, Image, below, hexadecimal};
+use crate::image::{ExpectedImage, Image, hexadecimal, join_below};
 
 /// Where files are looked for, and what is shown of their paths.
 #[derive(Clone, Debug, Default)]
@@ -93,8 +93,8 @@ impl DebugInfo {
     ///
     /// # Errors
     /// None but those of a session without streams.
-    pub fn of(session: &Session, options: SearchOptions, jobs: usize) -> Result<Self> {
-        let said: Vec<Vec<Option<Says>>> = session.traces.iter().map(|trace| said(&trace.schema)).collect();
+    pub fn read(session: &Session, options: SearchOptions, jobs: usize) -> Result<Self> {
+        let said: Vec<Vec<Option<Says>>> = session.traces.iter().map(|trace| event_meanings(&trace.schema)).collect();
         let members: Vec<Vec<Option<[usize; 2]>>> = session.traces.iter().map(|trace| members(&trace.schema)).collect();
         let mut info = DebugInfo {
             traces: said.iter().map(|_| HashMap::new()).collect(),
@@ -145,8 +145,11 @@ impl DebugInfo {
                     return None;
                 }
                 let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
-                let path =
-                    self.options.target_prefix.as_ref().map_or_else(|| path.clone(), |prefix| below(prefix, &path));
+                let path = self
+                    .options
+                    .target_prefix
+                    .as_ref()
+                    .map_or_else(|| path.clone(), |prefix| join_below(prefix, &path));
                 let is_pic = number("is_pic").is_none_or(|is_pic| is_pic == 1);
                 mapped.push(Mapped {
                     wanted: ExpectedImage { path, ..ExpectedImage::default() },
@@ -237,7 +240,7 @@ impl Origins for DebugInfo {
 }
 
 /// Meaning of the events of each class.
-fn said(schema: &Schema) -> Vec<Option<Says>> {
+fn event_meanings(schema: &Schema) -> Vec<Option<Says>> {
     let of = |name: &str| EVENTS.iter().find(|(event, _)| *event == name).map(|(_, says)| *says);
     schema.events().iter().map(|class| of(class.name.as_deref()?)).collect()
 }

@@ -47,7 +47,7 @@ pub struct Signatures {
 
 impl Signatures {
     /// Reads those of a file; nothing when it has no debugging information. What cannot be read is left out.
-    pub fn of(path: &Path) -> Signatures {
+    pub fn from_file(path: &Path) -> Signatures {
         let image = Image::open(&ExpectedImage { path: path.to_path_buf(), ..ExpectedImage::default() }, None);
         image.with_dwarf(|dwarf| Signatures::read(&dwarf)).unwrap_or_default()
     }
@@ -261,7 +261,7 @@ fn by_value<'a>(
     // Rust and others have conventions of their own, of which only this is common.
     let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|size| size.udata_value()).unwrap_or(0);
     let others = if size > 16 { PassedType::Large } else { PassedType::Unknown };
-    let passed = if has_c_convention(unit)? { calling_convention::of(unit, entry.offset())? } else { None };
+    let passed = if has_c_convention(unit)? { calling_convention::from_type(unit, entry.offset())? } else { None };
     let Some(passed) = passed else { return Ok(others) };
     if entry.tag() == gimli::DW_TAG_ptr_to_member_type && passed.size == 8 {
         return Ok(PassedType::Pointer);
@@ -402,7 +402,7 @@ impl PassedArguments {
             Some(names) => format!("%{}", names.join("+")),
             None => {
                 let place = match on_stack {
-                    Some(passed) => self.of(passed)?,
+                    Some(passed) => self.structure_on_stack(passed)?,
                     None => self.on_stack(1, 1),
                 };
                 format!("%{place}")
@@ -412,7 +412,7 @@ impl PassedArguments {
     }
 
     /// The place of a structure on the stack, unless it is another one when it is packed, and may be.
-    fn of(&mut self, passed: Passed) -> Option<String> {
+    fn structure_on_stack(&mut self, passed: Passed) -> Option<String> {
         let [words, align, least] = [passed.size, passed.align, passed.least].map(|bytes| bytes.div_ceil(8).max(1));
         let is_sure = self.words.checked_next_multiple_of(align) == self.words.checked_next_multiple_of(least);
         is_sure.then(|| self.on_stack(words, align))

@@ -7,7 +7,7 @@ use gimli::{Encoding, Format, LineEncoding, LittleEndian};
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
-use crate::image::{ExpectedImage, FoundFunction, Image, below, hexadecimal};
+use crate::image::{ExpectedImage, FoundFunction, Image, hexadecimal, join_below};
 use crate::signatures::Signatures;
 
 /// The build id of the programs.
@@ -195,7 +195,7 @@ fn debugging_information_is_found_beside_the_program() {
     let lines = |wanted: &ExpectedImage| shown(&Image::open(wanted, Some(&folder.0.join("dir"))), 0x4c).1;
     assert_eq!(lines(&wanted(&ID, Some(checksum))), "");
     let places = ["bin/program.debug", "bin/.debug/program.debug"].map(|name| folder.0.join(name));
-    let third = below(&folder.0.join("dir"), &folder.0.join("bin/program.debug"));
+    let third = join_below(&folder.0.join("dir"), &folder.0.join("bin/program.debug"));
     for place in places.iter().chain([&third]) {
         folder.file(&place.to_string_lossy(), &debug);
         assert_eq!(lines(&wanted(&ID, Some(checksum))), "/src/a.c:12", "{}", place.display());
@@ -277,7 +277,7 @@ fn with_structures(members: &[(&[usize], u64)]) -> Vec<u8> {
 fn structures_without_an_end_are_unknown() {
     let folder = Folder::new("structures");
     let arguments = |members: &[(&[usize], u64)]| {
-        let signatures = Signatures::of(&folder.file("program", &with_structures(members)));
+        let signatures = Signatures::from_file(&folder.file("program", &with_structures(members)));
         signatures.functions[&0x40].arguments.clone()
     };
     assert_eq!(arguments(&[(&[0, 0], 8), (&[1, 0, 0], 12)]), "arg1/t12%rdi+rsi");

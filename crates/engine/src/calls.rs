@@ -105,21 +105,21 @@ struct CallContents {
 impl EventCalls {
     /// The calls of a session, `None` when it has no events that are calls.
     pub fn open(session: &Arc<Session>) -> Option<EventCalls> {
-        Self::of(session, |_| true, false)
+        Self::from_session(session, |_| true, false)
     }
 
     /// The calls of one of its traces, as if it stood alone: threads of other traces are other threads.
-    pub fn of_trace(session: &Arc<Session>, trace: usize) -> Option<EventCalls> {
-        Self::of(session, |at| at == trace, false)
+    pub fn from_trace(session: &Arc<Session>, trace: usize) -> Option<EventCalls> {
+        Self::from_session(session, |at| at == trace, false)
     }
 
-    /// As [`EventCalls::of_trace`], with what only names say to be a call: pairs of classes such as `X_entry` and `X_exit`, or
+    /// As [`EventCalls::from_trace`], with what only names say to be a call: pairs of classes such as `X_entry` and `X_exit`, or
     /// `X_begin` and `X_end`. Where events tell the states of threads, these say what begins and ends.
     pub fn with_pairs(session: &Arc<Session>, trace: usize) -> Option<EventCalls> {
-        Self::of(session, |at| at == trace, true)
+        Self::from_session(session, |at| at == trace, true)
     }
 
-    fn of(session: &Arc<Session>, is_meant: impl Fn(usize) -> bool, with_pairs: bool) -> Option<EventCalls> {
+    fn from_session(session: &Arc<Session>, is_meant: impl Fn(usize) -> bool, with_pairs: bool) -> Option<EventCalls> {
         let (mut symbols, mut fields) = (Vec::new(), Vec::new());
         let mut by_name: HashMap<String, u32> = HashMap::new();
         // Id 0 is no symbol.
@@ -153,7 +153,7 @@ impl EventCalls {
                     of_trace[at_class] = fields(&[]);
                     return CallMeaning::Call {
                         is_exit: half == CallHalf::Exit,
-                        symbol: symbol_named(names::of_call(name, half)),
+                        symbol: symbol_named(names::call_name(name, half)),
                     };
                 }
                 for kind in kinds {
@@ -266,7 +266,7 @@ impl EventCalls {
             let Some((meaning, ns)) = self.meaning(event) else { return };
             base_ns = ns.min(base_ns);
             let values = keys.values(event, &mut key);
-            let said = CallContents::of(event, &values);
+            let said = CallContents::from_event(event, &values);
             match meaning {
                 CallMeaning::Module => {
                     let number = |at| number(&values, at).and_then(|value| u64::try_from(value).ok());
@@ -371,7 +371,7 @@ impl EventCalls {
     /// The half of a call that an event is, as the record that is made of it says it; `None` for other events.
     pub(crate) fn half(&self, event: &Event<'_>, values: &[(usize, KeyValue)]) -> Option<CallEdge> {
         let (meaning, ns) = self.meaning(event)?;
-        let said = CallContents::of(event, values);
+        let said = CallContents::from_event(event, values);
         let task = *self.by_task.get(&(said.process, said.task))?;
         let time = since(self.base_ns, ns);
         let (is_exit, symbol) = match meaning {
@@ -438,7 +438,7 @@ fn symbol_of(name: String, module: Option<String>) -> CallSymbol {
 
 impl CallContents {
     /// The contents from the values of an event. Without a thread it is of its stream's, without a process of its trace's.
-    fn of(event: &Event, values: &[(usize, KeyValue)]) -> Self {
+    fn from_event(event: &Event, values: &[(usize, KeyValue)]) -> Self {
         CallContents {
             task: number(values, TASK).unwrap_or((event.trace as i128) << 32 | event.stream as i128),
             process: number(values, PROCESS).unwrap_or(event.trace as i128),
@@ -627,7 +627,7 @@ impl CallStream for MergedRecords<'_> {
             let half = calls.half(&event, &keys.values(&event, key));
             let Some(CallEdge { task, time, symbol, address, is_exit }) = half else { continue };
             let open = &mut open[task as usize];
-            let cpu = cpus.of(stream, &event.raw.chunk.packet).and_then(|cpu| u16::try_from(cpu).ok());
+            let cpu = cpus.cpu(stream, &event.raw.chunk.packet).and_then(|cpu| u16::try_from(cpu).ok());
             let mut put = |(symbol, address): (u32, u64), depth: usize, kind| {
                 let call = CallRecord::new(time, task, kind, CallOrigin::Task, address);
                 out.push(CallRecord { symbol, depth: depth.min(MAX_DEPTH) as u16, cpu, ..call });

@@ -126,12 +126,12 @@ fn check_stream(
     let mut events = 0;
     let clock = session.clock_map(at, stream.class);
     let mut cursor = Cursor::new(&session.traces[at], stream.clone().into(), clock, SpineFilter::default(), CHUNK);
-    cursor.tell_rest();
+    cursor.report_rest();
     // The totals of all streams are known from the start.
     cursor.count_in(session.progress.clone());
     // A packet whose events stand outside its times is reported once.
     let mut reported = None;
-    let mut sources = Sources::new(vec![StreamReader::of(cursor)], jobs, CHUNK);
+    let mut sources = Sources::new(vec![StreamReader::from_cursor(cursor)], jobs, CHUNK);
     while let Some(item) = sources.next(0) {
         let finding = match item {
             Item::Chunk(ready) => {

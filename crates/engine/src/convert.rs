@@ -16,7 +16,7 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, TracePart};
 
 use crate::copy::copy;
-use crate::damage::must_be_there;
+use crate::damage::check_present;
 use crate::filter::{Filter, Matcher};
 use crate::item::{Item, ReadyChunk};
 use crate::merge::{Note, Sources, StreamIndex};
@@ -139,11 +139,11 @@ pub fn convert(
     options: &ConvertOptions<'_>,
     take: &mut dyn FnMut(Note) -> ControlFlow<()>,
 ) -> Result<Converted> {
-    let (named, path) = (output.naming(), FileSystem.at(output.path()));
+    let (named, path) = (output.naming(), FileSystem.path(output.path()));
     let selection = Selection { faults_in_place: true, ..options.selection.clone() };
     let mut sources = sources(session, streams)?;
     if let Some(redactions) = &selection.redactions {
-        redactions.cover(&mut sources);
+        redactions.clear_origins(&mut sources);
     }
     let conversion = Conversion {
         session,
@@ -356,7 +356,7 @@ impl Conversion<'_> {
             let mut notes = std::mem::take(&mut batch.notes).into_iter();
             let before = if size == 1 { notes.len() } else { 0 };
             for note in notes.by_ref().take(before) {
-                if feed.note(note, take)?.is_break() {
+                if feed.pass_note(note, take)?.is_break() {
                     return Ok((ControlFlow::Break(()), feed.events));
                 }
             }
@@ -365,7 +365,7 @@ impl Conversion<'_> {
                 feed.events(stream.0 as usize, ready, run.from as usize, run.to as usize)?;
             }
             for note in notes {
-                if feed.note(note, take)?.is_break() {
+                if feed.pass_note(note, take)?.is_break() {
                     return Ok((ControlFlow::Break(()), feed.events));
                 }
             }
@@ -485,13 +485,13 @@ impl StreamJob<'_> {
                 }
                 Item::Packet(packet, _) if !self.takes_packets => {
                     target.empty_packet(&packet)?;
-                    must_be_there(&of.stream, &packet)?;
+                    check_present(&of.stream, &packet)?;
                     continue;
                 }
                 Item::Packet(packet, count) => {
                     // Also when writing fails: the system refuses to write what is gone.
                     let written = target.packet(&packet);
-                    must_be_there(&of.stream, &packet)?;
+                    check_present(&of.stream, &packet)?;
                     written?;
                     self.events += count;
                     continue;
@@ -609,7 +609,7 @@ impl OrderedFeed<'_> {
     }
 
     /// Hands a note on: to the writer what it has to know, and to the caller all.
-    fn note(&mut self, note: Note, take: &mut dyn FnMut(Note) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+    fn pass_note(&mut self, note: Note, take: &mut dyn FnMut(Note) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         match &note {
             Note::Gap(stream, gap) => self.writer.gap(stream.0 as usize, gap)?,
             Note::Fault(fault) => self.damage(fault)?,

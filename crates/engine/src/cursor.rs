@@ -175,7 +175,7 @@ impl Cursor {
     }
 
     /// Gives the errors of the trace that stand in packets of the stream: each before the packets after it.
-    pub fn tell_faults(&mut self, faults: &[Error]) {
+    pub fn report_faults(&mut self, faults: &[Error]) {
         let in_stream = |fault: &Error| {
             let (path, packet) = (fault.place().file.as_deref()?, fault.place().packet?);
             let file = self.stream.files.iter().position(|file| file.path == path)?;
@@ -196,7 +196,7 @@ impl Cursor {
     }
 
     /// Warns of bits after the last event of a packet that are too few for another one and no usual padding.
-    pub fn tell_rest(&mut self) {
+    pub fn report_rest(&mut self) {
         self.tells_rest = true;
     }
 
@@ -386,7 +386,7 @@ impl Cursor {
                     self.add_done(packet_bytes(&data.packet));
                     if self.order.has_clock {
                         self.order.floor = times.order.largest;
-                        self.tell_back(&data, times.order.back);
+                        self.report_step_back(&data, times.order.back);
                     }
                     self.queue.push_back(Item::Packet(Arc::new(data), times.events));
                     return;
@@ -499,14 +499,14 @@ impl Cursor {
             open.given += ready.chunk.len() as u64;
         }
         if self.skip > 0 {
-            self.skip_behind(&mut ready);
+            self.skip_before_start(&mut ready);
         }
         (!ready.chunk.is_empty()).then_some(ready)
     }
 
     /// Leaves out what stands before the place from which the stream is read.
     #[cold]
-    fn skip_behind(&mut self, ready: &mut ReadyChunk) {
+    fn skip_before_start(&mut self, ready: &mut ReadyChunk) {
         let (len, skipped) = (ready.chunk.len(), self.skip.min(ready.chunk.len() as u64));
         let is_kept: Vec<bool> = (0..len as u64).map(|at| at >= skipped).collect();
         ready.retain(&is_kept);
@@ -567,7 +567,7 @@ impl Cursor {
         }
         if let Some((mut floors, order)) = selected {
             self.order.floor = order.largest;
-            self.tell_back(packet, order.back);
+            self.report_step_back(packet, order.back);
             floors.truncate(chunk.len());
             return (floors != chunk.cycles).then_some(floors);
         }
@@ -577,7 +577,7 @@ impl Cursor {
         }
         let mut largest = std::mem::replace(&mut self.order.floor, order.largest);
         let (at, before, now) = order.back?;
-        self.tell_back(packet, Some((chunk.recorded_bits(at as usize), before, now)));
+        self.report_step_back(packet, Some((chunk.recorded_bits(at as usize), before, now)));
         let floors = chunk.cycles.iter().map(|&cycles| {
             largest = largest.max(cycles);
             largest
@@ -586,7 +586,7 @@ impl Cursor {
     }
 
     /// Reports the first step back of the stream.
-    fn tell_back(&mut self, data: &PacketData, back: Option<StepBack>) {
+    fn report_step_back(&mut self, data: &PacketData, back: Option<StepBack>) {
         let went_back = &mut self.order.went_back;
         let Some((start_bits, before, now)) = back.filter(|_| !std::mem::replace(went_back, true)) else { return };
         let packet = &data.packet;

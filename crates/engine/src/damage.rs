@@ -2,7 +2,7 @@
 
 use tracemill_codec::chunk::PacketData;
 use tracemill_codec::layout;
-use tracemill_codec::text::meant;
+use tracemill_codec::text::closest;
 use tracemill_format::Stream;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
@@ -12,7 +12,7 @@ use crate::progress::packet_bytes;
 
 /// An error about a name that no format has.
 pub fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error {
-    let meant = meant(name, names).map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+    let meant = closest(name, names).map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
     let error = Error::misuse(format!("unknown {of} format `{name}`"));
     error.with_help(format!("{meant}formats that can be {done}: {}", names.join(", ")))
 }
@@ -34,7 +34,7 @@ pub(crate) fn cut_while_read(len_now: u64) -> Error {
 ///
 /// # Errors
 /// When the file was cut.
-pub(crate) fn must_be_there(stream: &Stream, packet: &PacketData) -> Result<()> {
+pub(crate) fn check_present(stream: &Stream, packet: &PacketData) -> Result<()> {
     let of = &packet.packet;
     let len_now = packet.file.len_now();
     if len_now >= of.offset_bytes.saturating_add(packet_bytes(of)) {

@@ -55,7 +55,7 @@ impl<'a> Events<'a> {
     #[inline]
     pub fn next(&mut self) -> Option<Step<'_>> {
         loop {
-            match self.walker.turn()? {
+            match self.walker.next_turn()? {
                 Turn::Event(position) => {
                     let (stream, event) = self.walker.event(position);
                     return Some(Step::Event(stream, event));
@@ -81,18 +81,22 @@ impl<'a> Events<'a> {
             let from = runs.first().map_or(0, |run| run.from + at);
             each_of(streams, batch, (runs, from), &mut matcher, &mut take);
         };
-        self.rest(take_all, note);
+        self.for_each_remaining(take_all, note);
     }
 
     /// As [`for_each`](Events::for_each), of an untouched reading without a filter: hands on whole batches, each of
     /// which is followed by its notes.
     pub fn for_each_batch(self, mut take: impl FnMut(&Batch), note: impl FnMut(Note) -> ControlFlow<()>) {
-        self.rest(|batch, _, _| take(batch), note);
+        self.for_each_remaining(|batch, _, _| take(batch), note);
     }
 
     /// Hands on batches, with the first run that is left of each and the number of its events that were given, and the
     /// notes after them.
-    fn rest(self, mut take: impl FnMut(&Batch, usize, u32), mut note: impl FnMut(Note) -> ControlFlow<()>) {
+    fn for_each_remaining(
+        self,
+        mut take: impl FnMut(&Batch, usize, u32),
+        mut note: impl FnMut(Note) -> ControlFlow<()>,
+    ) {
         let Events { walker: Walker { mut merger, mut batch, notes, run, at, .. }, is_merged_aside } = self;
         batch.notes = notes.collect();
         let mut take = |batch: &mut Batch, run: usize, at: u32| {

@@ -66,7 +66,7 @@ impl StreamPlace {
     }
 
     /// The place of these [numbers](StreamPlace::numbers).
-    pub fn of_numbers([packet, before, clock, floor]: [u64; 4]) -> StreamPlace {
+    pub fn from_numbers([packet, before, clock, floor]: [u64; 4]) -> StreamPlace {
         StreamPlace { packet: usize::try_from(packet).unwrap_or(usize::MAX), before, clock, floor }
     }
 }

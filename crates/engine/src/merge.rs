@@ -83,7 +83,7 @@ impl StreamHead {
         StreamHead { clock, rank, chunk: None, at: 0, end: 0, key: TimeKey::MAX, in_batch: None }
     }
 
-    fn put(&mut self, ready: ReadyChunk) {
+    fn set_chunk(&mut self, ready: ReadyChunk) {
         self.key = key_of(&self.clock, &ready, 0);
         (self.at, self.end) = (0, ready.chunk.len());
         self.chunk = Some(Arc::new(ready));
@@ -122,7 +122,7 @@ impl Sources {
     }
 
     /// The readers that no thread has taken.
-    pub(crate) fn own(&self) -> &[StreamReader] {
+    pub(crate) fn unclaimed(&self) -> &[StreamReader] {
         match self {
             Sources::Own(readers) => readers,
             Sources::Ahead(_) => &[],
@@ -200,7 +200,7 @@ impl Merger {
 
     /// The readers of the streams, where they are not read ahead.
     pub(crate) fn readers(&self) -> &[StreamReader] {
-        self.sources.own()
+        self.sources.unclaimed()
     }
 
     fn emit(&mut self, at: usize, count: usize, batch: &mut Batch) {
@@ -232,7 +232,7 @@ impl Merger {
         (head.chunk, head.key) = (None, TimeKey::MAX);
         while let Some(item) = self.sources.next(at) {
             match item {
-                Item::Chunk(ready) => return head.put(ready),
+                Item::Chunk(ready) => return head.set_chunk(ready),
                 // Packets are not requested here.
                 Item::Packet(..) => {}
                 Item::Gap(gap) => self.notes.push(Note::Gap(StreamIndex(at as u32), gap)),

@@ -107,7 +107,7 @@ impl Pending {
     /// When the disk does not take it; the target is then what it was.
     pub fn commit(mut self) -> Result<()> {
         if is_flow(&self.target) {
-            return self.pour();
+            return self.flush_pipe();
         }
         sync(&self.path).map_err(self.naming())?;
         if !self.is_mine() {
@@ -146,7 +146,7 @@ impl Pending {
     }
 
     /// Hands the bytes over to what keeps none. Who reads them may have enough before the end.
-    fn pour(&self) -> Result<()> {
+    fn flush_pipe(&self) -> Result<()> {
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(Error::io("write the output", &self.target, &error)),

@@ -99,15 +99,15 @@ impl Redactions {
         }
         for (trace, redaction) in session.traces.iter_mut().zip(&traces) {
             if let Some(redaction) = redaction {
-                trace.schema = redaction.to().schema().clone();
-                trace.plans = redaction.to().clone();
+                trace.schema = redaction.redacted_plans().schema().clone();
+                trace.plans = redaction.redacted_plans().clone();
             }
         }
         Ok(Arc::new(Redactions { traces, hides_tasks }))
     }
 
     /// Takes from what a target gets to know all that could show redacted values: tables, and what the traces were before.
-    pub fn cover(&self, sources: &mut [target::Source]) {
+    pub fn clear_origins(&self, sources: &mut [target::Source]) {
         for (source, _) in sources.iter_mut().zip(&self.traces).filter(|(_, redaction)| redaction.is_some()) {
             source.parts.clear();
             source.origin = Arc::new(Origin::default());
@@ -183,7 +183,7 @@ impl StreamReader {
     }
 
     /// The items of a cursor as they are.
-    pub(crate) fn of(cursor: Cursor) -> StreamReader {
+    pub(crate) fn from_cursor(cursor: Cursor) -> StreamReader {
         StreamReader { cursor, changed: None }
     }
 

@@ -153,7 +153,7 @@ impl Request {
 impl OpenedTraces {
     /// Errors of packets that opening found and reading does not meet: a file without packets is no stream, and not all
     /// streams may be read.
-    pub fn faults_elsewhere(&self) -> impl Iterator<Item = &Error> {
+    pub fn unread_faults(&self) -> impl Iterator<Item = &Error> {
         self.session.traces.iter().enumerate().flat_map(move |(trace, of)| {
             let of_packets = of.faults.iter().filter(|fault| fault.place().packet.is_some());
             of_packets.filter(move |fault| {

@@ -131,7 +131,7 @@ impl Session {
             let mut unreadable = Vec::new();
             let mut search =
                 Search { storage, formats: &formats, found: &mut found, suspects: Vec::new(), visited: HashSet::new() };
-            search.below(path, &typed, "", 0, &mut unreadable);
+            search.search(path, &typed, "", 0, &mut unreadable);
             let suspects = search.suspects;
             drop_transcripts(&mut found, before, path, &formats, !suspects.is_empty());
             // A file that does not look like the requested format is opened as such: the format reports the reason.
@@ -285,7 +285,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Looks at a path and, unless it is a trace, at the folders in it.
-    fn below(&mut self, path: &Path, name: &str, below: &str, depth: usize, unreadable: &mut Vec<Error>) {
+    fn search(&mut self, path: &Path, name: &str, below: &str, depth: usize, unreadable: &mut Vec<Error>) {
         if !self.visited.insert(self.storage.canonical(path)) {
             return;
         }
@@ -310,8 +310,8 @@ impl Search<'_> {
             }
             match entry.kind {
                 EntryKind::Directory => {
-                    let (name, below) = inside(name, below, &entry.name);
-                    self.below(&entry.path, &name, &below, depth + 1, unreadable);
+                    let (name, below) = entry_paths(name, below, &entry.name);
+                    self.search(&entry.path, &name, &below, depth + 1, unreadable);
                 }
                 EntryKind::File(len) if entry.name == "metadata" => {
                     if let Err(error) = self.storage.read_start(&entry.path, 1) {
@@ -333,9 +333,9 @@ impl Search<'_> {
         if let Err(error) = self.storage.unpack(path) {
             return unreadable.push(error);
         }
-        let (name, below) = inside(folder, below, name);
+        let (name, below) = entry_paths(folder, below, name);
         if self.storage.kind(path) == Some(EntryKind::Directory) {
-            return self.below(path, &name, &below, depth + 1, unreadable);
+            return self.search(path, &name, &below, depth + 1, unreadable);
         }
         let Some(at) = self.format_of(path) else { return };
         if self.visited.insert(self.storage.canonical(path)) {
@@ -350,7 +350,7 @@ impl Search<'_> {
 }
 
 /// The name of an entry of a folder, and its path below what is searched.
-fn inside(folder: &str, below: &str, entry: &str) -> (String, String) {
+fn entry_paths(folder: &str, below: &str, entry: &str) -> (String, String) {
     let separator = if below.is_empty() { "" } else { "/" };
     (format!("{}/{entry}", folder.trim_end_matches('/')), format!("{below}{separator}{entry}"))
 }
@@ -372,7 +372,7 @@ fn take_standard_input(packed: &Packed<'_>, path: &Path) -> Result<()> {
         let error = Error::unsupported("standard input is a terminal");
         return Err(error.with_help("name a file or folder, or send one; a file that is called `-` is `./-`"));
     }
-    packed.take(path, &mut input)
+    packed.add_stream(path, &mut input)
 }
 
 /// Drops transcripts: the events of another trace, printed, are no trace of their own beside one in a folder.

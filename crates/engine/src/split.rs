@@ -96,7 +96,7 @@ impl<'a> Splitter<'a> {
             streams,
             keys: (by == SplitBy::Process).then(|| KeyReader::new(session, &KeyBy::Process)),
             key: Vec::new(),
-            processes: session.traces.iter().map(|trace| Recording::of(&trace.schema).process).collect(),
+            processes: session.traces.iter().map(|trace| Recording::from_schema(&trace.schema).process).collect(),
             open: HashMap::new(),
             written: Extent::default(),
             names: HashMap::new(),

@@ -125,7 +125,7 @@ pub fn cursors(session: &Session, streams: &[SelectedStream], selection: &Select
         let mut cursor = Cursor::new(&session.traces[of.trace], stream, of.clock, filter, max_events);
         if let Some(faults) = &faults {
             let own = faults[of.trace].iter().filter(|(stream, _)| *stream == Some(of.index));
-            cursor.tell_faults(&own.map(|(_, fault)| fault.clone()).collect::<Vec<_>>());
+            cursor.report_faults(&own.map(|(_, fault)| fault.clone()).collect::<Vec<_>>());
         }
         let mut cursor = cursor.with_progress(session.progress.clone());
         selection.stop.iter().for_each(|stop| cursor.stop_at(stop.clone()));

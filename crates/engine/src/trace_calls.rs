@@ -50,7 +50,7 @@ impl<'a> TraceCalls<'a> {
         selection: &Selection,
         filter: Option<&Filter>,
     ) -> Option<TraceCalls<'a>> {
-        TraceCalls::of(session, trace, (streams, selection, filter), EventCalls::of_trace)
+        TraceCalls::for_trace(session, trace, (streams, selection, filter), EventCalls::from_trace)
     }
 
     /// As [`TraceCalls::open`], with pairs of events that only their names say to be calls: see [`EventCalls::with_pairs`].
@@ -61,10 +61,10 @@ impl<'a> TraceCalls<'a> {
         selection: &Selection,
         filter: Option<&Filter>,
     ) -> Option<TraceCalls<'a>> {
-        TraceCalls::of(session, trace, (streams, selection, filter), EventCalls::with_pairs)
+        TraceCalls::for_trace(session, trace, (streams, selection, filter), EventCalls::with_pairs)
     }
 
-    fn of(
+    fn for_trace(
         session: &'a Arc<Session>,
         trace: usize,
         (streams, selection, filter): (&[SelectedStream], &Selection, Option<&Filter>),
@@ -100,7 +100,7 @@ impl<'a> TraceCalls<'a> {
 
     /// All that is wanted but for the times: also what begins before and ends after them.
     #[must_use]
-    pub fn of_any_time(mut self) -> Self {
+    pub fn at_any_time(mut self) -> Self {
         self.between = (i128::MIN, i128::MAX);
         self
     }
@@ -174,12 +174,12 @@ impl WantedRecords<'_> {
     /// Is a record wanted? Only calls are left out.
     #[inline]
     pub fn has(&mut self, record: &CallRecord) -> bool {
-        self.take(record).is_some()
+        self.select(record).is_some()
     }
 
     /// The text of a record's event, where there is one; `None` when the record is not wanted.
     #[inline]
-    pub fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
+    pub fn select(&mut self, record: &CallRecord) -> Option<Option<String>> {
         if !record.is_call() {
             return Some(None);
         }
@@ -193,7 +193,7 @@ impl WantedRecords<'_> {
         }
         match &mut self.halves {
             None => Some(None),
-            Some(halves) => halves.take(record),
+            Some(halves) => halves.find_event(record),
         }
     }
 
@@ -294,7 +294,7 @@ impl<'a> Halves<'a> {
     }
 
     /// Finds the event of a record.
-    fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
+    fn find_event(&mut self, record: &CallRecord) -> Option<Option<String>> {
         let is_exit = record.kind == CallKind::Exit;
         if is_exit && self.is_estimated {
             // Without its beginning it is nothing.

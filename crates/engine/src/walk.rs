@@ -90,7 +90,7 @@ impl<S: AsRef<[SelectedStream]>> Walker<S> {
 
     /// The next event, note or batch; `None` at the end.
     #[inline]
-    pub fn turn(&mut self) -> Option<Turn> {
+    pub fn next_turn(&mut self) -> Option<Turn> {
         loop {
             let Some(run) = self.batch.runs.get(self.run) else {
                 if let Some(note) = self.notes.next() {
@@ -119,7 +119,7 @@ impl<S: AsRef<[SelectedStream]>> Walker<S> {
     /// The next event, past all that is no event.
     pub fn next_event(&mut self) -> Option<Position> {
         loop {
-            if let Turn::Event(position) = self.turn()? {
+            if let Turn::Event(position) = self.next_turn()? {
                 return Some(position);
             }
         }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 /// is called. That took a quarter of the time in which a small trace is printed.
 pub fn local() -> TimeZone {
     if std::env::var_os("TZ").is_none()
-        && let Some(zone) = of_file(Path::new("/etc/localtime"))
+        && let Some(zone) = read_zone(Path::new("/etc/localtime"))
     {
         return zone;
     }
@@ -22,7 +22,7 @@ pub fn local() -> TimeZone {
 /// Bytes that a description of a zone takes at most: the largest ones take 4 KiB.
 const MOST: u64 = 1 << 20;
 
-fn of_file(path: &Path) -> Option<TimeZone> {
+fn read_zone(path: &Path) -> Option<TimeZone> {
     let mut bytes = Vec::new();
     fs::File::open(path).ok()?.take(MOST).read_to_end(&mut bytes).ok()?;
     TimeZone::tzif("", &bytes).ok()
@@ -40,14 +40,14 @@ mod tests {
         let seconds = (0..4_000_000_000).step_by(7_654_321);
         for name in zones {
             // Machines without the database have nothing to compare.
-            let Some(zone) = of_file(&Path::new("/usr/share/zoneinfo").join(name)) else { continue };
+            let Some(zone) = read_zone(&Path::new("/usr/share/zoneinfo").join(name)) else { continue };
             let known = TimeZone::get(name).expect("a zone that everybody knows");
             for second in seconds.clone() {
                 let stamp = Timestamp::from_second(second).expect("a time");
                 assert_eq!(zone.to_offset(stamp), known.to_offset(stamp), "{name} {stamp}");
             }
         }
-        assert!(of_file(Path::new("/dev/null")).is_none());
-        assert!(of_file(Path::new("/nowhere")).is_none());
+        assert!(read_zone(Path::new("/dev/null")).is_none());
+        assert!(read_zone(Path::new("/nowhere")).is_none());
     }
 }

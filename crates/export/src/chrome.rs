@@ -375,7 +375,7 @@ impl ChromeWriter {
 
 impl TraceWriter for ChromeWriter {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let rules = self.tracks.look(stream, event, &mut self.state);
+        let rules = self.tracks.read_fields(stream, event, &mut self.state);
         let (Some(rules), Ok(())) = (rules, self.arguments(stream, event)) else {
             // It was whole when it was found: the file has changed.
             self.losses.add(Lost::ChangedEvents, 1);

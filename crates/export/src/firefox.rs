@@ -152,9 +152,9 @@ impl Firefox {
 
     fn column(&mut self, at: usize, column: usize, is_first: bool, value: &str) -> Result<()> {
         if !is_first {
-            self.spill.put(at * COLUMNS + column, b",")?;
+            self.spill.append(at * COLUMNS + column, b",")?;
         }
-        self.spill.put(at * COLUMNS + column, value.as_bytes())
+        self.spill.append(at * COLUMNS + column, value.as_bytes())
     }
 }
 

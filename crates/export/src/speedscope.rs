@@ -39,7 +39,7 @@ impl StackSink for Speedscope {
         }
         let before = if std::mem::replace(&mut self.is_filled[at], true) { ",\n" } else { "\n" };
         let text = format!("{before}{{\"type\":\"{kind}\",\"frame\":{frame},\"at\":{time}}}");
-        self.spill.put(at, text.as_bytes())
+        self.spill.append(at, text.as_bytes())
     }
 
     fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, _losses: &mut Losses) -> io::Result<()> {

@@ -213,7 +213,7 @@ impl<S: StackSink> Follower<S> {
 
 impl<S: StackSink> TraceWriter for Follower<S> {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let Some(rules) = self.tracks.look(stream, event, &mut self.state) else {
+        let Some(rules) = self.tracks.read_fields(stream, event, &mut self.state) else {
             // It was whole when it was found: the file has changed.
             self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());

@@ -141,7 +141,7 @@ impl ExportTracks {
         let mut machines: Vec<Option<&str>> = Vec::new();
         let (mut traces, mut streams) = (Vec::new(), Vec::new());
         for (trace, source) in sources.iter().enumerate() {
-            let host = Recording::of(&source.schema).host;
+            let host = Recording::from_schema(&source.schema).host;
             let machine = machines.iter().position(|known| *known == host).unwrap_or_else(|| {
                 machines.push(host);
                 machines.len() - 1
@@ -186,7 +186,7 @@ impl ExportTracks {
 
     /// Reads the fields of an event that its rules want, for targets that do not show them otherwise; `None` when they
     /// cannot be read.
-    pub(super) fn look(
+    pub(super) fn read_fields(
         &mut self,
         stream: usize,
         event: EventRef<'_>,
@@ -228,7 +228,7 @@ impl ExportTracks {
         self.latest_ns = ns.max(self.latest_ns);
         self.marked = match seen.mark.is_empty() {
             true => Marked::default(),
-            false => Marked::of(&seen.mark, of.trace, machine, &mut self.lanes),
+            false => Marked::from_text(&seen.mark, of.trace, machine, &mut self.lanes),
         };
         if !self.marked.name.is_empty() {
             self.seen.title.clone_from(&self.marked.name);
@@ -238,7 +238,7 @@ impl ExportTracks {
         }
         let seen = &self.seen;
         if let Some(tie) = &rules.tie {
-            self.tasks.take(machine, ns, cpu, tie, seen);
+            self.tasks.apply(machine, ns, cpu, tie, seen);
         }
         let said = StatedPlace { id: seen.track.or(seen.thread), next: seen.next_thread, cpu };
         match self.running.place(machine, &rules.who, said) {

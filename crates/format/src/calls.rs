@@ -387,7 +387,7 @@ pub trait CallStream {
     /// readers.
     ///
     /// A stream that has a judge reads no further than it must, since what others read meanwhile changes the judgements.
-    fn be_judged(&mut self, _judge: &mut Option<Box<dyn CallJudge>>) {}
+    fn set_judge(&mut self, _judge: &mut Option<Box<dyn CallJudge>>) {}
 
     /// Findings so far: parts that could not be read, and warnings. Each is given once.
     fn take_findings(&mut self) -> Findings {
@@ -398,7 +398,7 @@ pub trait CallStream {
 /// Decides which calls of a stream are wanted while they are read.
 pub trait CallJudge {
     /// Sees the next record of the stream: what decides about it.
-    fn see(&mut self, record: &CallRecord) -> Judgement;
+    fn judge(&mut self, record: &CallRecord) -> Judgement;
 }
 
 /// Decision about a record.

@@ -14,7 +14,7 @@ pub struct Faults<const MOST: usize> {
 impl<const MOST: usize> Faults<MOST> {
     /// Keeps one more, or counts it.
     #[cold]
-    pub fn tell(&mut self, error: impl FnOnce() -> Error) {
+    pub fn report(&mut self, error: impl FnOnce() -> Error) {
         if self.told.len() < MOST {
             return self.told.push(error());
         }
@@ -45,7 +45,7 @@ mod tests {
         let (place, what) = (Path::new("file"), "faults like these");
         let told = |count: u64| {
             let mut faults = Faults::<2>::default();
-            (0..count).for_each(|at| faults.tell(|| Error::malformed("a fault").in_file(place).at_offset(at)));
+            (0..count).for_each(|at| faults.report(|| Error::malformed("a fault").in_file(place).at_offset(at)));
             faults.finish(what)
         };
         assert_eq!(told(2).len(), 2);

@@ -151,7 +151,7 @@ pub struct OpenTrace {
 
 impl TraceFiles {
     /// The files of a trace that is one file.
-    pub fn one(trace: &OpenTrace) -> TraceFiles {
+    pub fn single(trace: &OpenTrace) -> TraceFiles {
         let file = TraceFile { path: trace.path.clone(), relative: PathBuf::new() };
         TraceFiles { folders: Vec::new(), files: vec![file] }
     }
@@ -176,7 +176,7 @@ impl TraceFiles {
 
 impl DataFile {
     /// The file that is all of a trace.
-    pub fn alone(found: &FoundTrace, bytes: Arc<dyn Bytes>) -> Self {
+    pub fn single(found: &FoundTrace, bytes: Arc<dyn Bytes>) -> Self {
         let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         DataFile { path: found.path.clone(), relative, bytes, is_indexed: false }
     }
@@ -190,7 +190,7 @@ impl OpenTrace {
     }
 
     /// A trace that is one file, without streams so far.
-    pub fn of_file(found: &FoundTrace, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
+    pub fn from_file(found: &FoundTrace, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
         let schema = Arc::new(schema);
         OpenTrace {
             name: found.name.clone(),
@@ -209,9 +209,9 @@ impl OpenTrace {
     }
 
     /// A trace that is a folder, without streams so far.
-    pub fn of_folder(found: &FoundTrace, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
+    pub fn from_folder(found: &FoundTrace, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
         let own_name = found.below.clone();
-        OpenTrace { own_name, has_other_bytes: false, ..OpenTrace::of_file(found, schema, reader) }
+        OpenTrace { own_name, has_other_bytes: false, ..OpenTrace::from_file(found, schema, reader) }
     }
 
     /// The files of its streams.
@@ -236,7 +236,7 @@ pub type SectionColumn<'a, T> = (&'static str, &'a dyn Fn(&T) -> Option<EnvValue
 
 impl Section {
     /// A table with a row for each item.
-    pub fn of<T>(title: &str, items: impl IntoIterator<Item = T>, columns: &[SectionColumn<'_, T>]) -> Section {
+    pub fn from_items<T>(title: &str, items: impl IntoIterator<Item = T>, columns: &[SectionColumn<'_, T>]) -> Section {
         let row = |item| columns.iter().map(|(_, value)| value(&item)).collect();
         let rows = items.into_iter().map(row).collect();
         Section { title: title.into(), columns: columns.iter().map(|(name, _)| *name).collect(), rows }

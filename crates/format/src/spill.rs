@@ -50,7 +50,7 @@ impl Spill {
     ///
     /// # Errors
     /// When the file beside the output cannot be written.
-    pub fn put(&mut self, text: usize, bytes: &[u8]) -> Result<()> {
+    pub fn append(&mut self, text: usize, bytes: &[u8]) -> Result<()> {
         if self.texts.len() <= text {
             self.texts.resize_with(text + 1, SpilledText::default);
         }

@@ -20,7 +20,7 @@ use crate::target::{Needs, Source, StreamTarget, TraceWriter};
 ///
 /// # Errors
 /// Errors of `make`.
-pub fn of_each<'a>(
+pub fn writer_of_each<'a>(
     sources: &'a [Source],
     mut make: impl FnMut(usize, &'a Source) -> Result<Box<dyn TraceWriter>>,
 ) -> Result<Box<dyn TraceWriter>> {
@@ -104,7 +104,7 @@ pub struct ClassKey {
 
 impl ClassKey {
     /// The key of an event of a source, which is given by its place.
-    pub fn of(source: usize, event: EventRef<'_>) -> ClassKey {
+    pub fn from_event(source: usize, event: EventRef<'_>) -> ClassKey {
         let mut name = Vec::new();
         let own_name = event.own_id(&mut name).map(|_| name);
         ClassKey { source, class: event.class(), own_name }

@@ -10,7 +10,7 @@ pub(crate) const BLOCK: usize = 512;
 pub(crate) struct KindMask(pub(crate) u64);
 
 impl KindMask {
-    pub(crate) fn of(kinds: impl Iterator<Item = u32>) -> KindMask {
+    pub(crate) fn from_kinds(kinds: impl Iterator<Item = u32>) -> KindMask {
         KindMask(kinds.fold(0, |mask, kind| mask | 1 << (kind % 64)))
     }
 

@@ -115,7 +115,7 @@ pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progres
         has_source = true;
         let between = own.between();
         first = first.min(between.0.clamp(i64::MIN.into(), i64::MAX.into()) as i64);
-        calls.add((&own.of_any_time(), trace, between), collector, progress)?;
+        calls.add((&own.at_any_time(), trace, between), collector, progress)?;
     }
     let origin = origin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     let SessionCalls { tasks, names, lanes, segments, levels, .. } = &mut calls;
@@ -174,7 +174,7 @@ impl SessionCalls {
             }
             let is_shown = follower.step(&record).is_some();
             let at = record.task as usize;
-            let Some(change) = CallChange::of(&record).filter(|_| wanted.has(&record)) else { continue };
+            let Some(change) = CallChange::from_record(&record).filter(|_| wanted.has(&record)) else { continue };
             let Some(of_task) = open.get_mut(at) else { continue };
             let (lane, task) = (&mut self.lanes[first_task + at], &mut self.tasks[first_task + at]);
             let segments = &mut self.segments;
@@ -287,7 +287,7 @@ impl SessionCalls {
     /// Memory that they take, in bytes.
     pub fn bytes(&self) -> usize {
         let levels: usize = self.levels.iter().flatten().map(Levels::bytes).sum();
-        self.lanes.iter().map(CallLane::bytes).sum::<usize>() + self.segments.kept() + levels
+        self.lanes.iter().map(CallLane::bytes).sum::<usize>() + self.segments.memory_bytes() + levels
     }
 
     /// Could what waits in a file not be read any more? Then answers lack some.
@@ -302,7 +302,7 @@ impl SessionCalls {
 
     /// Shows what happens in some tasks from before a range to its end: the task, and what.
     /// `None` when the answer is not wanted any more, which is asked on the way.
-    fn each(
+    fn for_each_event(
         &self,
         range: (i64, i64),
         tasks: Option<&[usize]>,
@@ -312,7 +312,7 @@ impl SessionCalls {
         let (mut steps, mut goes_on) = (0u64, true);
         for (task, lane) in self.lanes.iter().enumerate() {
             if tasks.is_none_or(|tasks| tasks.contains(&task)) {
-                lane.kept_in(&self.segments, self.names.len()).each(range, |step| {
+                lane.kept_in(&self.segments, self.names.len()).for_each_event(range, |step| {
                     see(task, step);
                     steps += 1;
                     goes_on = !steps.is_multiple_of(4096) || !is_over();
@@ -327,7 +327,7 @@ impl SessionCalls {
     }
 
     /// The ns of a call inside of a range; `None` when it does not overlap that.
-    fn inside(&self, task: usize, frame: &OpenCall, end: CallEnd, (begin, last): (i64, i64)) -> Option<i64> {
+    fn ns_inside(&self, task: usize, frame: &OpenCall, end: CallEnd, (begin, last): (i64, i64)) -> Option<i64> {
         let end = match end {
             CallEnd::At(time) => time,
             CallEnd::Later => i64::MAX,
@@ -349,25 +349,25 @@ impl SessionCalls {
             .collect();
         // Of each open call, the ns of the calls that it made inside of the range.
         let mut inner: Vec<i64> = Vec::new();
-        self.each(range, tasks, is_over, |task, step| match step {
+        self.for_each_event(range, tasks, is_over, |task, step| match step {
             CallEvent::Begin(_) => inner.push(0),
             CallEvent::End(frame, _, end) => {
                 let of_inner = inner.pop().unwrap_or(0);
-                let Some(inside) = self.inside(task, &frame, end, range) else { return };
+                let Some(inside) = self.ns_inside(task, &frame, end, range) else { return };
                 inner.last_mut().into_iter().for_each(|around| *around += inside);
                 let row = &mut rows[frame.name as usize];
                 row.calls += 1;
                 row.total += i128::from(inside);
                 row.own += i128::from(inside - of_inner);
-                if let Some(duration) = whole(&frame, end, range) {
+                if let Some(duration) = complete_ns(&frame, end, range) {
                     row.durations.add(duration);
                 }
             }
         })?;
         rows.iter_mut().for_each(|row| row.durations.want(&PERCENTILES));
-        self.each(range, tasks, is_over, |_, step| {
+        self.for_each_event(range, tasks, is_over, |_, step| {
             if let CallEvent::End(frame, _, end) = step
-                && let Some(duration) = whole(&frame, end, range)
+                && let Some(duration) = complete_ns(&frame, end, range)
             {
                 rows[frame.name as usize].durations.add_again(duration);
             }
@@ -388,10 +388,10 @@ impl SessionCalls {
         is_over: &dyn Fn() -> bool,
         mut see: impl FnMut(i64, i64),
     ) -> Option<()> {
-        self.each(range, tasks, is_over, |_, step| {
+        self.for_each_event(range, tasks, is_over, |_, step| {
             if let CallEvent::End(frame, _, end) = step
                 && frame.name == name
-                && let Some(duration) = whole(&frame, end, range)
+                && let Some(duration) = complete_ns(&frame, end, range)
             {
                 see(frame.begin, duration);
             }
@@ -410,10 +410,10 @@ impl SessionCalls {
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
         // Of each open call: its name, its stack when that is known, and the ns of the calls that it made.
         let mut open: Vec<(u32, Option<usize>, i64)> = Vec::new();
-        self.each(range, tasks, is_over, |task, step| match step {
+        self.for_each_event(range, tasks, is_over, |task, step| match step {
             CallEvent::Begin(frame) => open.push((frame.name, None, 0)),
             CallEvent::End(frame, depth, end) => {
-                if let Some(inside) = self.inside(task, &frame, end, range) {
+                if let Some(inside) = self.ns_inside(task, &frame, end, range) {
                     // The calls below it overlap the range too.
                     let first = open.iter().rposition(|(_, stack, _)| stack.is_some()).map_or(0, |place| place + 1);
                     for place in first..open.len() {
@@ -451,7 +451,7 @@ impl SessionCalls {
         let mut calls: Vec<Call> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
         let Some(lane) = self.lane(task) else { return calls };
-        lane.each((i64::MIN, i64::MAX), |step| {
+        lane.for_each_event((i64::MIN, i64::MAX), |step| {
             match step {
                 CallEvent::Begin(OpenCall { begin, name, number }) => {
                     let (parent, depth) = (open.last().map(|at| calls[*at].number), open.len());
@@ -485,7 +485,7 @@ impl SessionCalls {
     /// The call of a task at a time, at a depth or the innermost one: what a pointer is on. Where there is none, the nearest that
     /// is at most `slack` ns away.
     pub fn locate_at(&self, task: usize, time: i64, depth: Option<usize>, slack: i64) -> Option<Call> {
-        self.call(task, self.lane(task)?.at(time, depth, slack)?)
+        self.call(task, self.lane(task)?.call_at(time, depth, slack)?)
     }
 
     /// Slices of some tasks in a range whose first ns is `range.0`, in buckets of 2^level ns. Slices that are shorter than a
@@ -500,7 +500,7 @@ impl SessionCalls {
 }
 
 /// The ns of a call that begins and ends inside of a range.
-fn whole(frame: &OpenCall, end: CallEnd, range: (i64, i64)) -> Option<i64> {
+fn complete_ns(frame: &OpenCall, end: CallEnd, range: (i64, i64)) -> Option<i64> {
     match end {
         CallEnd::At(time) if frame.begin >= range.0 && time <= range.1 => Some(time - frame.begin),
         _ => None,
@@ -527,7 +527,7 @@ pub struct FunctionTotals {
 
 impl FunctionTotals {
     /// Calls that begin and end inside of the range.
-    pub fn whole(&self) -> u64 {
+    pub fn complete_count(&self) -> u64 {
         self.durations.count()
     }
 

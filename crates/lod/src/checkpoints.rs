@@ -68,7 +68,7 @@ impl Checkpoints {
                 }
                 // The end of a stream is after all of its packets.
                 let is_inside = last[0] <= of.stream.packets.len() as u64 || last[0] == usize::MAX as u64;
-                is_inside.then(|| StreamPlace::of_numbers(*last))
+                is_inside.then(|| StreamPlace::from_numbers(*last))
             });
             Some((number, places.collect::<Option<Box<[StreamPlace]>>>()?))
         })?;

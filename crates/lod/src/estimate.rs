@@ -128,7 +128,7 @@ impl Spread {
     }
 
     /// Shows place, events and name of each bucket that may hold some.
-    pub(crate) fn each(&self, mut see: impl FnMut(u64, u64, u32)) {
+    pub(crate) fn for_each(&self, mut see: impl FnMut(u64, u64, u32)) {
         let (mut sum, mut open, mut name) = (0.0f64, 0, 0);
         for at in 0..self.names.len() {
             sum += self.changes[at];

@@ -53,9 +53,9 @@ struct BlockSummary {
 }
 
 impl BlockSummary {
-    fn of(times: &[i64], kinds: &[u32]) -> BlockSummary {
+    fn from_events(times: &[i64], kinds: &[u32]) -> BlockSummary {
         let (first, last) = ends(times);
-        BlockSummary { first, last, kinds: KindMask::of(kinds.iter().copied()) }
+        BlockSummary { first, last, kinds: KindMask::from_kinds(kinds.iter().copied()) }
     }
 
     fn has_times(&self) -> bool {
@@ -94,7 +94,7 @@ impl EventColumns {
         }
         self.filled.1.push(self.filled.0.len() as u32);
         encode(times, kinds, &mut self.filled.0);
-        self.heads.push(BlockSummary::of(times, kinds));
+        self.heads.push(BlockSummary::from_events(times, kinds));
         self.kinds = kinds.iter().fold(self.kinds, |most, kind| most.max(kind + 1));
         times.clear();
         kinds.clear();
@@ -106,7 +106,7 @@ impl EventColumns {
     fn close_group(&mut self) {
         let (bytes, starts) = &mut self.filled;
         if !starts.is_empty() {
-            let bytes = self.room.get_mut().unwrap_or_else(PoisonError::into_inner).put(bytes);
+            let bytes = self.room.get_mut().unwrap_or_else(PoisonError::into_inner).store(bytes);
             self.groups.push(OnceLock::from(Some(BlockGroup { bytes, starts: starts.as_slice().into() })));
         }
         self.filled.0.clear();
@@ -144,7 +144,7 @@ impl EventColumns {
     pub(crate) fn bytes(&self) -> usize {
         let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         let starts = self.heads.len() * size_of::<u32>();
-        room.kept() + self.heads.capacity() * size_of::<BlockSummary>() + starts
+        room.memory_bytes() + self.heads.capacity() * size_of::<BlockSummary>() + starts
     }
 
     /// The blocks of a group. Two who want the same one wait for each other.
@@ -162,13 +162,13 @@ impl EventColumns {
         let heads = &self.heads[group * TOGETHER..];
         let (mut bytes, mut starts) = (Vec::with_capacity(times.len() * 3), Vec::with_capacity(TOGETHER));
         for ((times, kinds), head) in times.chunks(BLOCK).zip(kinds.chunks(BLOCK)).zip(heads) {
-            if *head != BlockSummary::of(times, kinds) {
+            if *head != BlockSummary::from_events(times, kinds) {
                 return None;
             }
             starts.push(bytes.len() as u32);
             encode(times, kinds, &mut bytes);
         }
-        let bytes = self.room.lock().unwrap_or_else(PoisonError::into_inner).put(&bytes);
+        let bytes = self.room.lock().unwrap_or_else(PoisonError::into_inner).store(&bytes);
         Some(BlockGroup { bytes, starts: starts.into() })
     }
 
@@ -190,7 +190,7 @@ impl EventColumns {
             (1..jobs).for_each(|job| drop(scope.spawn(move || work(job))));
             work(0);
         });
-        again.rest();
+        again.release();
     }
 
     /// Takes the bytes of a block apart.

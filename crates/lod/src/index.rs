@@ -99,8 +99,8 @@ pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Op
     let mut next_place = between - BATCH;
     while let Some(step) = events.next() {
         match step {
-            Step::Event(stream, event) => reading.take(stream, &event),
-            Step::Note(note) => reading.note(source.streams, note),
+            Step::Event(stream, event) => reading.add_event(stream, &event),
+            Step::Note(note) => reading.add_note(source.streams, note),
         }
         let count = reading.index.columns.len();
         if count >= next_place
@@ -179,7 +179,7 @@ impl<'t> IndexReading<'t> {
         }
     }
 
-    fn take(&mut self, stream: usize, event: &Event<'_>) {
+    fn add_event(&mut self, stream: usize, event: &Event<'_>) {
         let kind = self.kinds.kind(stream, event);
         let index = &mut self.index;
         index.tracks.append(&mut self.kinds.new_tracks);
@@ -197,7 +197,7 @@ impl<'t> IndexReading<'t> {
         index.columns.push(time, kind);
     }
 
-    fn note(&mut self, streams: &[SelectedStream], note: Note) {
+    fn add_note(&mut self, streams: &[SelectedStream], note: Note) {
         match note {
             Note::Gap(stream, gap) => {
                 let at = stream.0 as usize;
@@ -313,7 +313,7 @@ impl Index {
     /// The kinds of the events of some tracks.
     pub(crate) fn kinds_of(&self, is_meant: impl Fn(usize) -> bool) -> KindMask {
         let kinds = self.kinds.iter().zip(0..);
-        KindMask::of(kinds.filter(|(kind, _)| is_meant(kind.track as usize)).map(|(_, at)| at))
+        KindMask::from_kinds(kinds.filter(|(kind, _)| is_meant(kind.track as usize)).map(|(_, at)| at))
     }
 
     /// The part of the timeline from one time to another, in ns since the origin.

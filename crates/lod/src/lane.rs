@@ -248,11 +248,11 @@ impl LaneCalls<'_> {
 
     /// Shows what happens from somewhere before `range.0` up to `range.1`, both included: first the calls that are open
     /// there, last the ends of those that are open then. Goes on as long as `see` says so.
-    pub(crate) fn each(&self, range: (i64, i64), see: impl FnMut(CallEvent) -> bool) {
+    pub(crate) fn for_each_event(&self, range: (i64, i64), see: impl FnMut(CallEvent) -> bool) {
         self.each_from(self.lane.marks.partition_point(|mark| mark.time < range.0), range.1, see);
     }
 
-    /// As [`LaneCalls::each`], from the first step of a segment on.
+    /// As [`LaneCalls::for_each_event`], from the first step of a segment on.
     fn each_from(&self, segment: usize, last: i64, mut see: impl FnMut(CallEvent) -> bool) {
         let mark = segment.checked_sub(1).map(|at| &self.lane.marks[at]);
         let (mut time, mut calls) = mark.map_or((self.lane.first, 0), |mark| (mark.time, mark.calls));
@@ -337,7 +337,7 @@ impl LaneCalls<'_> {
     /// The first call that begins after a time.
     pub(crate) fn next(&self, time: i64) -> Option<u64> {
         let mut found = None;
-        self.each((time, i64::MAX), |step| {
+        self.for_each_event((time, i64::MAX), |step| {
             if let CallEvent::Begin(frame) = step
                 && frame.begin > time
             {
@@ -368,9 +368,9 @@ impl LaneCalls<'_> {
     }
 
     /// The call at a time, at a depth or the innermost one; where there is none, the nearest that is at most `slack` ns away.
-    pub(crate) fn at(&self, time: i64, depth: Option<usize>, slack: i64) -> Option<u64> {
+    pub(crate) fn call_at(&self, time: i64, depth: Option<usize>, slack: i64) -> Option<u64> {
         let mut nearest = None;
-        self.each((time.saturating_sub(slack), time.saturating_add(slack)), |step| {
+        self.for_each_event((time.saturating_sub(slack), time.saturating_add(slack)), |step| {
             let CallEvent::End(frame, own, end) = step else { return true };
             let end = if let CallEnd::At(end) = end { end } else { i64::MAX };
             let away = distance((frame.begin, end), time);
@@ -387,7 +387,7 @@ impl LaneCalls<'_> {
     /// The innermost call at a time.
     pub(crate) fn innermost(&self, time: i64) -> Option<u64> {
         let mut found: Option<(usize, u64)> = None;
-        self.each((time, time), |step| {
+        self.for_each_event((time, time), |step| {
             if let CallEvent::End(frame, depth, end) = step
                 && (end == CallEnd::Later || end == CallEnd::Never || end == CallEnd::At(time))
                 && found.is_none_or(|(deepest, _)| depth > deepest)
@@ -451,7 +451,7 @@ pub(crate) mod tests {
     fn calls_are_found_by_number_and_time() {
         let (lane, segments, made) = lane(1, 60_000);
         assert_eq!(lane.calls(), made.len() as u64);
-        let bytes = lane.bytes() + segments.kept();
+        let bytes = lane.bytes() + segments.memory_bytes();
         assert!(segments.len() > 5 && bytes < made.len() * 8, "{bytes}");
         let lane = lane.kept_in(&segments, 9);
         let inner = |number: u64| -> i64 {

@@ -105,7 +105,7 @@ impl EventRereader {
     }
 
     /// Lets go of the reader: more is not wanted soon.
-    pub(crate) fn rest(&self) {
+    pub(crate) fn release(&self) {
         self.idle().clear();
     }
 }

@@ -124,7 +124,7 @@ pub(crate) struct SegmentStore {
 }
 
 impl SegmentStore {
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Segment {
+    pub(crate) fn store(&mut self, bytes: &[u8]) -> Segment {
         let segment = if self.kept + bytes.len() > KEPT { self.spooled(bytes) } else { None };
         segment.unwrap_or_else(|| {
             self.kept += bytes.len();
@@ -148,7 +148,7 @@ impl SegmentStore {
     }
 
     /// Bytes that are in memory.
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.kept
     }
 }
@@ -164,7 +164,7 @@ pub(crate) struct Segments {
 impl Segments {
     /// Adds bytes after the others.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.list.push(self.room.put(bytes));
+        self.list.push(self.room.store(bytes));
     }
 
     /// Adds bytes that stand in a file.
@@ -197,8 +197,8 @@ impl Segments {
     }
 
     /// Bytes that are in memory.
-    pub(crate) fn kept(&self) -> usize {
-        self.room.kept()
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.room.memory_bytes()
     }
 
     /// Says that what was read is not what was written.
@@ -221,7 +221,7 @@ mod tests {
         let mut segments = Segments::default();
         let bytes = |at: usize| -> Vec<u8> { (0..1 << 20).map(|place| (place * 7 + at) as u8).collect() };
         (0..40).for_each(|at| segments.push(&bytes(at)));
-        assert!(segments.kept() <= KEPT && segments.len() == 40, "{}", segments.kept());
+        assert!(segments.memory_bytes() <= KEPT && segments.len() == 40, "{}", segments.memory_bytes());
         let mut buffer = Vec::new();
         for at in [0, 15, 16, 17, 39] {
             assert_eq!(segments.bytes_of(at), 1 << 20);

@@ -76,7 +76,7 @@ impl EventSet {
     }
 
     /// Shows all events in it.
-    pub fn each(&self, mut see: impl FnMut(usize)) {
+    pub fn for_each(&self, mut see: impl FnMut(usize)) {
         for (at, word) in self.words.iter().enumerate() {
             let mut bits = *word;
             while bits != 0 {

@@ -144,7 +144,7 @@ impl Levels {
         let mut levels = vec![DepthSlices::default()];
         let mut gathered = Gathered::default();
         let bucket = |time: i64, level: u32| time.saturating_sub(origin) >> level;
-        lane.each((i64::MIN, i64::MAX), |step| {
+        lane.for_each_event((i64::MIN, i64::MAX), |step| {
             let CallEvent::End(frame, depth, end) = step else { return true };
             let end = if let CallEnd::At(time) = end { Some(time) } else { None };
             let call = Long { begin: frame.begin, end, depth: depth as u32, name: frame.name };
@@ -262,7 +262,7 @@ impl Levels {
 
     /// Shows the calls that overlap a range, and sums of short ones, to those who make slices of a level; false when that
     /// is too low.
-    fn each(&self, level: u32, range: (i64, i64), slices: &mut Slices) -> bool {
+    fn for_each(&self, level: u32, range: (i64, i64), slices: &mut Slices) -> bool {
         let is_aligned = range.0.checked_sub(self.origin).is_some_and(|from| from & ((1 << level) - 1) == 0);
         let Some(place) = level.checked_sub(self.lowest).filter(|_| is_aligned) else { return false };
         let place = (place as usize / 2).min(self.levels.len() - 1);
@@ -271,7 +271,7 @@ impl Levels {
             let reach = if at + 1 == self.levels.len() { i64::MAX } else { 4 << (self.lowest + 2 * at as u32) };
             let first = of.long.partition_point(|call| call.begin < range.0.saturating_sub(reach));
             for call in of.long[first..].iter().take_while(|call| call.begin <= range.1) {
-                slices.put(call);
+                slices.add_call(call);
             }
         }
         let own = self.lowest + 2 * place as u32;
@@ -299,7 +299,7 @@ impl Slices {
         time.saturating_sub(self.range.0) >> self.level
     }
 
-    fn put(&mut self, call: &Long) {
+    fn add_call(&mut self, call: &Long) {
         if call.end.is_some_and(|end| end < self.range.0) {
             return;
         }
@@ -392,10 +392,10 @@ pub(crate) fn slices(
     range: (i64, i64),
 ) -> Vec<TimelineSlice> {
     let mut slices = Slices { level, range, long: Vec::new(), short: Gathered::default() };
-    if !levels.is_some_and(|levels| levels.each(level, range, &mut slices)) {
+    if !levels.is_some_and(|levels| levels.for_each(level, range, &mut slices)) {
         // A call that begins in the last bucket may end after it, and is short all the same.
         let until = range.1.saturating_add((1 << level) - 1);
-        lane.each((range.0, until), |step| {
+        lane.for_each_event((range.0, until), |step| {
             if let CallEvent::End(frame, depth, end) = step
                 && frame.begin <= range.1
             {
@@ -404,7 +404,7 @@ pub(crate) fn slices(
                     CallEnd::Later => Some(i64::MAX),
                     CallEnd::Never => None,
                 };
-                slices.put(&Long { begin: frame.begin, end, depth: depth as u32, name: frame.name });
+                slices.add_call(&Long { begin: frame.begin, end, depth: depth as u32, name: frame.name });
             }
             true
         });

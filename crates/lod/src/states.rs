@@ -19,7 +19,7 @@ use crate::search::Direction;
 
 use self::lanes::{Gathered, StateLane, StoredPiece};
 
-pub use self::running::tells_of_cpus;
+pub use self::running::has_cpu_events;
 pub use self::sums::{StateKind, StateStatistics};
 
 /// Bytes of pieces and names that are kept at most. What comes later is left out, and said to be.
@@ -175,7 +175,7 @@ impl States {
     /// Slices of a track in a range of ns, both ends included, in buckets of 2^level ns from its beginning. Slices shorter than
     /// a bucket stand together, by bucket and lane.
     pub fn slices(&self, track: usize, level: u32, range: (i128, i128)) -> Vec<TimelineSlice> {
-        let (begin, end) = (near(range.0.saturating_sub(self.base)), near(range.1.saturating_sub(self.base)));
+        let (begin, end) = (clamp_ns(range.0.saturating_sub(self.base)), clamp_ns(range.1.saturating_sub(self.base)));
         let mut slices = Vec::new();
         for (lane, depth) in self.tracks[track].lanes.iter().zip(0..) {
             let mut gathered = Gathered { begin, end, level, depth, slices: &mut slices, open: None };
@@ -187,10 +187,10 @@ impl States {
 
     /// The piece of time at an instant of a track, or beside it: that of a lane, or the deepest one.
     pub fn locate(&self, track: usize, at: i128, direction: Direction, depth: Option<u32>) -> Option<StatePiece> {
-        let time = near(at.saturating_sub(self.base));
+        let time = clamp_ns(at.saturating_sub(self.base));
         let lanes =
             self.tracks[track].lanes.iter().zip(0u32..).filter(|(_, own)| depth.is_none_or(|depth| depth == *own));
-        let found = lanes.flat_map(|(lane, depth)| lane.around(time).into_iter().map(move |piece| (depth, piece)));
+        let found = lanes.flat_map(|(lane, depth)| lane.pieces_near(time).into_iter().map(move |piece| (depth, piece)));
         let found: Vec<(u32, StoredPiece)> = found.collect();
         let before = || found.iter().filter(|(_, piece)| piece.from < time).max_by_key(|(_, piece)| piece.from);
         let behind = || found.iter().rev().filter(|(_, piece)| piece.from > time).min_by_key(|(_, piece)| piece.from);
@@ -208,10 +208,10 @@ impl States {
     /// The piece of a track at a time, in a lane or the deepest one: what a pointer is on. Where there is none, the nearest that is
     /// at most `slack` ns away.
     pub fn locate_at(&self, track: usize, at: i128, depth: Option<u32>, slack: i64) -> Option<StatePiece> {
-        let time = near(at.saturating_sub(self.base));
+        let time = clamp_ns(at.saturating_sub(self.base));
         let lanes =
             self.tracks[track].lanes.iter().zip(0u32..).filter(|(_, own)| depth.is_none_or(|depth| depth == *own));
-        let found = lanes.flat_map(|(lane, depth)| lane.around(time).into_iter().map(move |piece| (depth, piece)));
+        let found = lanes.flat_map(|(lane, depth)| lane.pieces_near(time).into_iter().map(move |piece| (depth, piece)));
         let away = |(_, piece): &(u32, StoredPiece)| distance((piece.from, piece.to), time);
         let near_enough = found.filter(|found| away(found).1 <= slack.unsigned_abs());
         let (depth, piece) = near_enough.min_by_key(|found| (away(found), Reverse(found.0), Reverse(found.1.from)))?;
@@ -221,7 +221,7 @@ impl States {
 
     /// Wakes of the thread of a track, and those of others by it, in a range of ns with both ends included.
     pub fn wakes(&self, track: usize, range: (i128, i128)) -> impl Iterator<Item = Wake> {
-        let (begin, end) = (near(range.0.saturating_sub(self.base)), near(range.1.saturating_sub(self.base)));
+        let (begin, end) = (clamp_ns(range.0.saturating_sub(self.base)), clamp_ns(range.1.saturating_sub(self.base)));
         let first = self.wakes.partition_point(|wake| wake.at < begin);
         let own = self.wakes[first..].iter().take_while(move |wake| wake.at <= end);
         let own = own.filter(move |wake| wake.woken as usize == track || wake.waker as usize == track);
@@ -251,7 +251,7 @@ impl States {
 }
 
 /// Ns since the base, as near as 64 bits hold them.
-fn near(ns: i128) -> i64 {
+fn clamp_ns(ns: i128) -> i64 {
     ns.clamp((i64::MIN / 2).into(), (i64::MAX / 2).into()) as i64
 }
 
@@ -299,12 +299,12 @@ impl StatesBuilder {
     }
 
     /// Several tell of states, one after the other: it is the turn of this one of so many, and each has as much room.
-    pub fn turn(&mut self, turn: usize, of: usize) {
+    pub fn begin_source(&mut self, turn: usize, of: usize) {
         self.room = Some(self.max_bytes / of.max(1) * (turn + 1));
     }
 
     /// Something until a time was kept; what is after it is not when there is no more room.
-    fn kept(&mut self, to: Ns) {
+    fn limit_room(&mut self, to: Ns) {
         if self.room.is_some_and(|room| self.bytes > room) {
             self.room = None;
             self.full = Some(self.full.map_or(to, |full| full.min(to)));
@@ -319,13 +319,13 @@ impl StatesBuilder {
             return None;
         }
         let base = *self.base.get_or_insert(from);
-        Some((near(from - base), near(to - base)))
+        Some((clamp_ns(from - base), clamp_ns(to - base)))
     }
 
     fn push(&mut self, (track, lane): (usize, usize), piece: StoredPiece, may_go_on: bool, to: Ns) {
         let lanes = &mut self.states.tracks[track].lanes;
         self.bytes += lanes[lane].push(piece, may_go_on);
-        self.kept(to);
+        self.limit_room(to);
     }
 
     /// The name of a thread now.
@@ -408,7 +408,7 @@ impl StatesBuilder {
         states.wakes.sort_by_key(|wake| wake.at);
         states.wakes.shrink_to_fit();
         // All end together: the states that were told first may reach further than there was room for others.
-        let end = self.full.map_or(i64::MAX, |full| near(full - states.base));
+        let end = self.full.map_or(i64::MAX, |full| clamp_ns(full - states.base));
         states.wakes.retain(|wake| wake.at <= end);
         for lane in states.tracks.iter_mut().flat_map(|track| &mut track.lanes) {
             lane.finish();
@@ -470,9 +470,9 @@ impl Observer for StatesBuilder {
         }
         let base = *self.base.get_or_insert(woken.at);
         let waker = woken.waker.map_or(u32::MAX, |waker| waker.0);
-        self.states.wakes.push(StoredWake { at: near(woken.at - base), woken: woken.thread.0, waker });
+        self.states.wakes.push(StoredWake { at: clamp_ns(woken.at - base), woken: woken.thread.0, waker });
         self.bytes += size_of::<StoredWake>();
-        self.kept(woken.at);
+        self.limit_room(woken.at);
     }
 
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
@@ -561,7 +561,7 @@ mod tests {
         let mut machines = Machines::new(1);
         let mut take = |at: i128, concept: Concept, values: &dyn ConceptValues| {
             let happening = Happening { concept, is_legacy: false, values: &values };
-            machines.take(0, at, Some(0), &happening, &mut builder);
+            machines.apply_event(0, at, Some(0), &happening, &mut builder);
         };
         take(1000, Concept::Switch, &Switch(1, 2));
         take(1100, Concept::Wake, &Woke(1));
@@ -593,7 +593,7 @@ mod tests {
             let (prev, next) = if turn % 2 == 0 { (1, 2) } else { (2, 1) };
             let switch = Switch(prev, next);
             let happening = Happening { concept: Concept::Switch, is_legacy: false, values: &switch };
-            machines.take(0, 1000 + 100 * turn, Some(0), &happening, &mut builder);
+            machines.apply_event(0, 1000 + 100 * turn, Some(0), &happening, &mut builder);
         }
         machines.finish(&mut builder);
         builder.finish(&machines)
@@ -622,7 +622,7 @@ mod tests {
         let mut builder = StatesBuilder { max_bytes: 3 * 4096, ..StatesBuilder::new((None, None)) };
         // Pieces of the first and the last one are short: these have no room for all.
         for (turn, length) in [(0, 100), (1, 100_000), (2, 10)] {
-            builder.turn(turn, 3);
+            builder.begin_source(turn, 3);
             let track = builder.track(turn as u32, Of::Cpu(0), 1);
             for from in (0..1_000_000).step_by(length) {
                 let to = from + length as Ns;

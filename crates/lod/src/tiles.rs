@@ -66,7 +66,7 @@ pub fn density(
                 let exact = |own: u32, entry: BucketEntry| {
                     buckets.add((entry.at << own >> level).saturating_sub(first), name(entry.name), entry.events);
                 };
-                tree.each(level, (begin, end), exact, |own, entry| {
+                tree.for_each(level, (begin, end), exact, |own, entry| {
                     wide.push((own, BucketEntry { name: name(entry.name), ..entry }));
                 });
             }
@@ -87,7 +87,7 @@ pub fn density(
                 spread.add(span(own, entry), entry.events as f64, entry.name);
             }
             estimate.into_iter().for_each(|estimate| estimate.spread(timeline.origin, &mut spread));
-            spread.each(|at, events, name| buckets.add(at, name, events));
+            spread.for_each(|at, events, name| buckets.add(at, name, events));
         }
         Density { is_exact, ..columns(buckets) }
     });
@@ -198,14 +198,14 @@ fn read_wide(timeline: &Timeline, source: &Source<'_>, asked: &BucketQuery<'_>, 
     if is_apart {
         for (at, stretch) in stretches {
             let buckets = &mut found[at].0;
-            window::each(timeline, source, &[all[asked.tracks[at]]], stretch, |_, time, name| {
+            window::for_each_event(timeline, source, &[all[asked.tracks[at]]], stretch, |_, time, name| {
                 buckets.add(asked.bucket(time), name, 1);
             });
         }
     } else {
         let wanted: Vec<TrackOf<'_>> = unknown.iter().map(|at| all[asked.tracks[*at]]).collect();
         unknown.iter().for_each(|at| found[*at].0 = Buckets::default());
-        window::each(timeline, source, &wanted, asked.window, |at, time, name| {
+        window::for_each_event(timeline, source, &wanted, asked.window, |at, time, name| {
             found[unknown[at]].0.add(asked.bucket(time), name, 1);
         });
     }
@@ -224,7 +224,7 @@ pub fn estimate_of(
     let mut spread = Spread::new(level, range(level, tiles.0, tiles.1));
     parts.iter().for_each(|part| part.spread(timeline.origin, &mut spread));
     let mut buckets = Buckets::default();
-    spread.each(|at, events, name| buckets.add(at, name, events));
+    spread.for_each(|at, events, name| buckets.add(at, name, events));
     (!parts.is_empty()).then(|| columns(buckets))
 }
 

@@ -45,7 +45,7 @@ impl TrackReader {
         TrackReader(ReaderOf::Own(Box::new(KeyReader::new(session, &own_tracks(session).0)), Vec::new()))
     }
 
-    pub(crate) fn of_values(values: ValueReader) -> TrackReader {
+    pub(crate) fn from_values(values: ValueReader) -> TrackReader {
         TrackReader(ReaderOf::Values(Box::new(values)))
     }
 
@@ -85,7 +85,7 @@ impl Tracking {
     pub(crate) fn reader(&self, session: &Session) -> TrackReader {
         match self {
             Tracking::Own => TrackReader::new(session),
-            Tracking::Values(grouping) => TrackReader::of_values(ValueReader::new(session, grouping)),
+            Tracking::Values(grouping) => TrackReader::from_values(ValueReader::new(session, grouping)),
         }
     }
 }

@@ -24,7 +24,7 @@ const LEVELS: usize = TOP as usize / 2 + 1;
 pub(crate) struct Counts(Vec<(u32, u64)>);
 
 impl Counts {
-    fn of(events: &[(u64, u32)]) -> Counts {
+    fn from_events(events: &[(u64, u32)]) -> Counts {
         let mut names: Vec<u32> = events.iter().map(|(_, name)| *name).collect();
         names.sort_unstable();
         let mut counts: Vec<(u32, u64)> = Vec::with_capacity(4);
@@ -119,7 +119,7 @@ impl TreeLevel {
     }
 
     /// Shows the entries from one bucket to another, both included.
-    fn each(&self, from: u64, to: u64, mut see: impl FnMut(BucketEntry)) {
+    fn for_each(&self, from: u64, to: u64, mut see: impl FnMut(BucketEntry)) {
         let first = self.marks.partition_point(|(at, _)| *at <= from).saturating_sub(1);
         for (mark, (begin, offset)) in self.marks.iter().enumerate().skip(first) {
             if *begin > to {
@@ -152,7 +152,7 @@ pub(crate) struct BucketTree {
 impl BucketTree {
     /// Shows the buckets of a window of the timeline as they are stored: those of the nearest stored level that is not above
     /// `level` to `exact`, and those that are wider, because they hold few events, to `wide`, with their level.
-    pub(crate) fn each(
+    pub(crate) fn for_each(
         &self,
         level: u32,
         (begin, end): (u64, u64),
@@ -160,9 +160,9 @@ impl BucketTree {
         mut wide: impl FnMut(u32, BucketEntry),
     ) {
         let own = level & !1;
-        self.levels[own as usize / 2].each(begin >> own, end >> own, |entry| exact(own, entry));
+        self.levels[own as usize / 2].for_each(begin >> own, end >> own, |entry| exact(own, entry));
         for level in (own + 2..=self.always).step_by(2) {
-            self.levels[level as usize / 2].each(begin >> level, end >> level, |entry| {
+            self.levels[level as usize / 2].for_each(begin >> level, end >> level, |entry| {
                 if entry.events <= self.leaf {
                     wide(level, entry);
                 }
@@ -264,10 +264,10 @@ impl TreeBuilder {
     /// `always`: all buckets above this level are split. `is_of_many`: are other trees built at the same time? `events`: how
     /// many there are in all trees, about.
     pub(crate) fn new(always: u32, is_of_many: bool, events: f64) -> TreeBuilder {
-        TreeBuilder::of(always, is_of_many, LEAF[usize::from(events > MANY)])
+        TreeBuilder::with_leaf(always, is_of_many, LEAF[usize::from(events > MANY)])
     }
 
-    fn of(always: u32, is_of_many: bool, leaf: u64) -> TreeBuilder {
+    fn with_leaf(always: u32, is_of_many: bool, leaf: u64) -> TreeBuilder {
         let always = (always & !1).min(TOP);
         TreeBuilder {
             base: always,
@@ -304,7 +304,7 @@ impl TreeBuilder {
             } else if self.buffer.len() >= self.most {
                 // All at one time: one of them says when.
                 self.same.0 += self.buffer.len() as u64 - 1;
-                self.same.1.add(&Counts::of(&self.buffer[1..]));
+                self.same.1.add(&Counts::from_events(&self.buffer[1..]));
                 self.buffer.truncate(1);
             }
         }
@@ -337,12 +337,12 @@ impl TreeBuilder {
         let (more, of_more) = std::mem::take(&mut self.same);
         counts.add(&of_more);
         self.small = if events.len() < 8 { self.small + 1 } else { 0 };
-        self.put(self.base, first >> self.base, events.len() as u64 + more, counts);
+        self.push_bucket(self.base, first >> self.base, events.len() as u64 + more, counts);
         self.buffer = events;
         self.buffer.clear();
         for level in (self.base + 2..=TOP).step_by(2) {
             let Some(open) = self.open[level as usize / 2].take_if(|open| open.at != next >> level) else { break };
-            self.put(level, open.at, open.events, open.counts);
+            self.push_bucket(level, open.at, open.events, open.counts);
         }
         if self.small >= SMALL && self.base < self.tree.always && self.open[self.base as usize / 2 + 1].is_none() {
             (self.base, self.small) = (self.base + 2, 0);
@@ -350,7 +350,7 @@ impl TreeBuilder {
     }
 
     /// Puts a closed bucket into the one around it.
-    fn put(&mut self, level: u32, at: u64, events: u64, counts: Counts) {
+    fn push_bucket(&mut self, level: u32, at: u64, events: u64, counts: Counts) {
         let entry = BucketEntry { at, events, name: counts.commonest() };
         let own = &mut self.tree.levels[level as usize / 2];
         if level == TOP {
@@ -371,7 +371,7 @@ impl TreeBuilder {
     fn take_late(&mut self) {
         let mut late = std::mem::take(&mut self.late);
         late.sort_unstable();
-        let mut of_late = TreeBuilder::of(self.tree.always, true, self.tree.leaf);
+        let mut of_late = TreeBuilder::with_leaf(self.tree.always, true, self.tree.leaf);
         late.into_iter().for_each(|(time, name)| of_late.push(time, name));
         self.done.extend(of_late.finish());
     }
@@ -395,7 +395,7 @@ impl TreeBuilder {
 /// Stores the buckets below one that holds these events; gives what it holds.
 fn split(events: &[(u64, u32)], level: u32, (always, leaf): (u32, u64), levels: &mut [TreeLevel; LEVELS]) -> Counts {
     if level == 0 || level <= always && events.len() as u64 <= leaf {
-        return Counts::of(events);
+        return Counts::from_events(events);
     }
     let (below, mut counts, mut left) = (level - 2, Counts::default(), events);
     while let Some((first, _)) = left.first() {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     fn built(events: &[(u64, u32)], always: u32) -> Vec<BucketTree> {
-        let mut builder = TreeBuilder::of(always, events.len().is_multiple_of(2), LEAF[events.len() / 2 % 2]);
+        let mut builder = TreeBuilder::with_leaf(always, events.len().is_multiple_of(2), LEAF[events.len() / 2 % 2]);
         events.iter().for_each(|(time, name)| builder.push(*time, *name));
         builder.finish()
     }
@@ -450,7 +450,7 @@ mod tests {
                         assert_eq!(level, own);
                         *exact.entry(entry.at).or_default() += entry.events;
                     };
-                    tree.each(level, window, see, |level, entry| wide.push((level, entry)));
+                    tree.for_each(level, window, see, |level, entry| wide.push((level, entry)));
                 }
                 assert!(level < always || wide.is_empty(), "level {level}");
                 let mut left = 0u64;
@@ -504,7 +504,7 @@ mod tests {
         check(&events, 44);
         let trees = built(&events, 44);
         let mut found = Vec::new();
-        trees[0].each(0, (0, u64::MAX >> 1), |_, entry| found.push(entry), |_, _| ());
+        trees[0].for_each(0, (0, u64::MAX >> 1), |_, entry| found.push(entry), |_, _| ());
         assert_eq!(found[0], BucketEntry { at: 7 << 50, events: 200_000, name: 3 });
         assert!(trees[0].bytes() < 4096, "{}", trees[0].bytes());
     }
@@ -525,7 +525,7 @@ mod tests {
         events.iter().for_each(|(_, name)| *names.entry(*name).or_default() += 1);
         let most = names.iter().max_by_key(|(name, count)| (**count, u32::MAX - **name)).map(|(name, _)| *name);
         let mut top = Vec::new();
-        built(&events, 24)[0].each(TOP, (0, u64::MAX >> 1), |_, entry| top.push(entry), |_, _| ());
+        built(&events, 24)[0].for_each(TOP, (0, u64::MAX >> 1), |_, entry| top.push(entry), |_, _| ());
         assert_eq!((top.len(), top[0].events, Some(top[0].name)), (1, 300_000, most));
     }
 }

@@ -10,7 +10,7 @@ use crate::timeline::{Timeline, TrackOf};
 
 /// Shows the events of tracks from one time to another, both included, in ns since the origin: the place of the track among
 /// these, the time, and the number of the name.
-pub(crate) fn each(
+pub(crate) fn for_each_event(
     timeline: &Timeline,
     source: &Source<'_>,
     tracks: &[TrackOf<'_>],

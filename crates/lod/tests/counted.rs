@@ -318,7 +318,7 @@ fn streams_and_filters_narrow_calls() {
     let usleep = |calls: &calls::SessionCalls| {
         let rows = calls.statistics((calls.begin, calls.end), None, &|| false).expect("nobody stops it");
         let found = rows.iter().find(|of| calls.names[of.name as usize] == "usleep");
-        found.map_or((0, 0, 0), |of| (of.calls, of.whole(), of.total))
+        found.map_or((0, 0, 0), |of| (of.calls, of.complete_count(), of.total))
     };
     assert_eq!((usleep(&filtered), calls_of(&filtered, 1)), (usleep(&whole), 0));
     // The times without processor inside of these are calls, too: each sleeps once.

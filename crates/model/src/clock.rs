@@ -61,7 +61,7 @@ impl Drift {
         let product = part * parts;
         let rest = (product.rem_euclid(unit) << 32) + fraction * parts;
         let moved_ns = whole.saturating_mul(parts).saturating_add(product.div_euclid(unit));
-        key.saturating_add(hold(moved_ns) << 32).saturating_add(rest.div_euclid(unit))
+        key.saturating_add(clamp(moved_ns) << 32).saturating_add(rest.div_euclid(unit))
     }
 
     /// A time in ns without drift, with it.
@@ -87,7 +87,7 @@ impl TimeKey {
 
     /// The key of a whole number of ns.
     pub fn from_ns(ns: i128) -> Self {
-        TimeKey(hold(ns) << 32)
+        TimeKey(clamp(ns) << 32)
     }
 
     #[inline]
@@ -200,10 +200,10 @@ impl ClockMap {
         if let Some((ns, rest)) = self.short_ns(cycles) {
             // Both are below 2^32.
             let fraction = (rest << 32) / self.frequency;
-            return TimeKey((hold(ns + self.offset_ns) << 32) + i128::from(fraction));
+            return TimeKey((clamp(ns + self.offset_ns) << 32) + i128::from(fraction));
         }
         let (ns, rest) = self.long_ns(cycles);
-        TimeKey((hold(ns) << 32) + (i128::from(rest) << 32) / i128::from(self.frequency))
+        TimeKey((clamp(ns) << 32) + (i128::from(rest) << 32) / i128::from(self.frequency))
     }
 
     /// How two counts of equal keys are ordered by what keys leave out.
@@ -275,7 +275,7 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
 }
 
 #[inline]
-fn hold(ns: i128) -> i128 {
+fn clamp(ns: i128) -> i128 {
     ns.clamp(-MAX_NS, MAX_NS)
 }
 

@@ -134,7 +134,7 @@ impl PacketList {
 
     /// Adds a packet after the others.
     pub fn push(&mut self, packet: &Packet) {
-        self.put(self.len, packet);
+        self.set(self.len, packet);
         self.len += 1;
     }
 
@@ -147,7 +147,7 @@ impl PacketList {
         let mut packet = before.clone();
         change(&mut packet);
         if packet != before {
-            self.put(at, &packet);
+            self.set(at, &packet);
         }
     }
 
@@ -161,22 +161,22 @@ impl PacketList {
         plain.into_iter().chain(counts).chain(columns).map(PacketColumn::heap_bytes).sum()
     }
 
-    fn put(&mut self, at: usize, packet: &Packet) {
+    fn set(&mut self, at: usize, packet: &Packet) {
         let len = self.len;
-        self.file.put(at, len, packet.file.into());
-        self.index.put(at, len, packet.index);
-        self.offset_bytes.put(at, len, packet.offset_bytes);
-        self.total_bits.put(at, len, packet.total_bits);
-        self.content_bits.put(at, len, packet.content_bits);
-        self.class.put(at, len, packet.class.0.into());
-        self.stream_id.put(at, len, packet.stream_id);
-        self.begin_cycles.put(at, len, packet.begin_cycles);
-        self.end_cycles.put(at, len, packet.end_cycles);
-        self.discarded_snapshot.put(at, len, packet.discarded_snapshot);
-        self.sequence.put(at, len, packet.sequence);
-        self.discarded_before.put(at, len, packet.discarded_before);
-        self.lost_packets_before.put(at, len, packet.lost_packets_before);
-        self.lost_since.put(at, len, packet.lost_since);
+        self.file.set(at, len, packet.file.into());
+        self.index.set(at, len, packet.index);
+        self.offset_bytes.set(at, len, packet.offset_bytes);
+        self.total_bits.set(at, len, packet.total_bits);
+        self.content_bits.set(at, len, packet.content_bits);
+        self.class.set(at, len, packet.class.0.into());
+        self.stream_id.set(at, len, packet.stream_id);
+        self.begin_cycles.set(at, len, packet.begin_cycles);
+        self.end_cycles.set(at, len, packet.end_cycles);
+        self.discarded_snapshot.set(at, len, packet.discarded_snapshot);
+        self.sequence.set(at, len, packet.sequence);
+        self.discarded_before.set(at, len, packet.discarded_before);
+        self.lost_packets_before.set(at, len, packet.lost_packets_before);
+        self.lost_since.set(at, len, packet.lost_since);
     }
 }
 
@@ -274,7 +274,7 @@ impl PacketColumn {
     }
 
     /// Sets the value `at` of `len`, or adds it when it is the next one.
-    fn put(&mut self, at: usize, len: usize, value: u64) {
+    fn set(&mut self, at: usize, len: usize, value: u64) {
         let is_put = match self {
             PacketColumn::Steps { first, step } if at == len && len < 2 => {
                 if len == 0 {
@@ -296,7 +296,7 @@ impl PacketColumn {
         };
         if !is_put {
             *self = self.with_room(len, value);
-            self.put(at, len, value);
+            self.set(at, len, value);
         }
     }
 
@@ -345,9 +345,9 @@ impl OptionColumn {
         (self.has_value.at(at) != 0).then(|| self.values.at(at))
     }
 
-    fn put(&mut self, at: usize, len: usize, value: Option<u64>) {
-        self.has_value.put(at, len, value.is_some().into());
-        self.values.put(at, len, value.unwrap_or(0));
+    fn set(&mut self, at: usize, len: usize, value: Option<u64>) {
+        self.has_value.set(at, len, value.is_some().into());
+        self.values.set(at, len, value.unwrap_or(0));
     }
 }
 

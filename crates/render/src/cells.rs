@@ -285,7 +285,7 @@ impl<'a> Picker<'a> {
             return;
         }
         let start = self.printer.start_of(node);
-        shown.to(&mut self.printer, node);
+        shown.dispatch(&mut self.printer, node);
         if is_chosen {
             let end = self.printer.printed_bytes();
             for column in self.wanted.chosen(node, self.indices) {
@@ -303,7 +303,7 @@ impl<'a> Picker<'a> {
         }
         if is_chosen || self.open > 0 {
             self.open += 1;
-            shown.to(&mut self.printer, node);
+            shown.dispatch(&mut self.printer, node);
         }
     }
 
@@ -312,7 +312,7 @@ impl<'a> Picker<'a> {
             return;
         }
         self.open -= 1;
-        shown.to(&mut self.printer, node);
+        shown.dispatch(&mut self.printer, node);
         let end = self.printer.printed_bytes();
         // The elements around the node are still those at which it began.
         for column in self.wanted.chosen(node, self.indices) {
@@ -325,7 +325,7 @@ impl<'a> Picker<'a> {
 
 impl Visitor for Picker<'_> {
     #[inline(always)]
-    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
+    fn any_call(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         match shown {
             VisitorCall::BeginStruct | VisitorCall::BeginArray(_) | VisitorCall::BeginVariant(_) => {
                 self.begin(node, shown)
@@ -333,7 +333,7 @@ impl Visitor for Picker<'_> {
             VisitorCall::EndStruct | VisitorCall::EndArray | VisitorCall::EndVariant => self.end(node, shown),
             VisitorCall::BeginOptional | VisitorCall::EndOptional | VisitorCall::Element(_) | VisitorCall::Absent => {
                 if self.open > 0 {
-                    shown.to(&mut self.printer, node);
+                    shown.dispatch(&mut self.printer, node);
                 }
             }
             _ => self.scalar(node, shown),
@@ -367,6 +367,6 @@ impl Visitor for Picker<'_> {
     #[inline]
     fn element(&mut self, node: NodeId, index: u64) {
         self.wanted.count(node, index, self.indices);
-        self.shown(node, VisitorCall::Element(index));
+        self.any_call(node, VisitorCall::Element(index));
     }
 }

@@ -76,7 +76,7 @@ impl CsvTrace {
         out.put_byte(b',');
         put_cell(out, event.name(&mut self.name).unwrap_or_default());
         out.put_fmt(format_args!(",{},{},", event.id(), self.schema.stream(class.stream).id));
-        if let Some(cpu) = self.cpu.of(stream, &event.chunk.packet) {
+        if let Some(cpu) = self.cpu.cpu(stream, &event.chunk.packet) {
             out.put_u64(cpu);
         }
         let mut fields = ScopedFields::default();

@@ -259,7 +259,7 @@ impl JsonLines {
             out.put_fmt(format_args!(",\"id\":{}", id.unwrap_or_default()));
         }
         out.put(&head.text);
-        if let Some(cpu) = self.cpu.of(stream, &event.chunk.packet) {
+        if let Some(cpu) = self.cpu.cpu(stream, &event.chunk.packet) {
             out.put(b",\"cpu\":");
             out.put_u64(cpu);
         }

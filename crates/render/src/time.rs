@@ -42,7 +42,7 @@ impl WallClock {
     /// Appends `hh:mm:ss.nnnnnnnnn` or what the style says. Times before the origin are shown as seconds, as those of
     /// other ages are.
     #[inline]
-    pub fn put(&mut self, out: &mut Out, ns: i128) {
+    pub fn write(&mut self, out: &mut Out, ns: i128) {
         let Some(fraction) = self.on_the_wall(ns).map(|ns| self.fraction(ns)) else { return put_seconds(out, ns) };
         out.put(&self.prefix);
         out.put_nine(fraction);
@@ -125,7 +125,7 @@ mod tests {
 
     fn show(style: TimeStyle, ns: i128) -> String {
         let mut out = Out::default();
-        WallClock::new(style).put(&mut out, ns);
+        WallClock::new(style).write(&mut out, ns);
         String::from_utf8_lossy(out.written()).into_owned()
     }
 

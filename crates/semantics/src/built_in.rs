@@ -165,7 +165,7 @@ pub(crate) fn lines() -> impl Iterator<Item = &'static ConceptLine> {
 }
 
 /// The lines that may be about events of these names, in their order: those about the thread that runs, or the others.
-pub(crate) fn of(names: &[&str], is_running: bool) -> impl Iterator<Item = &'static ConceptLine> {
+pub(crate) fn find_lines(names: &[&str], is_running: bool) -> impl Iterator<Item = &'static ConceptLine> {
     let starts = |glob: &Name| names.iter().any(|name| name.starts_with(glob.text()));
     let globs = INDEX.globs.iter().filter(|glob| glob.is_running == is_running && starts(glob));
     let mut found: Vec<usize> = globs.map(|glob| glob.line).collect();

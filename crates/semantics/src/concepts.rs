@@ -362,24 +362,24 @@ impl Concepts {
 
     /// The concept of an event of this name, when `place` finds the fields that it needs. A concept that contexts have beside
     /// another one is no answer.
-    pub fn of<P>(&self, event: &str, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
+    pub fn find<P>(&self, event: &str, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
         self.first(&[event], false, place)
     }
 
     /// The concept of an event class. Reads the table: ask once for a class.
     pub fn tie(&self, schema: &Schema, class: EventClassId) -> Option<Tie> {
-        self.of_class(schema, class, false)
+        self.find_in_class(schema, class, false)
     }
 
     /// The context of an event class that names the thread that runs.
     pub fn running(&self, schema: &Schema, class: EventClassId) -> Option<Tie> {
-        self.of_class(schema, class, true)
+        self.find_in_class(schema, class, true)
     }
 
-    fn of_class(&self, schema: &Schema, class: EventClassId, is_running: bool) -> Option<Tie> {
+    fn find_in_class(&self, schema: &Schema, class: EventClassId, is_running: bool) -> Option<Tie> {
         let name = schema.event(class).name.as_deref().unwrap_or_default();
         // Programs name their events themselves: what stands before the colon is a part of the name.
-        let is_of_kernel = Recording::of(schema).domain != Some("ust");
+        let is_of_kernel = Recording::from_schema(schema).domain != Some("ust");
         let short = name.rsplit(':').next().filter(|_| is_of_kernel).unwrap_or(name);
         let names: &[&str] = if short == name { &[name] } else { &[name, short] };
         self.first(names, is_running, |named| {
@@ -391,7 +391,7 @@ impl Concepts {
     fn first<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
         let own = self.lines.iter().find_map(|line| line.tie(names, is_running, &place));
         own.or_else(|| {
-            let mut built_in = self.has_built_in.then(|| built_in::of(names, is_running))?;
+            let mut built_in = self.has_built_in.then(|| built_in::find_lines(names, is_running))?;
             built_in.find_map(|line| line.tie(names, is_running, &place))
         })
     }
@@ -465,7 +465,7 @@ fn line_of<'t>(
         let help = "`tracemill analyze --concepts` prints the lines that are built in";
         Error::misuse(message).at_text(span.place(source)).with_help(help)
     };
-    let Some(concept) = Concept::of_name(word) else {
+    let Some(concept) = Concept::from_name(word) else {
         let known = Concept::ALL.iter().map(|known| known.name());
         return Err(suggest(wrong(span, format!("`{word}` is no concept")), word, known));
     };
@@ -484,7 +484,7 @@ fn line_of<'t>(
         }
         let (name, paths) = word.split_once('=').map_or((word, None), |(name, paths)| (name, Some(paths)));
         let (name, is_optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
-        let Some(field) = Field::of_name(name) else {
+        let Some(field) = Field::from_name(name) else {
             let known = Field::ALL.iter().map(|known| known.name());
             return Err(suggest(wrong(span, format!("`{name}` is no field of a concept")), name, known));
         };
@@ -514,8 +514,8 @@ fn path(text: &str) -> NamedPath {
 mod tests {
     use super::*;
 
-    fn of(concepts: &Concepts, event: &str, fields: &[&str]) -> Option<Tie<String>> {
-        concepts.of(event, |named| fields.contains(&&*named.name).then(|| named.name.clone()))
+    fn concept_of(concepts: &Concepts, event: &str, fields: &[&str]) -> Option<Tie<String>> {
+        concepts.find(event, |named| fields.contains(&&*named.name).then(|| named.name.clone()))
     }
 
     #[test]
@@ -556,19 +556,19 @@ mod tests {
     #[test]
     fn the_first_line_whose_fields_exist_wins() {
         let concepts = Concepts::built_in();
-        let fork = of(concepts, "sched_process_fork", &["parent_pid", "child_pid"]).expect("of ftrace");
+        let fork = concept_of(concepts, "sched_process_fork", &["parent_pid", "child_pid"]).expect("of ftrace");
         assert_eq!((fork.field(Field::Child), fork.field(Field::Pid)), (Some(&"child_pid".to_string()), None));
-        let fork = of(concepts, "sched_process_fork", &["parent_pid", "child_pid", "parent_tid", "child_tid"]);
+        let fork = concept_of(concepts, "sched_process_fork", &["parent_pid", "child_pid", "parent_tid", "child_tid"]);
         assert_eq!(fork.expect("of LTTng").field(Field::Pid), Some(&"child_pid".to_string()));
-        assert_eq!(of(concepts, "sched_switch", &["prev_tid"]), None);
-        assert_eq!(of(concepts, "my_switch", &["prev_tid", "next_tid"]), None);
+        assert_eq!(concept_of(concepts, "sched_switch", &["prev_tid"]), None);
+        assert_eq!(concept_of(concepts, "my_switch", &["prev_tid", "next_tid"]), None);
     }
 
     #[test]
     fn globs_name_system_calls() {
         let concepts = Concepts::built_in();
         let name = |event: &str, fields: &[&str]| {
-            let tie = of(concepts, event, fields)?;
+            let tie = concept_of(concepts, event, fields)?;
             match tie.origin(Field::Name) {
                 Some(Origin::Text(text)) => Some((tie.concept, text.to_string())),
                 _ => None,
@@ -582,7 +582,7 @@ mod tests {
         assert_eq!(name("sys_enter_open", &[]), entry("open"));
         assert_eq!(name("sys_exit_open", &["ret"]), exit("open"));
         assert_eq!(name("syscall_exit_accept", &["ret"]), exit("accept"));
-        assert_eq!(of(concepts, "exit_syscall", &["ret"]).map(|tie| tie.concept), Some(Concept::SysExit));
+        assert_eq!(concept_of(concepts, "exit_syscall", &["ret"]).map(|tie| tie.concept), Some(Concept::SysExit));
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl CpuOf {
     /// The CPU of a packet of a stream, and of all its events. Fast while the packet is the one of the call before for this
     /// stream.
     #[inline]
-    pub fn of(&mut self, stream: usize, packet: &Arc<PacketData>) -> Option<u64> {
+    pub fn cpu(&mut self, stream: usize, packet: &Arc<PacketData>) -> Option<u64> {
         match (packet.cpu, self.streams.get(stream)) {
             (Some(cpu), _) => Some(cpu.into()),
             (None, Some(Some((known, cpu)))) if PacketData::is_same(known, packet) => *cpu,

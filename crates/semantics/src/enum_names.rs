@@ -25,7 +25,7 @@ macro_rules! named {
             }
 
             /// The one of this name.
-            $vis fn of_name(name: &str) -> Option<Self> {
+            $vis fn from_name(name: &str) -> Option<Self> {
                 match name { $($text => Some($name::$variant),)* _ => None }
             }
         }

@@ -21,7 +21,7 @@ pub(crate) fn find(
     is_wanted: impl Fn(&FieldKind) -> bool + Copy,
 ) -> Option<FieldPath> {
     let all = schema.members(root);
-    for (at, member) in all.iter().enumerate().filter(|(_, member)| names::is(&member.name, name)) {
+    for (at, member) in all.iter().enumerate().filter(|(_, member)| names::is_name(&member.name, name)) {
         let mut steps = vec![PathStep::Member(at as u32)];
         let mut kind = &schema.field_class(member.class).kind;
         while let FieldKind::Optional(optional) = kind {

@@ -63,7 +63,7 @@ pub const EVENT: &str = "event";
 pub const PAIRS: &[(&str, &str)] = &[("entry", "exit"), ("enter", "exit"), ("begin", "end")];
 
 /// The name of a call by that of the class of its beginnings or ends: these are called `NAME_entry` and `NAME_exit`.
-pub fn of_call(class: &str, half: CallHalf) -> &str {
+pub fn call_name(class: &str, half: CallHalf) -> &str {
     let (entry, exit) = PAIRS[0];
     let word = if half == CallHalf::Entry { entry } else { exit };
     class.strip_suffix(word).and_then(|name| name.strip_suffix('_')).unwrap_or(class)
@@ -147,11 +147,11 @@ pub const FLOWS: &[&str] = &["flow_id", "correlation_id", "request_id", "transac
 /// assert!(!names::is_of_who("fd"));
 /// ```
 pub fn is_of_who(name: &str) -> bool {
-    [THREAD, PROCESS, THREAD_NAME].iter().any(|names| names.iter().any(|known| is(name, known)))
+    [THREAD, PROCESS, THREAD_NAME].iter().any(|names| names.iter().any(|known| is_name(name, known)))
 }
 
 /// Is a field's name this one?
-pub(crate) fn is(name: &str, known: &str) -> bool {
+pub(crate) fn is_name(name: &str, known: &str) -> bool {
     name.strip_prefix('_').unwrap_or(name) == known
 }
 

@@ -30,9 +30,9 @@ impl<'a> Recording<'a> {
     ///
     /// let mut schema = Schema::new("example");
     /// schema.environment.push(("hostname".into(), EnvValue::String("mill".into())));
-    /// assert_eq!(Recording::of(&schema).host, Some("mill"));
+    /// assert_eq!(Recording::from_schema(&schema).host, Some("mill"));
     /// ```
-    pub fn of(schema: &'a Schema) -> Self {
+    pub fn from_schema(schema: &'a Schema) -> Self {
         let text = |key: &str| match schema.env(key) {
             Some(EnvValue::String(text)) => Some(&**text),
             _ => None,

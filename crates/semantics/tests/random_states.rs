@@ -44,7 +44,7 @@ impl Rng {
         self.below(count) == 0
     }
 
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 }
@@ -153,13 +153,13 @@ fn random_stream(seed: u64) -> Stream {
     let cpus = 1 + rng.below(3);
     let tids = &TIDS[..3 + rng.below(TIDS.len() as u64 - 2) as usize];
     // Some streams tell of a kernel that works, others of nothing that could be.
-    let nonsense = rng.of(&[4, 10, 40, 400]);
-    let losses = rng.of(&[15, 60, 1000]);
-    let contexts = rng.of(&[5, 50, 1000]);
+    let nonsense = rng.choose(&[4, 10, 40, 400]);
+    let losses = rng.choose(&[15, 60, 1000]);
+    let contexts = rng.choose(&[5, 50, 1000]);
     let mut running: Vec<i64> = vec![0; cpus as usize];
     let mut now: Ns = 1000;
     let mut steps = Vec::new();
-    for _ in 0..rng.of(&[12, 40, 120, 250]) {
+    for _ in 0..rng.choose(&[12, 40, 120, 250]) {
         now += match rng.below(10) {
             0 | 1 => 0,
             2 if rng.one_in(3) => -Ns::from(rng.below(30)),
@@ -167,7 +167,7 @@ fn random_stream(seed: u64) -> Stream {
         };
         let cpu = rng.below(cpus);
         let at = cpu as usize;
-        let context = rng.one_in(contexts).then(|| if rng.one_in(nonsense) { rng.of(tids) } else { running[at] });
+        let context = rng.one_in(contexts).then(|| if rng.one_in(nonsense) { rng.choose(tids) } else { running[at] });
         let mut step = Step { ns: now, cpu: (!rng.one_in(50)).then_some(cpu), context, act: Act::Nothing };
         if rng.one_in(losses) {
             let ns = now + Ns::from(rng.below(80)) - 30;
@@ -189,11 +189,11 @@ fn random_stream(seed: u64) -> Stream {
 fn random_act(rng: &mut Rng, tids: &[i64], nonsense: u64, cpus: u64, running: &mut i64) -> Act {
     let mut fields: Vec<(Field, Value)> = Vec::new();
     let mut put = |field: Field, value: i64| fields.push((field, Value::Integer(value)));
-    let tid = rng.of(tids);
+    let tid = rng.choose(tids);
     let concept = match rng.below(44) {
         0..=10 => {
-            let prev = if rng.one_in(nonsense) { rng.of(tids) } else { *running };
-            put(Field::State, rng.of(&TASK_STATES));
+            let prev = if rng.one_in(nonsense) { rng.choose(tids) } else { *running };
+            put(Field::State, rng.choose(&TASK_STATES));
             if !rng.one_in(120) {
                 put(Field::Prev, prev);
             }
@@ -219,7 +219,7 @@ fn random_act(rng: &mut Rng, tids: &[i64], nonsense: u64, cpus: u64, running: &m
             Concept::Migrate
         }
         18..=20 => {
-            let parent = if rng.one_in(nonsense) { rng.of(tids) } else { *running };
+            let parent = if rng.one_in(nonsense) { rng.choose(tids) } else { *running };
             put(Field::Parent, parent);
             put(Field::Child, tid);
             if rng.one_in(2) {
@@ -237,7 +237,7 @@ fn random_act(rng: &mut Rng, tids: &[i64], nonsense: u64, cpus: u64, running: &m
             Concept::Free
         }
         24..=27 => {
-            fields.push((Field::Name, Value::Text(rng.of(&CALLS))));
+            fields.push((Field::Name, Value::Text(rng.choose(&CALLS))));
             Concept::SysEntry
         }
         28..=30 => {
@@ -256,7 +256,7 @@ fn random_act(rng: &mut Rng, tids: &[i64], nonsense: u64, cpus: u64, running: &m
         }
         35 | 36 => {
             put(Field::Nr, rng.below(10) as i64);
-            rng.of(&[Concept::SoftRaise, Concept::SoftEntry, Concept::SoftEntry])
+            rng.choose(&[Concept::SoftRaise, Concept::SoftEntry, Concept::SoftEntry])
         }
         37 => {
             put(Field::Nr, rng.below(10) as i64);
@@ -264,8 +264,8 @@ fn random_act(rng: &mut Rng, tids: &[i64], nonsense: u64, cpus: u64, running: &m
         }
         38 => Concept::TrapEntry,
         39 => Concept::TrapExit,
-        40 => rng.of(&[Concept::TimerEntry, Concept::TimerExit, Concept::TimerExit]),
-        41 => rng.of(&[Concept::IpiEntry, Concept::IpiExit, Concept::IpiExit]),
+        40 => rng.choose(&[Concept::TimerEntry, Concept::TimerExit, Concept::TimerExit]),
+        41 => rng.choose(&[Concept::IpiEntry, Concept::IpiExit, Concept::IpiExit]),
         42 => {
             put(Field::Tid, tid);
             put(Field::Pid, 100 + rng.below(3) as i64);
@@ -439,7 +439,7 @@ impl Observer for Heard {
 fn feed(machines: &mut Machines, stream: &Stream, step: &Step, heard: &mut Heard) {
     let is_legacy = stream.is_legacy;
     if let (Act::Loss, Some(cpu)) = (&step.act, step.cpu) {
-        machines.lose(0, cpu, step.ns);
+        machines.apply_loss(0, cpu, step.ns);
         return;
     }
     let cpu = machines.touch(0, step.ns, step.cpu, heard);
@@ -741,7 +741,7 @@ impl Naive {
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn apply(&mut self, step: &Step) {
         if let (Act::Loss, Some(cpu)) = (&step.act, step.cpu) {
             self.losses.push((step.ns, cpu));
             return;
@@ -1148,7 +1148,7 @@ fn said_by_naive(stream: &Stream, steps: &[Step]) -> Said {
         naive.count(name, 0);
     }
     for step in steps {
-        naive.take(step);
+        naive.apply(step);
     }
     if naive.begin.is_some() {
         naive.lose_until(naive.now);

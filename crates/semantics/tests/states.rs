@@ -168,13 +168,13 @@ fn play(stream: &str) -> Seen {
         let mut is_legacy = false;
         for word in words {
             match word.split_once('=') {
-                Some((field, value)) => fields.0.push((Field::of_name(field).expect(field), value)),
+                Some((field, value)) => fields.0.push((Field::from_name(field).expect(field), value)),
                 None => is_legacy |= word == "!legacy",
             }
         }
         match name {
             "-" => drop(machines.touch(0, ns, Some(cpu), &mut seen)),
-            "loss" => machines.lose(0, cpu, ns),
+            "loss" => machines.apply_loss(0, cpu, ns),
             // Two CPUs have events; a CPU has none; one has them from, or until, a time.
             "recorded" => machines.record_cpus(0, [0, 1], true),
             "missing" => machines.miss_cpu(0, cpu),
@@ -186,9 +186,9 @@ fn play(stream: &str) -> Seen {
                 machines.running(cpu, &happening, &mut seen);
             }
             name => {
-                let concept = Concept::of_name(name).expect(name);
+                let concept = Concept::from_name(name).expect(name);
                 let happening = Happening { concept, is_legacy, values: &fields };
-                machines.take(0, ns, Some(cpu), &happening, &mut seen);
+                machines.apply_event(0, ns, Some(cpu), &happening, &mut seen);
             }
         }
     }

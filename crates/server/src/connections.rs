@@ -129,7 +129,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A request had the token, or an address as secret as that.
-    pub(crate) fn know(&self) {
+    pub(crate) fn set_trusted(&self) {
         if !self.is_known.swap(true, Ordering::Relaxed) {
             self.forget();
         }

@@ -19,15 +19,15 @@ pub(crate) struct Exports(Cache<String, Exported>);
 
 impl Default for Exports {
     fn default() -> Exports {
-        Exports(Cache::of_entries(EXPORTS))
+        Exports(Cache::with_entries(EXPORTS))
     }
 }
 
 impl Exports {
     /// Keeps a file until it is fetched; gives its name.
-    pub(crate) fn put(&self, file: Exported) -> Answer<String> {
+    pub(crate) fn add(&self, file: Exported) -> Answer<String> {
         let name = random_name().map_err(|error| ApiError::new(500, "fault", error.message()))?;
-        self.0.put(name.clone(), file);
+        self.0.insert(name.clone(), file);
         Ok(name)
     }
 }
@@ -35,7 +35,7 @@ impl Exports {
 /// A file that was exported, once. Its name is as good as the token: a browser fetches it without a header.
 pub(crate) fn exported(exports: &Exports, name: &str, method: &Method) -> Answer<Response> {
     let is_there = method == Method::GET;
-    let file = is_there.then(|| exports.0.take(&name.to_string())).flatten();
+    let file = is_there.then(|| exports.0.remove(&name.to_string())).flatten();
     let file = file.ok_or_else(|| ApiError::new(404, "path", "there is no such file, or it was fetched already"))?;
     let response = Response::builder();
     let attached = |name: &str| format!("attachment; filename=\"{name}\"");
@@ -81,7 +81,7 @@ const WAITING: usize = 2;
 struct Browser(tokio::sync::mpsc::Sender<Result<Bytes, Error>>);
 
 impl TextSink for Browser {
-    fn take(&mut self, text: Vec<u8>) -> bool {
+    fn write_text(&mut self, text: Vec<u8>) -> bool {
         self.0.blocking_send(Ok(Bytes::from(text))).is_ok()
     }
 

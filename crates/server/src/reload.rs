@@ -63,7 +63,7 @@ impl Current {
     }
 
     /// Other traces take the place of those that are shown; what has been asked about these is answered.
-    fn put(&self, state: Arc<TraceState>, stage: Stage, grown: Option<i128>) {
+    fn replace(&self, state: Arc<TraceState>, stage: Stage, grown: Option<i128>) {
         let mut current = self.state.write().unwrap_or_else(PoisonError::into_inner);
         current.stop();
         self.status.add_change();
@@ -100,17 +100,17 @@ impl Current {
         let input = reopen(&new).map_err(|error| ApiError::request(error.message()))?;
         *moves = new;
         let state = Arc::new(TraceState::next(input, &state));
-        self.put(state.clone(), Stage::Counting, None);
+        self.replace(state.clone(), Stage::Counting, None);
         drop(moves);
         let generation = state.generation();
-        state.read_behind();
+        state.read_in_background();
         Ok(json!({ "generation": generation, "offset_ns": ns(offset_ns) }))
     }
 
     /// The files of the traces as they are now. Taken before the first answer, so that every file which goes away after an
     /// answer is missed.
     pub(crate) fn files(&self) -> Files {
-        Files::of(&self.state().input)
+        Files::from_input(&self.state().input)
     }
 
     /// Looks at the files of the traces, until the server ends, and reads them again when they changed.
@@ -124,12 +124,12 @@ impl Current {
         let (mut missed, mut failed) = (0, 0);
         while self.status.last().stage != Stage::End {
             std::thread::sleep(LOOK);
-            is_new |= files.look();
+            is_new |= files.poll_changes();
             if let Some(path) = files.missing() {
                 missed += 1;
                 if missed == LOOKS_UNTIL_GONE {
                     let sentence = format!("`{}` is not there any more", path.display());
-                    self.status.tell_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
+                    self.status.set_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
                 }
                 continue;
             }
@@ -143,10 +143,10 @@ impl Current {
                 Ok(input) => {
                     failed = 0;
                     let replaced = files.replaced();
-                    files = Files::of(&input);
+                    files = Files::from_input(&input);
                     is_new = files.changed_since(input.opened);
                     is_new |= !self.grow(input, &moves);
-                    self.status.tell_gone(replaced.map(|path| {
+                    self.status.set_gone(replaced.map(|path| {
                         let path = path.display();
                         format!("the trace was replaced: `{path}` is not what it was; the page shows what is there now")
                     }));
@@ -156,7 +156,7 @@ impl Current {
                     failed += 1;
                     if failed >= FAILURES_UNTIL_GONE {
                         let sentence = format!("its files changed and cannot be read now ({})", error.message());
-                        self.status.tell_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
+                        self.status.set_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
                     }
                 }
             }
@@ -178,7 +178,7 @@ impl Current {
         }
         let since = new.index().and_then(|_| first_change(&old, &new)).filter(|_| is_beside);
         drop(old);
-        self.put(new.clone(), if is_beside { Stage::Complete } else { Stage::Counting }, since);
+        self.replace(new.clone(), if is_beside { Stage::Complete } else { Stage::Counting }, since);
         drop(own);
         if !is_beside {
             new.read();
@@ -240,7 +240,7 @@ struct WatchedFile {
 pub(crate) struct Files(Vec<WatchedFile>);
 
 impl Files {
-    fn of(input: &AnswerInput) -> Files {
+    fn from_input(input: &AnswerInput) -> Files {
         let mut paths: BTreeMap<PathBuf, bool> = BTreeMap::new();
         for trace in &input.traces.session.traces {
             // The folder tells of files that are new.
@@ -257,7 +257,7 @@ impl Files {
     }
 
     /// Did any change since it was looked at?
-    fn look(&mut self) -> bool {
+    fn poll_changes(&mut self) -> bool {
         self.0.iter_mut().fold(false, |is_new, file| {
             let now = stamp(&file.path);
             std::mem::replace(&mut file.seen, now) != now || is_new

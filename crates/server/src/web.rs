@@ -124,7 +124,7 @@ impl Listening {
     pub fn run(self) -> Result<()> {
         let Listening { runtime, listener, guard, state, idle_exit, .. } = self;
         first::server_begins(&state);
-        state.read_behind();
+        state.read_in_background();
         let current = Arc::new(Current::new(state.clone()));
         let (watcher, files) = (current.clone(), current.files());
         std::thread::spawn(move || watcher.watch(files));
@@ -235,7 +235,7 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
         return match path.strip_prefix("/export/") {
             Some(name) => {
                 let file = download::exported(&app.exports, name, &parts.method)?;
-                connection.know();
+                connection.set_trusted();
                 Ok(file)
             }
             None => {
@@ -251,7 +251,7 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
     }
     if path != "login" {
         app.guard.check_token(&parts.headers)?;
-        connection.know();
+        connection.set_trusted();
     }
     check_method(&parts.method, is_post)?;
     let query = parts.uri.query().unwrap_or_default();
@@ -316,7 +316,7 @@ struct Gone(Asker);
 
 impl Drop for Gone {
     fn drop(&mut self) {
-        self.0.go();
+        self.0.cancel();
     }
 }
 
@@ -356,7 +356,7 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
             let state = app.current.state();
             let answer = tokio::task::spawn_blocking(move || export(&state, &body, &asker)).await;
             let file = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
-            json!({ "url": format!("/export/{}", app.exports.put(file)?) })
+            json!({ "url": format!("/export/{}", app.exports.add(file)?) })
         }
         "sql" => {
             let Ok(_room) = app.query_room.try_acquire() else {

@@ -36,7 +36,7 @@ impl PhysicalOptimizerRule for GroupByName {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let replaced = plan.transform_up(|plan| {
             let Some(of) = plan.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(plan)) };
-            let Some(own) = GroupByNameExec::instead_of(of)? else { return Ok(Transformed::no(plan)) };
+            let Some(own) = GroupByNameExec::replacing(of)? else { return Ok(Transformed::no(plan)) };
             let own: Arc<dyn ExecutionPlan> = Arc::new(own);
             if *of.mode() == AggregateMode::Partial {
                 return Ok(Transformed::yes(own));
@@ -79,7 +79,7 @@ pub(crate) struct GroupByNameExec {
 impl GroupByNameExec {
     /// A plan that does the same as an aggregation of rows, but for the last step of one that has no other after it. `None` when
     /// that groups by other things than names, or keeps more than a few numbers of each group.
-    fn instead_of(of: &AggregateExec) -> Result<Option<GroupByNameExec>> {
+    fn replacing(of: &AggregateExec) -> Result<Option<GroupByNameExec>> {
         let groups = of.group_expr();
         let takes_rows = matches!(of.mode(), AggregateMode::Partial | AggregateMode::Single);
         let is_short = groups.is_single() && (1..=MOST_COLUMNS).contains(&groups.num_group_exprs());

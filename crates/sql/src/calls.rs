@@ -225,8 +225,8 @@ impl CallFilter for Chosen<'_> {
         self.0.has_texts()
     }
 
-    fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
-        self.0.take(record)
+    fn select(&mut self, record: &CallRecord) -> Option<Option<String>> {
+        self.0.select(record)
     }
 }
 
@@ -296,11 +296,11 @@ struct OfTrace<'a> {
 
 impl CallSink for OfTrace<'_> {
     #[inline]
-    fn take(&mut self, call: CompletedCall) {
+    fn push_call(&mut self, call: CompletedCall) {
         self.ended.push(call);
     }
 
-    fn goes_on(&mut self, follower: &mut Follower<'_>) -> bool {
+    fn should_continue(&mut self, follower: &mut Follower<'_>) -> bool {
         let count = self.ended.len();
         let mut columns = std::mem::take(&mut self.rows.columns);
         columns.iter_mut().for_each(|made| self.fill(made, follower));
@@ -324,7 +324,7 @@ impl OfTrace<'_> {
                 CallColumn::Call => cells.extend(calls.map(|call| Some(number(call.number)))),
                 CallColumn::Parent => cells.extend(calls.map(|call| call.parent.map(number))),
                 CallColumn::Dur => cells.extend(calls.map(|call| call.taken.map(signed))),
-                CallColumn::Own => cells.extend(calls.map(|call| call.own().map(signed))),
+                CallColumn::Own => cells.extend(calls.map(|call| call.self_ns().map(signed))),
                 CallColumn::Tid => cells.extend(calls.map(|call| Some(task(call).tid))),
                 CallColumn::Pid => cells.extend(calls.map(|call| Some(task(call).pid))),
                 _ => {
@@ -341,20 +341,23 @@ impl OfTrace<'_> {
             Cells::Names(cells) => match *column {
                 CallColumn::Trace => {
                     let name = || Some(self.rows.database.session.traces[self.trace].name.to_string());
-                    calls.for_each(|_| cells.put(self.trace as u32 + 1, name));
+                    calls.for_each(|_| cells.append(self.trace as u32 + 1, name));
                 }
                 CallColumn::Thread => calls.for_each(|call| {
-                    cells.put(call.task + 1, || Some(String::from_utf8_lossy(&task(call).name).into_owned()));
+                    cells.append(call.task + 1, || Some(String::from_utf8_lossy(&task(call).name).into_owned()));
                 }),
                 CallColumn::Symbol => calls.for_each(|call| {
                     let symbol = || source.symbol(call.symbol, call.address).name;
-                    cells.put(call.symbol, || (!call.is_wait).then(symbol));
+                    cells.append(call.symbol, || (!call.is_wait).then(symbol));
                 }),
                 CallColumn::Lib => calls.for_each(|call| {
-                    cells.put(call.symbol, || follower.known(call.symbol, call.address).symbol.module.clone());
+                    cells
+                        .append(call.symbol, || follower.known_symbol(call.symbol, call.address).symbol.module.clone());
                 }),
                 _ => calls.for_each(|call| {
-                    cells.put(call.symbol, || Some(follower.known(call.symbol, call.address).symbol.name.clone()));
+                    cells.append(call.symbol, || {
+                        Some(follower.known_symbol(call.symbol, call.address).symbol.name.clone())
+                    });
                 }),
             },
             Cells::Texts(cells) => calls.for_each(|call| {
@@ -433,11 +436,11 @@ struct NumberBuilder<T> {
 
 impl<T: Default> NumberBuilder<T> {
     fn extend(&mut self, values: impl Iterator<Item = Option<T>>) {
-        values.for_each(|value| self.put(value));
+        values.for_each(|value| self.append(value));
     }
 
     #[inline]
-    fn put(&mut self, value: Option<T>) {
+    fn append(&mut self, value: Option<T>) {
         if value.is_none() || self.nulls.is_some() {
             self.note(value.is_some());
         }
@@ -480,12 +483,12 @@ const MOST_NAMES: usize = 4096;
 impl LabelBuilder {
     /// Appends the text of a number; 0 numbers none, and neither does the number of an address that is all that is known.
     #[inline]
-    fn put(&mut self, number: u32, make: impl FnOnce() -> Option<String>) {
+    fn append(&mut self, number: u32, make: impl FnOnce() -> Option<String>) {
         let key = match self.by_number.get(number as usize) {
             Some(Some(key)) if number > 0 => *key,
             _ => self.new_key(number, make()),
         };
-        self.keys.put(key);
+        self.keys.append(key);
     }
 
     #[cold]

@@ -70,7 +70,7 @@ impl CatalogProvider for Catalog {
 
 impl Main {
     /// The name of our table, whatever the case in which it is written.
-    fn own(name: &str) -> Option<&'static str> {
+    fn table_name(name: &str) -> Option<&'static str> {
         own_names().find(|own| own.eq_ignore_ascii_case(name))
     }
 
@@ -97,7 +97,7 @@ impl SchemaProvider for Main {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let database = &self.database;
-        match Main::own(name) {
+        match Main::table_name(name) {
             Some("events") => {
                 return Ok(Some(Arc::new(EventProvider { database: database.clone(), table: database.events() })));
             }
@@ -119,7 +119,7 @@ impl SchemaProvider for Main {
     }
 
     fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
-        if Main::own(&name).is_some() {
+        if Main::table_name(&name).is_some() {
             return plan_err!("`{name}` is a table of traces: give yours another name");
         }
         Ok(self.users.write().unwrap_or_else(PoisonError::into_inner).insert(name, table))
@@ -131,7 +131,7 @@ impl SchemaProvider for Main {
 
     fn table_exist(&self, name: &str) -> bool {
         // A class of this name does not keep a user from making a table.
-        Main::own(name).is_some() || self.users().contains_key(name)
+        Main::table_name(name).is_some() || self.users().contains_key(name)
     }
 }
 

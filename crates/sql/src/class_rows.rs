@@ -78,7 +78,7 @@ impl ClassRows {
         let columns = columns.collect();
         let plan = |scope| plan_of(&database.session, class.0, class.1, scope).0;
         let visited = |scope, wishes: &[(NodeId, ColumnRequest)]| {
-            (!wishes.is_empty()).then(|| ChosenColumns::of_visit(schema, plan(scope), wishes))
+            (!wishes.is_empty()).then(|| ChosenColumns::from_visit(schema, plan(scope), wishes))
         };
         ClassRows {
             stream: schema.event(class.1).stream,

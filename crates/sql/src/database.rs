@@ -110,11 +110,11 @@ impl Database {
     ) -> Result<Database> {
         let session = session.into();
         let streams = selection::streams(&session, streams)?;
-        Ok(Database::of_streams(session, streams, selection, filter, jobs))
+        Ok(Database::from_streams(session, streams, selection, filter, jobs))
     }
 
     /// The same of streams that were looked up.
-    pub fn of_streams(
+    pub fn from_streams(
         session: Arc<Session>,
         streams: Vec<SelectedStream>,
         selection: Selection,
@@ -349,7 +349,7 @@ impl Database {
     /// The table of the classes of this name; `None` when there are none.
     pub(crate) fn class_table(self: &Arc<Self>, name: &str) -> Option<Arc<EventTable>> {
         let (_, classes) = self.by_name.iter().find(|(own, _)| own == name)?;
-        Some(self.table(name, || EventTable::of_classes(&self.session, name, classes)))
+        Some(self.table(name, || EventTable::from_classes(&self.session, name, classes)))
     }
 
     fn table(self: &Arc<Self>, name: &str, make: impl FnOnce() -> EventTable) -> Arc<EventTable> {

@@ -7,7 +7,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, visit_expressions};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use tracemill_codec::text::{Span, edit_distance, meant};
+use tracemill_codec::text::{Span, closest, edit_distance};
 use tracemill_model::error::{Error, ErrorKind};
 
 use crate::catalog::{is_file, own_names};
@@ -76,8 +76,8 @@ fn found(database: &Database, text: &str, error: &DataFusionError) -> FoundError
             let mut found = found(database, text, inner);
             let span = diagnostic.span.or(diagnostic.notes.iter().find_map(|note| note.span));
             if let Some(span) = span {
-                let start = at(text, span.start.line, span.start.column);
-                found.place = Some(Span::new(start, at(text, span.end.line, span.end.column).max(start + 1)));
+                let start = byte_offset(text, span.start.line, span.start.column);
+                found.place = Some(Span::new(start, byte_offset(text, span.end.line, span.end.column).max(start + 1)));
             }
             found
         }
@@ -155,7 +155,7 @@ fn without_kind(text: &str) -> String {
 }
 
 /// The byte of a line and a column, both counted from 1.
-fn at(text: &str, line: u64, column: u64) -> usize {
+fn byte_offset(text: &str, line: u64, column: u64) -> usize {
     let mut start = 0;
     for _ in 1..line {
         match text[start..].find('\n') {
@@ -183,7 +183,7 @@ fn syntax(text: &str, message: &str) -> FoundError {
     };
     let numbers: Vec<u64> = place.split(", Column: ").filter_map(|number| number.trim().parse().ok()).collect();
     let [line, column] = numbers.as_slice() else { return plain(message.clone()) };
-    let start = at(text, *line, *column);
+    let start = byte_offset(text, *line, *column);
     let word = text[start..].find(|c: char| c.is_whitespace() || c == ',' || c == ';').unwrap_or(text.len() - start);
     FoundError { message: in_words(before), place: Some(Span::new(start, start + word.max(1))), help: None }
 }
@@ -199,7 +199,8 @@ fn schema(text: &str, error: &SchemaError) -> FoundError {
                 None => format!("there is no column `{}`", field.name),
             };
             let names: Vec<&str> = valid_fields.iter().map(|known| known.name.as_str()).collect();
-            let near = near(&field.name, &names).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+            let near =
+                closest_name(&field.name, &names).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
             let help = of.map(|table| format!("{near}Its columns are in `describe {table}`"));
             FoundError { message, place: word(text, &field.name), help }
         }
@@ -213,11 +214,11 @@ fn schema(text: &str, error: &SchemaError) -> FoundError {
 }
 
 /// The name that was meant; a table has few, so that half of the letters may be others.
-fn near<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+fn closest_name<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let half = name.chars().count() / 2;
     let by_distance = names.iter().map(|known| (edit_distance(name, known), *known));
     let nearest = by_distance.filter(|(distance, _)| *distance <= half).min().map(|(_, known)| known);
-    meant(name, names).or(nearest)
+    closest(name, names).or(nearest)
 }
 
 /// Errors that are known by their words.
@@ -240,7 +241,7 @@ fn planned(database: &Database, text: &str, message: &str) -> FoundError {
         }
         let classes = database.by_name.iter().map(|(name, _)| name.as_str());
         let names: Vec<&str> = own_names().map(|name| -> &str { name }).chain(classes).collect();
-        let near = meant(&name, &names).map(|near| format!("did you mean {}? ", quoted(near))).unwrap_or_default();
+        let near = closest(&name, &names).map(|near| format!("did you mean {}? ", quoted(near))).unwrap_or_default();
         let full = schema.map_or_else(|| quoted(&name), |schema| format!("{schema}.{}", quoted(&name)));
         return FoundError {
             message: format!("there is no table {full}"),

@@ -120,7 +120,7 @@ pub(crate) struct SelectedEvents<'a> {
 
 impl SelectedEvents<'_> {
     /// Their stream.
-    pub(crate) fn of<'d>(&self, database: &'d Database) -> &'d SelectedStream {
+    pub(crate) fn selected_stream<'d>(&self, database: &'d Database) -> &'d SelectedStream {
         &database.streams[self.stream]
     }
 }
@@ -199,7 +199,7 @@ struct TraceNames(Keys);
 
 impl ColumnBuilder for TraceNames {
     fn push(&mut self, events: &SelectedEvents<'_>, database: &Database) {
-        self.0.keys.repeat(Some(events.of(database).trace as i32), events.events.len());
+        self.0.keys.repeat(Some(events.selected_stream(database).trace as i32), events.events.len());
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
@@ -224,7 +224,7 @@ struct ClassNames(Keys);
 
 impl ColumnBuilder for ClassNames {
     fn push(&mut self, events: &SelectedEvents<'_>, database: &Database) {
-        let names = &database.class_name_of[events.of(database).trace];
+        let names = &database.class_name_of[events.selected_stream(database).trace];
         let name = |&at: &u32| names[events.chunk.classes[at as usize] as usize];
         self.0.keys.extend_some(events.events.iter().map(name));
     }
@@ -274,7 +274,9 @@ fn push_times<T>(times: &mut Numbers<T>, events: &SelectedEvents<'_>, database: 
 where
     T: ArrowPrimitiveType<Native = i64>,
 {
-    let Some(clock) = events.of(database).clock.as_ref() else { return times.repeat(None, events.events.len()) };
+    let Some(clock) = events.selected_stream(database).clock.as_ref() else {
+        return times.repeat(None, events.events.len());
+    };
     let mut outside = 0;
     times.extend_some(events.events.iter().map(|&at| {
         let exact = events.chunk.event(at as usize).ns(Some(clock));
@@ -306,7 +308,7 @@ struct TimestampBuilder(Numbers<TimestampNanosecondType>);
 
 impl ColumnBuilder for TimestampBuilder {
     fn push(&mut self, events: &SelectedEvents<'_>, database: &Database) {
-        match database.has_dates(events.of(database)) {
+        match database.has_dates(events.selected_stream(database)) {
             true => push_times(&mut self.0, events, database),
             false => self.0.repeat(None, events.events.len()),
         }
@@ -322,7 +324,7 @@ struct Cycles(Numbers<UInt64Type>);
 
 impl ColumnBuilder for Cycles {
     fn push(&mut self, events: &SelectedEvents<'_>, database: &Database) {
-        let schema = &database.session.traces[events.of(database).trace].schema;
+        let schema = &database.session.traces[events.selected_stream(database).trace].schema;
         let chunk = events.chunk;
         self.0.extend_some(
             events
@@ -345,7 +347,7 @@ struct Cpus {
 
 impl ColumnBuilder for Cpus {
     fn push(&mut self, events: &SelectedEvents<'_>, _: &Database) {
-        let cpu = self.cpus.of(events.stream, &events.chunk.packet).and_then(|cpu| i32::try_from(cpu).ok());
+        let cpu = self.cpus.cpu(events.stream, &events.chunk.packet).and_then(|cpu| i32::try_from(cpu).ok());
         self.numbers.repeat(cpu, events.events.len());
     }
 
@@ -364,7 +366,7 @@ struct PacketNumbers {
 
 impl ColumnBuilder for PacketNumbers {
     fn push(&mut self, events: &SelectedEvents<'_>, database: &Database) {
-        let of = events.of(database);
+        let of = events.selected_stream(database);
         let known = self.known.entry(events.stream).or_insert_with(|| {
             let packets = of.stream.packets.iter().enumerate();
             packets.map(|(at, packet)| ((packet.file, packet.offset_bytes), at as u64)).collect()
@@ -385,7 +387,7 @@ struct ClassNumbers(Numbers<Int32Type>);
 
 impl ColumnBuilder for ClassNumbers {
     fn push(&mut self, events: &SelectedEvents<'_>, database: &Database) {
-        let trace = events.of(database).trace;
+        let trace = events.selected_stream(database).trace;
         let class = |&at: &u32| database.class_number(trace, events.chunk.class(at as usize)) as i32;
         self.0.extend(events.events.iter().map(class));
     }
@@ -413,7 +415,7 @@ struct StreamIds(Numbers<UInt64Type>);
 
 impl ColumnBuilder for StreamIds {
     fn push(&mut self, events: &SelectedEvents<'_>, database: &Database) {
-        let schema = &database.session.traces[events.of(database).trace].schema;
+        let schema = &database.session.traces[events.selected_stream(database).trace].schema;
         self.0.extend_some(events.events.iter().map(|&at| {
             let stream = schema.stream(schema.event(events.chunk.class(at as usize)).stream);
             (!stream.has_no_id).then_some(stream.id)

@@ -169,7 +169,7 @@ impl Totals {
     }
 
     /// Calls `add` with the row and the value of all that are known.
-    fn each(array: &ArrayRef, mut add: impl FnMut(usize, i128)) {
+    fn for_each_value(array: &ArrayRef, mut add: impl FnMut(usize, i128)) {
         let is_known = |at: usize| array.is_valid(at);
         let rows = 0..array.len();
         match array.data_type() {
@@ -226,7 +226,7 @@ impl Totals {
 impl Accumulator for Totals {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let (mut sum, mut count) = (0, 0);
-        Totals::each(&values[0], |_, value| {
+        Totals::for_each_value(&values[0], |_, value| {
             sum += value;
             count += 1;
         });
@@ -236,7 +236,7 @@ impl Accumulator for Totals {
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        Totals::each(&values[0], |_, value| {
+        Totals::for_each_value(&values[0], |_, value| {
             self.sums[0] -= value;
             self.counts[0] -= 1;
         });
@@ -277,7 +277,7 @@ impl GroupsAccumulator for Totals {
         self.resize(count);
         let is_wanted = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
         let (sums, counts) = (&mut self.sums, &mut self.counts);
-        Totals::each(&values[0], |row, value| {
+        Totals::for_each_value(&values[0], |row, value| {
             if is_wanted(row) {
                 sums[groups[row]] += value;
                 counts[groups[row]] += 1;

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{Column as ColumnExpr, Literal};
 use tracemill_codec::plan::{NodeId, Plan};
-use tracemill_codec::text::meant;
+use tracemill_codec::text::closest;
 use tracemill_columns::{ChosenColumns, ColumnRequest};
 use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, Schema, Scope};
 
@@ -132,7 +132,7 @@ pub(crate) fn path_column(database: &Database, scope: &str, path: &str) -> Resul
             names.sort();
             names.dedup();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let near = meant(path, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let near = closest(path, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             plan_err!("no event class has the field `{}.{path}`{near}", scope.key())
         }
     }

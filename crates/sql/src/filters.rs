@@ -141,7 +141,7 @@ pub(crate) fn decide(database: &Database, table: &EventTable, conditions: &[Cond
     for part in parts {
         let columns: Vec<Option<EventColumn>> = collect_columns(&part).iter().map(event_column).collect();
         if columns.iter().all(|column| column.is_some_and(is_static)) {
-            keep(database, table, &part, &mut pairs)?;
+            retain_classes(database, table, &part, &mut pairs)?;
         } else if let Some((column, (first, last))) = time_range(&part, &event_column) {
             let (low, high) = range.unwrap_or((i128::MIN, i128::MAX));
             range = Some((low.max(first), high.min(last)));
@@ -191,7 +191,7 @@ struct Needs {
 }
 
 /// Keeps the streams and classes for which a condition is true.
-fn keep(
+fn retain_classes(
     database: &Database,
     table: &EventTable,
     condition: &Condition,

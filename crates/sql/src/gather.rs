@@ -108,7 +108,7 @@ impl Gatherer {
             match column {
                 Gathered::Event(column) => column.push(selected, &self.database),
                 Gathered::Json(texts) => {
-                    let trace = selected.of(&self.database).trace;
+                    let trace = selected.selected_stream(&self.database).trace;
                     let schema = &self.database.session.traces[trace].schema;
                     let printer = self.printers[trace].get_or_insert_with(|| JsonTrace::new(schema.clone()));
                     result = first_fault(result, texts.push(selected, printer));
@@ -123,7 +123,7 @@ impl Gatherer {
     }
 
     fn push_fields(&mut self, selected: &SelectedEvents<'_>) -> Result<(), Fault> {
-        let (chunk, trace) = (selected.chunk, selected.of(&self.database).trace);
+        let (chunk, trace) = (selected.chunk, selected.selected_stream(&self.database).trace);
         self.sorted.iter_mut().for_each(Vec::clear);
         for &at in selected.events {
             let class = chunk.class(at as usize);

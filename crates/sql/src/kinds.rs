@@ -23,7 +23,7 @@ pub(crate) struct SqlKind {
 
 impl SqlKind {
     /// The kind that holds values of both without a loss; texts, the JSON of the values, when there is none.
-    pub(crate) fn with(&self, other: &SqlKind) -> SqlKind {
+    pub(crate) fn merge(&self, other: &SqlKind) -> SqlKind {
         let bits = self.bits.max(other.bits);
         let data_type = self.wider(other).unwrap_or(DataType::Utf8);
         SqlKind { data_type, bits }
@@ -42,7 +42,7 @@ impl SqlKind {
             }
             (a, DataType::Float64) if is_integer(a) && (1..=FLOAT_BITS).contains(&self.bits) => Some(DataType::Float64),
             (DataType::List(a), DataType::List(b)) => {
-                let element = self.inside(a).with(&other.inside(b));
+                let element = self.part_kind(a).merge(&other.part_kind(b));
                 Some(DataType::List(Arc::new(Field::new("item", element.data_type, true))))
             }
             (DataType::Struct(a), DataType::Struct(b)) => {
@@ -50,7 +50,7 @@ impl SqlKind {
                 for field in b {
                     match members.iter_mut().find(|known| known.name() == field.name()) {
                         Some(known) => {
-                            let kind = self.inside(known).with(&other.inside(field));
+                            let kind = self.part_kind(known).merge(&other.part_kind(field));
                             *known = Arc::new(Field::new(known.name(), kind.data_type, true));
                         }
                         None => members.push(field.clone()),
@@ -64,12 +64,12 @@ impl SqlKind {
     }
 
     /// The kind of a part: how many bits its integers have is not known, so all of them count.
-    fn inside(&self, field: &Field) -> SqlKind {
+    fn part_kind(&self, field: &Field) -> SqlKind {
         SqlKind { data_type: field.data_type().clone(), bits: 64 }
     }
 }
 
-/// Values of an array as another type, which [`SqlKind::with`] gave.
+/// Values of an array as another type, which [`SqlKind::merge`] gave.
 pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == to {
         return Ok(array.clone());
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(list(DataType::Int64).with(&list(DataType::UInt64)), list(DECIMAL));
         let of = |name: &str, of: DataType| kind(DataType::Struct(vec![Field::new(name, of, true)].into()), 0);
         let both = vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Utf8, true)];
-        let merged = of("a", DataType::Int64).with(&of("b", DataType::Utf8));
+        let merged = of("a", DataType::Int64).merge(&of("b", DataType::Utf8));
         assert_eq!(merged.data_type, DataType::Struct(both.into()));
     }
 

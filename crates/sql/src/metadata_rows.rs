@@ -96,8 +96,8 @@ impl MetadataRows {
 
     /// Appends a row: the trace, and what follows it.
     pub(crate) fn push<const N: usize>(&mut self, trace: &str, values: [MetadataValue; N]) {
-        self.put(trace.into());
-        values.into_iter().for_each(|value| self.put(value));
+        self.append(trace.into());
+        values.into_iter().for_each(|value| self.append(value));
         self.next = 0;
         self.len += 1;
         if self.len >= BATCH_ROWS {
@@ -105,7 +105,7 @@ impl MetadataRows {
         }
     }
 
-    fn put(&mut self, value: MetadataValue) {
+    fn append(&mut self, value: MetadataValue) {
         match (&mut self.columns[self.next], value) {
             (MetadataBuilder::Text(texts), MetadataValue::Text(text)) => texts.append_value(text),
             (MetadataBuilder::Text(texts), _) => texts.append_null(),

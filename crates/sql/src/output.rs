@@ -34,7 +34,7 @@ pub enum Form {
 
 impl Form {
     /// The form that the name of a file says by its ending.
-    pub fn of_file(name: &str) -> Option<Form> {
+    pub fn from_file_name(name: &str) -> Option<Form> {
         let endings = [
             (".csv", Form::Text(TableFormat::Csv)),
             (".jsonl", Form::Text(TableFormat::JsonLines)),
@@ -112,7 +112,7 @@ impl<W: Write + Send + 'static> Writer<W> {
         }
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(out) = &mut self.out else { return Ok(()) };
         let written = out.write_all(bytes);
         self.check(written)
@@ -123,7 +123,7 @@ impl<W: Write + Send + 'static> Writer<W> {
         let Some(table) = &mut self.table else { return Ok(()) };
         let mut out = Out::default();
         append(table, &mut out);
-        self.put(out.written())
+        self.write(out.written())
     }
 }
 
@@ -139,7 +139,7 @@ impl TableRow for BatchRow<'_> {
     }
 
     fn put_json(&self, out: &mut Out, at: usize) {
-        self.columns[at].put(out, self.row);
+        self.columns[at].write_value(out, self.row);
     }
 
     fn put_text(&self, out: &mut Out, at: usize) {
@@ -192,7 +192,7 @@ impl<W: Write + Send + 'static> Answers for Writer<W> {
                 let typed = || schema.fields().iter().map(|field| field.name().clone()).collect();
                 self.table = Some(TableWriter::new(format, if is_object { names } else { typed() }, self.shown));
                 let is_apart = matches!(format, TableFormat::Text | TableFormat::Records | TableFormat::Markdown);
-                self.put(if is_later && is_apart { b"\n" } else { b"" })?;
+                self.write(if is_later && is_apart { b"\n" } else { b"" })?;
                 self.put_text(TableWriter::begin)
             }
             Form::Parquet => {
@@ -218,7 +218,7 @@ impl<W: Write + Send + 'static> Answers for Writer<W> {
             Form::Text(_) => {
                 let columns = batch.columns().iter().map(Json::new).collect::<Result<Vec<_>, _>>().map_err(refused)?;
                 self.put_text(|table, out| {
-                    (0..batch.num_rows()).for_each(|row| table.put(out, &BatchRow { columns: &columns, row }));
+                    (0..batch.num_rows()).for_each(|row| table.write_row(out, &BatchRow { columns: &columns, row }));
                 })?;
             }
             Form::Parquet | Form::Arrow { .. } => {
@@ -252,7 +252,7 @@ impl<W: Write + Send + 'static> Answers for Writer<W> {
                 let rows = if left == 1 { "row" } else { "rows" };
                 match left {
                     0 => Ok(()),
-                    _ => self.put(format!("({left} more {rows}; `--rows all` shows them)\n").as_bytes()),
+                    _ => self.write(format!("({left} more {rows}; `--rows all` shows them)\n").as_bytes()),
                 }
             }
             Form::Parquet => {

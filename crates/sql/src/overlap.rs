@@ -399,7 +399,7 @@ impl OpenRows {
         self.now.as_ref().map(|now| now.ns.value(now.at))
     }
 
-    fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn push_batch(&mut self, batch: &RecordBatch) -> Result<()> {
         let number = |at: usize| batch.column(at).as_primitive::<Int64Type>().clone();
         let keys = batch.columns()[2..2 + self.keys].to_vec();
         let rows = match self.keys {
@@ -478,7 +478,7 @@ impl Sweep {
                     match self.sides[side].input.next().await {
                         None => self.sides[side].is_over = true,
                         Some(batch) => {
-                            if let Some(given) = self.take(side, &batch?)? {
+                            if let Some(given) = self.push_batch(side, &batch?)? {
                                 return Ok(Some(given));
                             }
                         }
@@ -486,26 +486,26 @@ impl Sweep {
                 }
             }
             let side = match (self.sides[0].ns(), self.sides[1].ns()) {
-                (None, None) => return self.given(),
+                (None, None) => return self.take_pairs(),
                 (Some(a), Some(b)) => usize::from(b < a),
                 (a, _) => usize::from(a.is_none()),
             };
             let other = &self.sides[1 - side];
             if other.ns().is_none() && other.rows.is_empty() {
                 // No row is left that could share time.
-                return self.given();
+                return self.take_pairs();
             }
             self.step(side);
             if self.pairs.ns.len() >= ROWS {
-                return self.given();
+                return self.take_pairs();
             }
         }
     }
 
     /// Takes a batch of a side; pairs that must be given before rows are forgotten.
-    fn take(&mut self, side: usize, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
-        let before = self.given()?;
-        self.sides[side].take(batch)?;
+    fn push_batch(&mut self, side: usize, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+        let before = self.take_pairs()?;
+        self.sides[side].push_batch(batch)?;
         let is_filled = self.sides.iter_mut().all(OpenRows::is_filled);
         if let Some(ns) = self.sides.iter().filter_map(OpenRows::ns).min().filter(|_| is_filled) {
             for side in &mut self.sides {
@@ -553,7 +553,7 @@ impl Sweep {
     }
 
     /// The pairs so far; `None` without any.
-    fn given(&mut self) -> Result<Option<RecordBatch>> {
+    fn take_pairs(&mut self) -> Result<Option<RecordBatch>> {
         let pairs = std::mem::take(&mut self.pairs);
         if pairs.ns.is_empty() {
             return Ok(None);

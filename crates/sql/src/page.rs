@@ -10,7 +10,7 @@ use tracemill_model::error::Error;
 
 use crate::errors::Explained;
 use crate::query::Queries;
-use crate::rows::{Next, alone};
+use crate::rows::{Next, without_place};
 use crate::text::Json;
 
 /// How often somebody looks whether the answer is still wanted.
@@ -77,7 +77,7 @@ impl Queries {
                 Next::End => return Ok(Some(page)),
                 Next::Batch(batch) => {
                     let failed =
-                        |error: ArrowError| alone(Error::unsupported(format!("rows cannot be shown: {error}")));
+                        |error: ArrowError| without_place(Error::unsupported(format!("rows cannot be shown: {error}")));
                     for row in texts(&batch).map_err(failed)? {
                         bytes += row.iter().flatten().map(String::len).sum::<usize>();
                         if page.rows.len() >= most_rows || bytes > most_bytes {

@@ -105,7 +105,7 @@ impl Pairs {
             let is_known = database.by_name.iter().any(|(known, _)| pattern.matches(known.as_bytes()));
             if !is_known && !database.has_open_ids() {
                 let names: Vec<&str> = database.by_name.iter().map(|(name, _)| name.as_str()).collect();
-                let near = tracemill_codec::text::meant(name, &names);
+                let near = tracemill_codec::text::closest(name, &names);
                 let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
                 return plan_err!(
                     "no event class has the name `{name}`, the {of} argument of `{}`{near}",
@@ -367,7 +367,7 @@ fn pair(
             Rule::Next { keys } => {
                 let key = values(0..keys)?;
                 if ends && let Some((key, begin)) = open.next.remove_entry(&key) {
-                    rows.put(begin, key, &end);
+                    rows.push_row(begin, key, &end);
                 }
                 if begins {
                     open.next.insert(key, begin(Vec::new())?);
@@ -396,7 +396,7 @@ fn pair(
                     rows.own.push(whole.saturating_sub(begin.inner_ns));
                     rows.depth.push(stack.len() as i32);
                     let keys = std::mem::take(&mut begin.keys);
-                    rows.put(begin, keys, &end);
+                    rows.push_row(begin, keys, &end);
                 }
                 if begins && open.open < MAX_OPEN {
                     open.open += 1;
@@ -416,7 +416,7 @@ struct PairEnd {
 }
 
 impl PairRows {
-    fn put(&mut self, begin: Begin, key: Vec<ScalarValue>, end: &PairEnd) {
+    fn push_row(&mut self, begin: Begin, key: Vec<ScalarValue>, end: &PairEnd) {
         self.trace.push(begin.trace);
         self.ns.push(begin.ns);
         self.time.push(begin.has_date.then_some(begin.ns));
@@ -432,7 +432,7 @@ impl PairRows {
         let rows = std::mem::take(self);
         let time = TimestampNanosecondArray::from(rows.time).with_timezone("UTC");
         let mut columns: Vec<ArrayRef> = vec![
-            of_values(rows.trace, schema.field(0).data_type())?,
+            values_array(rows.trace, schema.field(0).data_type())?,
             Arc::new(Int64Array::from(rows.ns)),
             Arc::new(time),
             Arc::new(Int64Array::from(rows.dur)),
@@ -450,13 +450,13 @@ impl PairRows {
         let first = columns.len();
         for at in first..schema.fields().len() {
             let values = rows.keys.iter().map(|key| key[at - first].clone()).collect();
-            columns.push(of_values(values, schema.field(at).data_type())?);
+            columns.push(values_array(values, schema.field(at).data_type())?);
         }
         RecordBatch::try_new(schema.clone(), columns).map_err(DataFusionError::from)
     }
 }
 
-fn of_values(values: Vec<ScalarValue>, data_type: &DataType) -> Result<ArrayRef> {
+fn values_array(values: Vec<ScalarValue>, data_type: &DataType) -> Result<ArrayRef> {
     if values.is_empty() {
         return Ok(new_empty_array(data_type));
     }

@@ -246,7 +246,7 @@ impl Queries {
     }
 
     /// Has the rows of queries made elsewhere from now on.
-    pub fn run_elsewhere(&mut self, elsewhere: Arc<dyn RemotePlanner>) {
+    pub fn set_remote(&mut self, elsewhere: Arc<dyn RemotePlanner>) {
         let shared = self.context.state_ref();
         let mut state = shared.write();
         // Other processes do not know our way to group.
@@ -322,7 +322,7 @@ impl Queries {
             self.context.execute_logical_plan(plan).await.map_err(wrong)?;
             return Ok(());
         }
-        let mut asked = self.asked(&plan);
+        let mut asked = self.query_context(&plan);
         let mut has_rows = false;
         let watch = QueryWatch::new(self.stop).map_err(Failure::Failed)?;
         loop {
@@ -388,7 +388,7 @@ impl Queries {
     }
 
     /// The facts that the scans of a query must know.
-    pub(crate) fn asked(&self, plan: &LogicalPlan) -> QueryContext {
+    pub(crate) fn query_context(&self, plan: &LogicalPlan) -> QueryContext {
         let plan = match plan {
             LogicalPlan::Explain(explain) => &explain.plan,
             LogicalPlan::Analyze(analyze) => &analyze.input,

@@ -185,7 +185,7 @@ impl PartReader {
                 let part = || {
                     let cursor = cursor(&database, &opener.streams.streams[*stream], *stream);
                     // A range from the first packet on is always one.
-                    cursor.and_then(|cursor| cursor.only(packets.clone()))
+                    cursor.and_then(|cursor| cursor.with_packets(packets.clone()))
                 };
                 if opener.verifies
                     && let Some(cursor) = part()
@@ -249,7 +249,7 @@ impl PartReader {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while !self.is_over && self.counted < COUNTED_ROWS && !self.is_full() {
             match self.next()? {
-                ReadStep::Events(waiting) => self.take(waiting)?,
+                ReadStep::Events(waiting) => self.gather_events(waiting)?,
                 ReadStep::Counted => {}
                 ReadStep::End => {
                     self.is_over = true;
@@ -352,7 +352,7 @@ impl PartReader {
     }
 
     /// Takes the events that are wanted, as far as no column decides.
-    fn take(&mut self, mut waiting: Waiting) -> Result<()> {
+    fn gather_events(&mut self, mut waiting: Waiting) -> Result<()> {
         self.scanned.add(waiting.events.len());
         let (file, offset) = waiting.place();
         self.note_packet((waiting.stream, file, offset), waiting.ready.chunk.packet.packet.total_bits);
@@ -360,7 +360,7 @@ impl PartReader {
         if let Some(matcher) = &mut self.matcher {
             let of = &self.opener.database.streams[waiting.stream];
             let ready = waiting.ready.clone();
-            waiting.keep(|at| matcher.matches(&of.event(ready.chunk.event(at as usize))));
+            waiting.retain(|at| matcher.matches(&of.event(ready.chunk.event(at as usize))));
         }
         if waiting.events.is_empty() {
             return Ok(());
@@ -421,7 +421,7 @@ impl PartReader {
         let mut row = 0;
         for (mut waiting, fault) in all.into_iter().zip(faults) {
             self.reported(&waiting, fault);
-            waiting.keep(|_| {
+            waiting.retain(|_| {
                 row += 1;
                 is_true.value(row - 1)
             });
@@ -554,7 +554,7 @@ impl Waiting {
     }
 
     /// Keeps some of the events, which are asked for in their order.
-    fn keep(&mut self, mut is_wanted: impl FnMut(u32) -> bool) {
+    fn retain(&mut self, mut is_wanted: impl FnMut(u32) -> bool) {
         let kept: Vec<bool> = self.events.iter().map(|&at| is_wanted(at)).collect();
         let mut at = kept.iter();
         self.events.retain(|_| at.next().copied().unwrap_or(false));

@@ -94,7 +94,7 @@ pub struct RemoteScan {
 impl RemoteScan {
     /// A leaf of a plan as it is sent, with the text of its traces when it was sent before; `None` when it does not
     /// scan events.
-    pub fn of(plan: &dyn ExecutionPlan) -> Option<(RemoteScan, Option<Arc<str>>)> {
+    pub fn from_plan(plan: &dyn ExecutionPlan) -> Option<(RemoteScan, Option<Arc<str>>)> {
         let config = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
         let (mut sent, traces) = match config.file_source.downcast_ref::<RemoteSource>() {
             Some(source) => (source.sent.clone(), Some(source.traces.clone())),
@@ -174,7 +174,7 @@ impl FileSource for RemoteSource {
             let name = self.sent.table.as_deref().unwrap_or("events");
             DataFusionError::Execution(format!("the table `{name}` has other columns here: the traces differ"))
         })?;
-        let source = TraceSource::of_sent(&database, &table, &self.sent, &self.metrics)?;
+        let source = TraceSource::from_sent(&database, &table, &self.sent, &self.metrics)?;
         let inner = source.with_batch_size(self.batch_size).create_file_opener(store, config, partition)?;
         let told = Arc::new(ScanReport { database, metrics: self.metrics.clone(), partition });
         Ok(Arc::new(SentOpener { inner, told }))
@@ -239,10 +239,10 @@ impl FileOpener for SentOpener {
             let last = told.clone();
             // Damage after the last rows is reported when there are no more.
             let end = futures::stream::poll_fn(move |_| {
-                last.tell();
+                last.publish();
                 std::task::Poll::Ready(None)
             });
-            Ok(batches.inspect(move |_| told.tell()).chain(end).boxed())
+            Ok(batches.inspect(move |_| told.publish()).chain(end).boxed())
         }))
     }
 }
@@ -260,7 +260,7 @@ const WARNING: &str = "warning: ";
 const LOST: [&str; 3] = ["lost times", "lost integers", "lost values"];
 
 impl ScanReport {
-    fn tell(&self) {
+    fn publish(&self) {
         let count = |name: String| MetricBuilder::new(&self.metrics).counter(name, self.partition);
         let (faults, warnings) = self.database.collector.take();
         faults.iter().for_each(|fault| count(format!("{FAULT}{fault}")).add(1));
@@ -275,7 +275,7 @@ impl ScanReport {
 
 impl Drop for ScanReport {
     fn drop(&mut self) {
-        self.tell();
+        self.publish();
     }
 }
 

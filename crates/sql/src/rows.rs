@@ -171,7 +171,7 @@ impl Queries {
             }
             Answer::Plan(plan) => plan,
         };
-        let asked = self.asked(plan);
+        let asked = self.query_context(plan);
         let mut run = QueryRun {
             database: self.database_of_rows(),
             text: prepared.text.clone(),
@@ -222,9 +222,9 @@ impl Rows {
             && let RowsState::Waiting(run) = std::mem::replace(&mut self.state, RowsState::Done(Vec::new().into_iter()))
         {
             // Threads of its own: a query that is dropped may hold them for a while, and does not hold up others.
-            let threads = Threads::new(run.database.jobs).map_err(alone)?;
+            let threads = Threads::new(run.database.jobs).map_err(without_place)?;
             let clock = tokio::runtime::Builder::new_current_thread().enable_time().build();
-            let failed = |error| alone(Error::unsupported(format!("no clock for a query: {error}")));
+            let failed = |error| without_place(Error::unsupported(format!("no clock for a query: {error}")));
             let clock = clock.map_err(failed)?;
             let (sender, rows) = channel(1);
             let task = threads.spawn(run.all(sender));
@@ -241,7 +241,7 @@ impl Rows {
                     // A task that breaks off sends no error.
                     Ok(None) if threads.block_on(task).is_err() => {
                         self.state = RowsState::Done(Vec::new().into_iter());
-                        return Err(alone(Error::unsupported(BROKE_OFF)));
+                        return Err(without_place(Error::unsupported(BROKE_OFF)));
                     }
                     Ok(next) => next.transpose()?,
                 }
@@ -259,12 +259,12 @@ impl Rows {
         let columns = batch.columns().iter().zip(self.schema.fields()).map(planned).collect::<Result<_, _>>();
         let batch = columns.and_then(|columns| RecordBatch::try_new(self.schema.clone(), columns));
         let contradicts = |error| Error::unsupported(format!("the rows contradict their plan: {error}"));
-        batch.map(Next::Batch).map_err(|error| alone(contradicts(error)))
+        batch.map(Next::Batch).map_err(|error| without_place(contradicts(error)))
     }
 }
 
 /// An error without a place in the text.
-pub(crate) fn alone(error: Error) -> Explained {
+pub(crate) fn without_place(error: Error) -> Explained {
     Explained { error, place: None, help: None }
 }
 

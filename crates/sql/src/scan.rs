@@ -88,7 +88,7 @@ impl TableProvider for EventProvider {
                 true if !parts.is_empty() => {
                     (parts.into_iter().map(|part| vec![part]).collect(), Some(EventColumn::Ns))
                 }
-                _ => (dealt(parts, jobs), None),
+                _ => (grouped(parts, jobs), None),
             }
         };
         let file = |part: ScanPart| {
@@ -184,7 +184,7 @@ impl EventProvider {
 }
 
 /// Parts in groups of neighbours, as many groups as there are threads.
-fn dealt(parts: Vec<ScanPart>, groups: usize) -> Vec<Vec<ScanPart>> {
+fn grouped(parts: Vec<ScanPart>, groups: usize) -> Vec<Vec<ScanPart>> {
     let size = parts.len().div_ceil(groups.max(1)).max(1);
     let dealt: Vec<Vec<ScanPart>> = parts.chunks(size).map(<[ScanPart]>::to_vec).collect();
     if dealt.is_empty() { vec![Vec::new()] } else { dealt }
@@ -247,7 +247,7 @@ impl TraceSource {
     }
 
     /// A scan that was sent; it counts what it does in `metrics`.
-    pub(crate) fn of_sent(
+    pub(crate) fn from_sent(
         database: &Arc<Database>,
         table: &Arc<EventTable>,
         sent: &RemoteScan,

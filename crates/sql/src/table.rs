@@ -99,7 +99,7 @@ impl EventTable {
     }
 
     /// The table of some classes.
-    pub(crate) fn of_classes(session: &Session, name: &str, classes: &[(usize, EventClassId)]) -> EventTable {
+    pub(crate) fn from_classes(session: &Session, name: &str, classes: &[(usize, EventClassId)]) -> EventTable {
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         let mut taken: Vec<String> = Vec::new();
         for column in COMMON {
@@ -150,7 +150,7 @@ impl Merged {
 
     pub(crate) fn add(&mut self, class: (usize, EventClassId), place: ColumnPlace) {
         self.differs |= self.kind.data_type != place.kind.data_type;
-        self.kind = self.kind.with(&place.kind);
+        self.kind = self.kind.merge(&place.kind);
         self.first.get_or_insert_with(|| (class, place.clone()));
         self.places.insert(class, place);
     }

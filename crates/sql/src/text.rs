@@ -30,7 +30,7 @@ enum ColumnForm {
     Dictionary(Vec<i32>, Box<Json>),
     List(Vec<(usize, usize)>, Box<Json>),
     Struct(Vec<(String, Json)>),
-    /// A structure whose members have places, not names: see [`Member::of_tuple`](tracemill_model::schema::Member::of_tuple).
+    /// A structure whose members have places, not names: see [`Member::for_tuple`](tracemill_model::schema::Member::for_tuple).
     Tuple(Vec<Json>),
     /// Written as Arrow writes it.
     Other(Vec<String>),
@@ -122,7 +122,7 @@ impl Json {
     /// A value as JSON.
     pub(crate) fn text(&self, at: usize) -> String {
         let mut out = Out::default();
-        self.put(&mut out, at);
+        self.write_value(&mut out, at);
         String::from_utf8_lossy(out.written()).into_owned()
     }
 
@@ -142,12 +142,12 @@ impl Json {
             },
             ColumnForm::Dictionary(keys, values) => values.put_cell(out, keys[at] as usize),
             ColumnForm::Other(texts) => out.put(texts[at].as_bytes()),
-            _ => self.put(out, at),
+            _ => self.write_value(out, at),
         }
     }
 
     /// Writes a value as JSON.
-    pub(crate) fn put(&self, out: &mut Out, at: usize) {
+    pub(crate) fn write_value(&self, out: &mut Out, at: usize) {
         if self.is_null(at) {
             return out.put(b"null");
         }
@@ -164,7 +164,7 @@ impl Json {
                 self.put_cell(out, at);
                 out.put_byte(b'"');
             }
-            ColumnForm::Dictionary(keys, values) => values.put(out, keys[at] as usize),
+            ColumnForm::Dictionary(keys, values) => values.write_value(out, keys[at] as usize),
             ColumnForm::List(ranges, elements) => {
                 out.put_byte(b'[');
                 let (from, to) = ranges[at];
@@ -172,7 +172,7 @@ impl Json {
                     if element > from {
                         out.put(b", ");
                     }
-                    elements.put(out, element);
+                    elements.write_value(out, element);
                 }
                 out.put_byte(b']');
             }
@@ -184,7 +184,7 @@ impl Json {
                     }
                     put_json(out, name.as_bytes());
                     out.put(b": ");
-                    values.put(out, at);
+                    values.write_value(out, at);
                 }
                 out.put_byte(b'}');
             }
@@ -194,7 +194,7 @@ impl Json {
                     if number > 0 {
                         out.put(b", ");
                     }
-                    values.put(out, at);
+                    values.write_value(out, at);
                 }
                 out.put_byte(b']');
             }

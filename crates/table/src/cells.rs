@@ -110,7 +110,7 @@ pub fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit, clock: &TableClock
             let part = part as u16;
             out.put(&[part / 100, part / 10 % 10, part % 10].map(|digit| b'0' + digit as u8));
         }
-        (Value::Integer(ns), Unit::Time) => clock.put(out, ns),
+        (Value::Integer(ns), Unit::Time) => clock.write(out, ns),
         (Value::Real(value), Unit::Duration) => out.put_fmt(format_args!("{:.3}", value / 1000.0)),
         (Value::Real(value), Unit::Share) => out.put_fmt(format_args!("{:.2}", value * 100.0)),
         (Value::Real(value), Unit::Correlation) => out.put_fmt(format_args!("{value:.4}")),

@@ -36,7 +36,7 @@ impl TableClock {
     }
 
     /// Appends a time.
-    pub fn put(&self, out: &mut Out, ns: i128) {
+    pub fn write(&self, out: &mut Out, ns: i128) {
         if let Some(writer) = &self.writer {
             return (writer.borrow_mut())(out, ns);
         }
@@ -53,7 +53,7 @@ impl TableClock {
     /// Appends a second of the clock, with the point after it.
     pub fn put_second(&self, out: &mut Out, second: u64) {
         let begin = out.len();
-        self.put(out, i128::from(second) * NANOS as i128);
+        self.write(out, i128::from(second) * NANOS as i128);
         out.truncate(begin.max(out.len() - (FRACTION - 1)));
     }
 
@@ -65,7 +65,7 @@ impl TableClock {
     /// The width of a time.
     pub fn width(&self, ns: i128) -> usize {
         let mut out = Out::default();
-        self.put(&mut out, ns);
+        self.write(&mut out, ns);
         count(out.written())
     }
 }

@@ -61,7 +61,7 @@ impl Layout {
     }
 
     /// Columns whose cells stand at these sides, as wide as [`Layout::widen`] makes them.
-    pub fn of(sides: impl IntoIterator<Item = Align>) -> Layout {
+    pub fn with_alignments(sides: impl IntoIterator<Item = Align>) -> Layout {
         Layout::new(sides.into_iter().map(|align| LayoutColumn::new(align, 0)))
     }
 
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn cells_stand_at_the_side_of_their_column() {
-        let mut layout = Layout::of([Align::Left, Align::Right, Align::Left]);
+        let mut layout = Layout::with_alignments([Align::Left, Align::Right, Align::Left]);
         let lines = [["name", "n", "last"], ["µs", "1000", ""], ["", "7", "x "]];
         lines.iter().for_each(|line| layout.widen(line));
         assert_eq!(layout.width(), 4 + 2 + 4 + 2 + 4);

@@ -79,13 +79,13 @@ impl RowObjects {
 
     /// Objects of rows of different kinds, which have the members of their kind: for each kind the column in which only its
     /// rows have a value, and whether it has each of the columns.
-    pub fn of_kinds(self, kinds: Vec<(usize, Vec<bool>)>) -> Self {
+    pub fn with_kinds(self, kinds: Vec<(usize, Vec<bool>)>) -> Self {
         RowObjects { kinds, ..self }
     }
 
     /// Appends a row.
     #[inline]
-    pub fn put<R: TableRow + ?Sized>(&self, out: &mut Out, row: &R) {
+    pub fn write_row<R: TableRow + ?Sized>(&self, out: &mut Out, row: &R) {
         let begin = out.len();
         let kind = self.kinds.iter().find(|(own, _)| row.has(*own));
         for (at, key) in self.keys.iter().enumerate() {
@@ -125,7 +125,7 @@ mod tests {
         let objects = RowObjects::new(["cpu", "sta\"te", "disk"]);
         let put = |objects: &RowObjects, row: &[Value<'_>]| {
             let mut out = Out::default();
-            objects.put(&mut out, row);
+            objects.write_row(&mut out, row);
             String::from_utf8(out.written().to_vec()).expect("a text")
         };
         let rows = [
@@ -133,7 +133,7 @@ mod tests {
             [Value::Integer(1), Value::Null, Value::Text("vda")],
         ];
         assert_eq!(put(&objects, &rows[0]), r#"{"cpu":1,"sta\"te":"idle","disk":null}"#);
-        let objects = objects.of_kinds(vec![(1, vec![true, true, false]), (2, vec![false, false, true])]);
+        let objects = objects.with_kinds(vec![(1, vec![true, true, false]), (2, vec![false, false, true])]);
         assert_eq!(rows.map(|row| put(&objects, &row)), [r#"{"cpu":1,"sta\"te":"idle"}"#, r#"{"disk":"vda"}"#]);
         assert_eq!(put(&RowObjects::new([""; 0]), &[]), "{}");
     }

@@ -23,7 +23,7 @@ pub struct TableStyle {
 
 impl TableStyle {
     /// A value as text.
-    pub fn shown(&self, value: Value<'_>, unit: Unit) -> String {
+    pub fn format_value(&self, value: Value<'_>, unit: Unit) -> String {
         let mut out = Out::default();
         put_shown(&mut out, value, unit, &self.clock);
         String::from_utf8_lossy(out.written()).into_owned()
@@ -104,14 +104,14 @@ impl<'t> TextTable<'t> {
     pub fn put_titles(&mut self, out: &mut Out) {
         let bold: [&[u8]; 2] = if self.style.is_colored { [b"\x1b[1m", b"\x1b[0m"] } else { [b"", b""] };
         out.put(bold[0]);
-        self.put(out, |column| self.style.title(column));
+        self.write_row(out, |column| self.style.title(column));
         out.truncate(out.len() - 1);
         out.put(bold[1]);
         out.put_byte(b'\n');
     }
 
     /// Puts a line of texts.
-    pub fn put(&self, out: &mut Out, cell: impl Fn(&Column) -> String) {
+    pub fn write_row(&self, out: &mut Out, cell: impl Fn(&Column) -> String) {
         let cells: Vec<String> = self.columns.iter().map(|(_, column)| cell(column)).collect();
         self.layout.put_line(out, &cells);
     }

@@ -65,9 +65,9 @@ impl TableWriter {
         }
     }
 
-    /// The writer, where rows have members by their kinds; see [`RowObjects::of_kinds`].
-    pub fn of_kinds(self, kinds: Vec<(usize, Vec<bool>)>) -> Self {
-        TableWriter { objects: self.objects.of_kinds(kinds), ..self }
+    /// The writer, where rows have members by their kinds; see [`RowObjects::with_kinds`].
+    pub fn with_kinds(self, kinds: Vec<(usize, Vec<bool>)>) -> Self {
+        TableWriter { objects: self.objects.with_kinds(kinds), ..self }
     }
 
     /// Puts what stands before the rows.
@@ -86,7 +86,7 @@ impl TableWriter {
 
     /// Puts a row.
     #[inline]
-    pub fn put<R: TableRow + ?Sized>(&mut self, out: &mut Out, row: &R) {
+    pub fn write_row<R: TableRow + ?Sized>(&mut self, out: &mut Out, row: &R) {
         self.rows += 1;
         if self.rows > self.most {
             return;
@@ -95,12 +95,12 @@ impl TableWriter {
         match self.format {
             TableFormat::Csv => put_csv_row(out, row, self.names.len(), &mut self.text),
             TableFormat::JsonLines => {
-                self.objects.put(out, row);
+                self.objects.write_row(out, row);
                 out.put_byte(b'\n');
             }
             TableFormat::Json => {
                 out.put(if self.rows == 1 { b"" } else { b",\n" });
-                self.objects.put(out, row);
+                self.objects.write_row(out, row);
             }
             TableFormat::Markdown => self.put_markdown(out, row),
             TableFormat::Records => self.put_record(out, row),
@@ -153,7 +153,7 @@ impl TableWriter {
         let TableWriter { names, sides, waiting, layout, .. } = self;
         let layout = layout.get_or_insert_with(|| {
             let sides = (0..names.len()).map(|at| sides.get(at).copied().unwrap_or(Align::Left));
-            let mut layout = Layout::of(sides);
+            let mut layout = Layout::with_alignments(sides);
             layout.widen(names);
             waiting.iter().for_each(|row| layout.widen(row));
             layout.put_line(out, names);
@@ -181,7 +181,7 @@ mod tests {
         let names = ["n", "a|b", "last"].map(String::from).to_vec();
         let (mut writer, mut out) = (TableWriter::new(format, names, most), Out::default());
         writer.begin(&mut out);
-        rows.iter().for_each(|row| writer.put(&mut out, &row[..]));
+        rows.iter().for_each(|row| writer.write_row(&mut out, &row[..]));
         let left = writer.end(&mut out);
         (String::from_utf8(out.written().to_vec()).expect("a text"), left)
     }

@@ -106,7 +106,7 @@ impl<'t> Event<'t> {
         event::Event { trace: of.trace, stream: of.index, raw: ready.chunk.event(self.at as usize), ns: self.ns }
     }
 
-    fn of(&self) -> &SelectedStream {
+    fn selected_stream(&self) -> &SelectedStream {
         &self.batch.reading.streams[self.batch.chunks[self.chunk as usize].0.0 as usize]
     }
 
@@ -135,7 +135,7 @@ impl<'t> Event<'t> {
     /// The CPU on which it happened, when the trace says so.
     pub fn cpu(&self) -> Option<u64> {
         let (stream, ready) = &self.batch.chunks[self.chunk as usize];
-        self.batch.reading.cpus.borrow_mut().of(stream.0 as usize, &ready.chunk.packet)
+        self.batch.reading.cpus.borrow_mut().cpu(stream.0 as usize, &ready.chunk.packet)
     }
 
     /// The number of the thread that it is of, or of the track in a trace that numbers its tracks itself, when the trace says
@@ -151,12 +151,12 @@ impl<'t> Event<'t> {
 
     /// The name of its trace.
     pub fn trace(&self) -> &'t str {
-        &self.batch.reading.traces.session.traces[self.of().trace].name
+        &self.batch.reading.traces.session.traces[self.selected_stream().trace].name
     }
 
     /// The name of its stream.
     pub fn stream(&self) -> &str {
-        &self.of().stream.name
+        &self.selected_stream().stream.name
     }
 
     /// Its class: log level, field classes.
@@ -166,7 +166,7 @@ impl<'t> Event<'t> {
 
     /// The schema of its trace.
     pub fn schema(&self) -> &'t Schema {
-        &self.batch.reading.traces.session.traces[self.of().trace].schema
+        &self.batch.reading.traces.session.traces[self.selected_stream().trace].schema
     }
 
     /// The value of a field: `payload.fd`, `fd` for the first scope that has it, `$ctx.vpid`, `payload.list[3].x`, and words

@@ -217,7 +217,7 @@ impl<'t> Iterator for Steps<'t> {
     #[inline]
     fn next(&mut self) -> Option<Step<'t>> {
         loop {
-            match self.walker.turn()? {
+            match self.walker.next_turn()? {
                 Turn::Event(position) => return Some(Step::Event(Event::new(&self.batch, position))),
                 Turn::Batch => {
                     let chunks = self.walker.chunks().to_vec();

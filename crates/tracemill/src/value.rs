@@ -200,7 +200,7 @@ impl<'a> Value<'a> {
             .filter_map(move |(name, value, class)| Some((name, Value::tree(Cow::Borrowed(value), (schema?, class))?)))
     }
 
-    fn put(&self, out: &mut fmt::Formatter<'_>, is_quoted: bool) -> fmt::Result {
+    fn write(&self, out: &mut fmt::Formatter<'_>, is_quoted: bool) -> fmt::Result {
         match &self.data {
             Data::Integer(value) => write!(out, "{value}"),
             Data::Wide(value) => out.write_str(&value.to_decimal()),
@@ -219,12 +219,12 @@ impl<'a> Value<'a> {
 
 impl fmt::Display for Value<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.put(out, false)
+        self.write(out, false)
     }
 }
 
 impl fmt::Debug for Value<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.put(out, true)
+        self.write(out, true)
     }
 }

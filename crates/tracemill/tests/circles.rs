@@ -166,7 +166,7 @@ fn char_of_name(sign: char) -> bool {
 struct Files(BTreeMap<Module, (PathBuf, Vec<Use>)>);
 
 impl Files {
-    fn of(root: &Path) -> Files {
+    fn read(root: &Path) -> Files {
         let (mut files, mut tests) = (Files(BTreeMap::new()), BTreeSet::new());
         files.add(root, &[], &mut tests);
         files.0.retain(|module, _| !tests.contains(module));
@@ -262,7 +262,7 @@ impl Files {
 fn files_use_each_other_in_small_circles_only() {
     for name in CRATES {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates").join(name).join("src");
-        let files = Files::of(&root);
+        let files = Files::read(&root);
         assert!(!files.0.is_empty(), "{name} has no sources");
         let circles = files.circles();
         assert!(circles.is_empty(), "files of `{name}` use each other in a circle of more than {MOST}: {circles:#?}");

@@ -160,7 +160,7 @@ fn conversions_hold_events_that_were_there_or_fail() {
             let sources = sources(&session, &streams).expect("there are no parts");
             let out = folder.path().join("out");
             let target = tracemill::target(name, &[]).expect("it is known");
-            let to = FileSystem.at(&out);
+            let to = FileSystem.path(&out);
             let writer = (target.create)(&to, &sources, &WriteOptions::default()).expect("it can be written");
             let options = ConvertOptions::default();
             let selection = Selection { memory_bytes: 64 << 10, ..Selection::default() };

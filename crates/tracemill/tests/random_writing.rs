@@ -141,7 +141,7 @@ fn written(target: &Target, chunk: &Chunk, options: &WriteOptions, folder: &Fold
         tasks: Vec::new(),
     };
     // A schema that the target has no place for at all is refused.
-    let mut writer = (target.create)(&FileSystem.at(folder.path().join("out")), &[source], options).ok()?;
+    let mut writer = (target.create)(&FileSystem.path(folder.path().join("out")), &[source], options).ok()?;
     for at in 0..chunk.len() {
         writer.event(0, chunk.event(at)).expect("the output can be written");
     }

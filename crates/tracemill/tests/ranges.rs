@@ -35,16 +35,16 @@ fn ranges_of_packets_add_up() {
         let cursor = || Cursor::new(trace, of.stream.clone(), of.clock, SpineFilter::default(), 1000);
         let all = read(cursor());
         let count = of.stream.packets.len();
-        assert_eq!(read(cursor().only(0..count).expect("all can be read")), all);
+        assert_eq!(read(cursor().with_packets(0..count).expect("all can be read")), all);
         if !packets_stand_alone(&of.stream) {
-            assert!(count < 2 || cursor().only(1..count).is_none(), "{}", of.stream.name);
+            assert!(count < 2 || cursor().with_packets(1..count).is_none(), "{}", of.stream.name);
             continue;
         }
         alone += 1;
         for step in [1, 3] {
             let mut together = (Vec::new(), 0);
             for from in (0..count).step_by(step) {
-                let part = cursor().only(from..from + step).expect("packets stand alone");
+                let part = cursor().with_packets(from..from + step).expect("packets stand alone");
                 assert_eq!(part.packets(), from..(from + step).min(count));
                 let (events, gaps) = read(part);
                 together.0.extend(events);
@@ -69,7 +69,8 @@ fn a_range_of_times_stays_one() {
     let stream = Arc::new((*of.stream).clone());
     let cursor = || Cursor::new(&session.traces[of.trace], stream.clone(), of.clock, filter.clone(), 1000);
     let all = read(cursor()).0;
-    let halves = [0..count / 3, count / 3..count].map(|range| read(cursor().only(range).expect("they stand alone")).0);
+    let halves =
+        [0..count / 3, count / 3..count].map(|range| read(cursor().with_packets(range).expect("they stand alone")).0);
     assert!(!all.is_empty() && halves.concat() == all);
     assert!(all.iter().all(|&(_, cycles)| cycles >= middle));
 }

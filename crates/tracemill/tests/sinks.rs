@@ -175,7 +175,7 @@ fn every_target_writes_to_its_sink_alone() {
                 continue;
             }
             assert!(!out.exists(), "{} writes past its sink", target.names[0]);
-            convert(&session, target, &FileSystem.at(&out));
+            convert(&session, target, &FileSystem.path(&out));
             let mut files = BTreeMap::new();
             files_at(&out, &mut files);
             assert!(!files.is_empty() && files == memory.files(), "{}: other files", out.display());

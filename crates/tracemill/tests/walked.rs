@@ -50,7 +50,7 @@ fn events_are_found_by_their_numbers() {
         // From places in the middle: where the first batches end.
         let mut small = Walker::new(&session, &streams[..], &selection, None).with_first_batch(1);
         let mut checkpoints = Vec::new();
-        while let Some(turn) = small.turn() {
+        while let Some(turn) = small.next_turn() {
             if matches!(turn, Turn::Event(_)) && small.places().is_some() {
                 checkpoints.push((small.places().expect("there are some"), small.number()));
             }

@@ -62,7 +62,7 @@ fn lines(session: &Session) -> (Vec<String>, usize) {
 fn write(session: &Session, path: &Path, options: &WriteOptions) -> Result<Losses> {
     let streams = streams(session, &[])?;
     let target = target("ctf2", &[])?;
-    let writer = (target.create)(&FileSystem.at(path), &sources(session, &streams).unwrap(), options)?;
+    let writer = (target.create)(&FileSystem.path(path), &sources(session, &streams).unwrap(), options)?;
     let selection = Selection::default();
     let conversion = Conversion {
         session,

@@ -55,7 +55,7 @@ fn write(session: &Session, to: &str, path: &Path, options: &WriteOptions) -> Lo
     let streams = streams(session, &[]).expect("all streams");
     let target = target(to, &[]).expect("it is written");
     let sources = sources(session, &streams).expect("parts can be read");
-    let writer = (target.create)(&FileSystem.at(path), &sources, options).expect("it can be made");
+    let writer = (target.create)(&FileSystem.path(path), &sources, options).expect("it can be made");
     let known = writer.losses();
     let selection = Selection::default();
     let conversion = Conversion {

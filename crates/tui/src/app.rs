@@ -169,21 +169,21 @@ impl App {
     }
 
     /// Takes note of what was done meanwhile. Says whether something is new.
-    pub fn look(&mut self) -> bool {
-        let (mut is_new, wrong) = self.events.look();
+    pub fn poll(&mut self) -> bool {
+        let (mut is_new, wrong) = self.events.poll();
         if let Some(wrong) = wrong {
             self.message = Some(wrong);
         }
-        is_new |= self.report.look();
-        is_new |= self.graph.look(&self.state);
+        is_new |= self.report.poll();
+        is_new |= self.graph.poll(&self.state);
         let (is_complete, has_calls) = (self.state.is_complete(), self.state.calls().is_some());
         if is_complete != self.was_complete || has_calls != self.has_calls {
             (self.was_complete, self.has_calls) = (is_complete, has_calls);
             is_new = true;
         }
         match self.screen {
-            Screen::Report => self.report.ask(&self.state, self.range),
-            Screen::Graph => self.graph.ask(&self.state, self.range),
+            Screen::Report => self.report.request(&self.state, self.range),
+            Screen::Graph => self.graph.request(&self.state, self.range),
             Screen::Events | Screen::Replay => {}
         }
         is_new || !is_complete
@@ -394,7 +394,7 @@ impl App {
             return;
         }
         self.screen = Screen::Graph;
-        self.graph.ask(&self.state, self.range);
+        self.graph.request(&self.state, self.range);
         self.graph.choose(&self.state, Some(&function));
     }
 

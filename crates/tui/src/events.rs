@@ -87,8 +87,8 @@ impl EventsScreen {
     }
 
     /// Takes note of what was done meanwhile. Says what is wrong with the filter.
-    pub(crate) fn look(&mut self) -> (bool, Option<String>) {
-        let is_new = self.set.look();
+    pub(crate) fn poll(&mut self) -> (bool, Option<String>) {
+        let is_new = self.set.poll();
         let wrong = self.set.get().and_then(|set| set.as_ref().err().cloned());
         if wrong.is_some() {
             self.filter = None;

@@ -68,7 +68,7 @@ impl CallGraph {
     }
 
     /// The tree below all calls of a function, together. A call of it inside of another one belongs to that.
-    fn below(&self, name: u32, names: &[String]) -> CallGraph {
+    fn subtree(&self, name: u32, names: &[String]) -> CallGraph {
         let mut nodes = vec![GraphNode::default()];
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
         // Nodes of this tree with the nodes of the new one that they belong to; the outermost ones first.
@@ -104,8 +104,8 @@ impl CallGraph {
 
 impl Graph {
     /// Asks for the tree, unless that was done.
-    pub(crate) fn ask(&mut self, state: &Arc<TraceState>, range: Option<Range>) {
-        if self.all.is_asked() || !state.is_complete() || state.calls().is_none() {
+    pub(crate) fn request(&mut self, state: &Arc<TraceState>, range: Option<Range>) {
+        if self.all.is_begun() || !state.is_complete() || state.calls().is_none() {
             return;
         }
         let state = state.clone();
@@ -127,8 +127,8 @@ impl Graph {
         self.all.is_running()
     }
 
-    pub(crate) fn look(&mut self, state: &TraceState) -> bool {
-        let is_new = self.all.look();
+    pub(crate) fn poll(&mut self, state: &TraceState) -> bool {
+        let is_new = self.all.poll();
         if is_new {
             let wanted = self.wanted.take();
             self.choose(state, wanted.as_deref());
@@ -174,7 +174,7 @@ impl Graph {
         self.of = function.and_then(|function| {
             let calls = state.calls()?;
             let name = calls.names.iter().position(|name| name == function)?;
-            Some((function.to_string(), self.all.get()?.below(name as u32, &calls.names)))
+            Some((function.to_string(), self.all.get()?.subtree(name as u32, &calls.names)))
         });
         self.show();
     }
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn the_graph_of_a_function_adds_its_calls_up() {
         let (tree, names) = tree();
-        let of_a = tree.below(1, &names);
+        let of_a = tree.subtree(1, &names);
         let root = &of_a.0[of_a.0[0].children[0]];
         // The inner call of `a` is below the outer one, and not counted again.
         assert_eq!((of_a.0[0].children.len(), root.calls, root.total, root.own), (1, 2, 70, 20));

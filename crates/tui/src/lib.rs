@@ -44,7 +44,7 @@ pub fn run(input: AnswerInput, settings: TuiSettings) -> Result<()> {
         return Err(Error::unsupported("stdin and stdout are no terminal").with_help("--plain works without one"));
     }
     let state = Arc::new(TraceState::new(input)?);
-    state.read_behind();
+    state.read_in_background();
     let app = App::new(state.clone(), settings);
     let ended = match settings.is_plain {
         true => plain::run(app, std::io::stdin().lock(), std::io::stdout().lock()),

@@ -87,7 +87,7 @@ fn show_page(app: &mut App, out: &mut impl Write) -> Result<()> {
 /// Waits until nothing is on its way.
 fn wait(app: &mut App) {
     while {
-        app.look();
+        app.poll();
         app.is_busy()
     } {
         std::thread::sleep(Duration::from_millis(5));

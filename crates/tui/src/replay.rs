@@ -150,7 +150,7 @@ impl ShownCalls<'_> {
     }
 
     /// The call at a place, or the closed one that hides it, or the next one.
-    fn at(&self, place: CallPlace) -> Option<CallRow> {
+    fn find(&self, place: CallPlace) -> Option<CallRow> {
         let row = self.row(place.1, place.2).filter(|row| row.place() == place);
         row.map(|row| self.visible(row)).or_else(|| self.from(place).next())
     }
@@ -161,18 +161,18 @@ const FIRST: CallPlace = (i64::MIN, 0, 0);
 const LAST: CallPlace = (i64::MAX, usize::MAX, u64::MAX);
 
 impl Replay {
-    fn shown<'r>(&'r self, calls: &'r SessionCalls, range: Option<Range>) -> ShownCalls<'r> {
+    fn visible_calls<'r>(&'r self, calls: &'r SessionCalls, range: Option<Range>) -> ShownCalls<'r> {
         ShownCalls { calls, replay: self, range: ns_range(range, calls) }
     }
 
     fn chosen(&self, shown: &ShownCalls<'_>) -> Option<CallRow> {
-        shown.at(self.at.unwrap_or(FIRST)).or_else(|| shown.before(LAST).next())
+        shown.find(self.at.unwrap_or(FIRST)).or_else(|| shown.before(LAST).next())
     }
 
     /// Moves the cursor.
     pub(crate) fn step(&mut self, state: &TraceState, range: Option<Range>, step: CursorMove) {
         let Some(calls) = state.calls() else { return };
-        let shown = self.shown(calls, range);
+        let shown = self.visible_calls(calls, range);
         let found = match step {
             CursorMove::Home => shown.from(FIRST).next(),
             CursorMove::End => shown.before(LAST).next(),
@@ -194,27 +194,27 @@ impl Replay {
     pub(crate) fn go_to(&mut self, state: &TraceState, range: Option<Range>, ns: i128) {
         let Some(calls) = state.calls() else { return };
         let ns = ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        let found = self.shown(calls, range).from((ns, 0, 0)).next().map(|row| row.place());
+        let found = self.visible_calls(calls, range).from((ns, 0, 0)).next().map(|row| row.place());
         self.at = found.or(Some(LAST));
     }
 
     /// The begin of the chosen call.
     pub(crate) fn time(&self, state: &TraceState, range: Option<Range>) -> Option<i128> {
-        let shown = self.shown(state.calls()?, range);
+        let shown = self.visible_calls(state.calls()?, range);
         self.chosen(&shown).map(|row| row.call.begin.into())
     }
 
     /// The name of the function of the chosen call.
     pub(crate) fn function(&self, state: &TraceState, range: Option<Range>) -> Option<String> {
         let calls = state.calls()?;
-        let row = self.chosen(&self.shown(calls, range))?;
+        let row = self.chosen(&self.visible_calls(calls, range))?;
         Some(calls.names[row.call.name as usize].clone())
     }
 
     /// Hides the calls that the chosen one makes, or shows them.
     pub(crate) fn fold(&mut self, state: &TraceState, range: Option<Range>) {
         let Some(calls) = state.calls() else { return };
-        let Some(row) = self.chosen(&self.shown(calls, range)) else { return };
+        let Some(row) = self.chosen(&self.visible_calls(calls, range)) else { return };
         let key = (row.task, row.call.number);
         if !self.folded.remove(&key) {
             self.folded.insert(key);
@@ -225,7 +225,7 @@ impl Replay {
     /// Goes to the call that made the chosen one.
     pub(crate) fn up(&mut self, state: &TraceState, range: Option<Range>) {
         let Some(calls) = state.calls() else { return };
-        let shown = self.shown(calls, range);
+        let shown = self.visible_calls(calls, range);
         let made_by = self.chosen(&shown).and_then(|row| shown.row(row.task, row.call.parent?));
         if let Some(row) = made_by {
             self.at = Some(row.place());
@@ -261,7 +261,7 @@ impl Replay {
         let Some(calls) = state.calls() else { return false };
         let text = text.to_lowercase();
         let is_meant: Vec<bool> = calls.names.iter().map(|name| name.to_lowercase().contains(&text)).collect();
-        let shown = self.shown(calls, range);
+        let shown = self.visible_calls(calls, range);
         let Some(row) = self.chosen(&shown) else { return false };
         let is_it = |row: &CallRow| is_meant[row.call.name as usize];
         let found = match is_next {
@@ -288,7 +288,7 @@ impl Replay {
     ) -> (String, Vec<String>, Option<usize>) {
         let Some(calls) = state.calls() else { return (String::new(), Vec::new(), None) };
         let height = height.max(1);
-        let shown = self.shown(calls, range);
+        let shown = self.visible_calls(calls, range);
         let Some(chosen) = self.chosen(&shown) else { return (String::new(), Vec::new(), None) };
         let page = |top: CallPlace| shown.from(top).take(height).collect::<Vec<CallRow>>();
         let is_chosen = |row: &CallRow| row.place() == chosen.place();

@@ -61,8 +61,8 @@ pub(crate) struct Report {
 
 impl Report {
     /// Asks for the statistics, unless that was done.
-    pub(crate) fn ask(&mut self, state: &Arc<TraceState>, range: Option<Range>) {
-        if self.table.is_asked() || !state.is_complete() {
+    pub(crate) fn request(&mut self, state: &Arc<TraceState>, range: Option<Range>) {
+        if self.table.is_begun() || !state.is_complete() {
             return;
         }
         let state = state.clone();
@@ -79,8 +79,8 @@ impl Report {
         self.table.is_running()
     }
 
-    pub(crate) fn look(&mut self) -> bool {
-        let is_new = self.table.look();
+    pub(crate) fn poll(&mut self) -> bool {
+        let is_new = self.table.poll();
         if is_new {
             self.sort();
         }

@@ -42,7 +42,7 @@ pub(crate) fn run(mut app: App) -> Result<()> {
     let ended = (|| {
         let mut is_new = true;
         while !app.is_ended() {
-            is_new |= app.look();
+            is_new |= app.poll();
             if is_new {
                 terminal.draw(|frame| draw(&mut app, frame))?;
             }

@@ -19,7 +19,7 @@ impl TimePrinter {
     pub(crate) fn text(&mut self, ns: Option<i128>) -> String {
         let Some(ns) = ns else { return "-".to_string() };
         let mut out = Out::default();
-        self.0.put(&mut out, ns);
+        self.0.write(&mut out, ns);
         String::from_utf8_lossy(out.written()).into_owned()
     }
 }

@@ -37,12 +37,12 @@ impl<T: Send + 'static> Work<T> {
     }
 
     /// Was it asked for?
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_begun(&self) -> bool {
         !matches!(self.state, WorkState::None)
     }
 
     /// Takes note of an end. Says whether something is new.
-    pub(crate) fn look(&mut self) -> bool {
+    pub(crate) fn poll(&mut self) -> bool {
         let WorkState::Running(receiver) = &self.state else { return false };
         match receiver.try_recv() {
             Ok(done) => self.state = WorkState::Done(done),

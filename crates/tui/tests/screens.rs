@@ -67,7 +67,7 @@ impl Shown {
 
     fn wait(&mut self) {
         while {
-            self.app.look();
+            self.app.poll();
             self.app.is_busy()
         } {
             std::thread::yield_now();
@@ -301,7 +301,7 @@ fn a_trace_that_is_being_read_shows_its_first_events() {
     assert!(text.contains("counting events") && text.contains("mill:label"), "{text}");
     for key in ['2', '3', '4', '1', 'w', 'h'] {
         app.press(KeyPress::Char(key));
-        app.look();
+        app.poll();
         terminal.draw(|frame| draw(&mut app, frame)).expect("it needs no terminal");
     }
 }

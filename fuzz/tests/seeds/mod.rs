@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The seeds of a target, in a fixed order.
-pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
+pub(crate) fn load(target: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     // The seeds for reading traces serve for writing them, too.
     let target = if target == "writing" { "trace" } else { target };

@@ -153,7 +153,7 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// Groups of concepts of which the traces have none.
-    pub fn lacks(&self, has: &HashSet<Concept>) -> Vec<&'static [Concept]> {
+    pub fn missing_concepts(&self, has: &HashSet<Concept>) -> Vec<&'static [Concept]> {
         self.needs.iter().copied().filter(|group| !group.iter().any(|concept| has.contains(concept))).collect()
     }
 }

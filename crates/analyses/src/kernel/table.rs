@@ -75,7 +75,7 @@ pub struct PeriodOf {
 
 impl PeriodOf {
     /// The period of a row in a list of `periods`.
-    pub fn of_row(columns: &[Column], row: &[Cell]) -> Option<PeriodOf> {
+    pub fn from_row(columns: &[Column], row: &[Cell]) -> Option<PeriodOf> {
         let at = |name: &str| columns.iter().position(|column| column.name == name);
         let (name, from, to) = (at("period")?, at("from")?, at("to")?);
         // Values stand between the name and the times.

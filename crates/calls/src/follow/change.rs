@@ -22,7 +22,7 @@ const OF_WAIT: CallLevel = CallLevel { is_kernel: true, depth: u64::MAX };
 impl CallChange {
     /// The effect of a record; `None` when calls stay open as they are.
     #[inline]
-    pub fn of(record: &CallRecord) -> Option<CallChange> {
+    pub fn from_record(record: &CallRecord) -> Option<CallChange> {
         let level = CallLevel { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
         match (record.kind, record.address) {
             (CallKind::Entry, _) => Some(CallChange::Call(level)),

@@ -90,21 +90,21 @@ impl<'a> Follower<'a> {
         let first_time = first_time(source, &options);
         let between = between(source, &options);
         let merged = Merged::new(source, &options, between);
-        Follower { between, ..Follower::of(source, options, merged, first_time) }
+        Follower { between, ..Follower::from_merged(source, options, merged, first_time) }
     }
 
     /// Follows a part of the tasks, while others follow the rest. Where that does not do, `must_stop` is set, and the
     /// records end.
-    pub(crate) fn of_part(
+    pub(crate) fn for_part(
         source: &'a dyn CallSource,
         options: CallOptions,
         part: &'a TaskPart,
         between: Option<(u64, u64)>,
         must_stop: &'a AtomicBool,
     ) -> Self {
-        let merged = Merged::of_streams(source, part.streams.iter().copied(), &options, between, Some(must_stop));
+        let merged = Merged::from_selected(source, part.streams.iter().copied(), &options, between, Some(must_stop));
         let mut follower =
-            Follower { between, part: Some((part, must_stop)), ..Follower::of(source, options, merged, None) };
+            Follower { between, part: Some((part, must_stop)), ..Follower::from_merged(source, options, merged, None) };
         if let Some(tasks) = &part.tasks {
             let elsewhere = follower.wanted.iter().zip(tasks).map(|(wanted, own)| *wanted && !own).collect();
             for (wanted, own) in follower.wanted.iter_mut().zip(tasks) {
@@ -125,10 +125,15 @@ impl<'a> Follower<'a> {
 
     /// Follows records that somebody else reads.
     pub fn detached(source: &'a dyn CallSource, options: CallOptions) -> Self {
-        Follower::of(source, options, Merged::empty(), None)
+        Follower::from_merged(source, options, Merged::empty(), None)
     }
 
-    fn of(source: &'a dyn CallSource, options: CallOptions, merged: Merged<'a>, first_time: Option<u64>) -> Self {
+    fn from_merged(
+        source: &'a dyn CallSource,
+        options: CallOptions,
+        merged: Merged<'a>,
+        first_time: Option<u64>,
+    ) -> Self {
         let state = TaskState {
             max_depth: source.max_depth(),
             depth_left: options.depth,
@@ -191,7 +196,7 @@ impl<'a> Follower<'a> {
                 return Some(record);
             }
             if self.elsewhere.as_ref().is_some_and(|tasks| tasks[record.task as usize]) {
-                self.system_told(&record);
+                self.note_system_record(&record);
             }
             self.ahead.at += 1;
         }
@@ -232,7 +237,7 @@ impl<'a> Follower<'a> {
     /// Is it a call to a library, where these are not wanted?
     #[inline]
     pub(crate) fn is_skipped_library_call(&mut self, symbol: u32, address: u64) -> bool {
-        self.options.no_library_calls && self.known(symbol, address).symbol.is_library_call
+        self.options.no_library_calls && self.known_symbol(symbol, address).symbol.is_library_call
     }
 
     /// The next record, when it is ready.
@@ -248,7 +253,7 @@ impl<'a> Follower<'a> {
     }
 
     /// The system tells about a wanted task, of this part or not.
-    fn system_told(&mut self, record: &CallRecord) {
+    fn note_system_record(&mut self, record: &CallRecord) {
         let told = (record.time, record.task);
         if told.0 == self.of_any.last_system.0 && told.1 != self.of_any.last_system.1 {
             // Moments do not say which comes first.

@@ -28,7 +28,7 @@ pub(crate) enum Special {
 
 impl Follower<'_> {
     /// Properties of the symbol of an address.
-    pub fn known(&mut self, symbol: u32, address: u64) -> KnownSymbol {
+    pub fn known_symbol(&mut self, symbol: u32, address: u64) -> KnownSymbol {
         if let Some(Some(known)) = self.known.get(symbol as usize) {
             return known.clone();
         }
@@ -58,7 +58,7 @@ impl Follower<'_> {
         match self.known.get(symbol as usize) {
             Some(Some(known)) => known.special,
             _ if symbol == 0 => Special::None,
-            _ => self.known(symbol, address).special,
+            _ => self.known_symbol(symbol, address).special,
         }
     }
 }

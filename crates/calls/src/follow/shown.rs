@@ -58,7 +58,7 @@ impl Follower<'_> {
     /// Actions of the options at the calls of a function.
     #[inline]
     pub(crate) fn rule(&self, symbol: u32) -> Option<&Rule> {
-        if self.has_rules { self.options.rules.of(symbol) } else { None }
+        if self.has_rules { self.options.rules.for_symbol(symbol) } else { None }
     }
 
     /// The call that an exit left, when it is shown.

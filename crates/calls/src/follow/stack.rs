@@ -200,7 +200,7 @@ impl Follower<'_> {
         self.tasks[at].last_time = record.time;
         self.tasks[at].is_last_of_system = record.origin == CallOrigin::System;
         if record.origin == CallOrigin::System {
-            self.system_told(record);
+            self.note_system_record(record);
         }
         let is_kernel = record.origin == CallOrigin::Kernel;
         if record.time < self.first_time && record.kind != CallKind::Lost {
@@ -236,7 +236,7 @@ impl Follower<'_> {
                     task.add_to_caller(place, taken);
                 }
             }
-            CallKind::Lost => self.lose(at, record.time),
+            CallKind::Lost => self.apply_loss(at, record.time),
             CallKind::Event => {}
         }
         self.count(at, kind, record);
@@ -303,7 +303,7 @@ impl Follower<'_> {
 
     /// Open calls end, for what is known of them, where records were lost: at `time`, unless that is 0.
     #[cold]
-    pub(super) fn lose(&mut self, at: usize, time: u64) {
+    pub(super) fn apply_loss(&mut self, at: usize, time: u64) {
         let task = &mut self.tasks[at];
         task.has_lost = true;
         task.is_display_depth_set = false;

@@ -53,7 +53,7 @@ impl Follower<'_> {
             }
             CallKind::Exit => {
                 let depth = self.left_call(at).map(|_| self.leaving(at));
-                self.left(at);
+                self.end_exit(at);
                 return depth.map(|depth| ShownRecord { place: self.tasks[at].stack_count, depth });
             }
             CallKind::Event if !self.is_event_shown(record) => return None,
@@ -64,12 +64,12 @@ impl Follower<'_> {
     }
 
     /// Follows a record that was taken and is not shown, whatever the options say.
-    pub(crate) fn pass_over(&mut self, record: &CallRecord) {
+    pub(crate) fn skip(&mut self, record: &CallRecord) {
         match record.kind {
             CallKind::Entry => {
                 let _ = self.enter(record);
             }
-            CallKind::Exit => self.left(record.task as usize),
+            CallKind::Exit => self.end_exit(record.task as usize),
             CallKind::Event | CallKind::Lost => {}
         }
     }
@@ -139,7 +139,7 @@ impl Follower<'_> {
             None => {}
         }
         let is_outside = rule.filter.is_none() && rules.is_opt_in && task.in_count == 0;
-        let is_elsewhere = rules.is_elsewhere(rule.location);
+        let is_elsewhere = rules.hides_location(rule.location);
         if let Some(frame) = task.frame(place) {
             frame.filter = rule.filter;
         }
@@ -176,7 +176,7 @@ impl Follower<'_> {
     /// Takes the exit of a call that was looked at last: both are one line.
     pub(crate) fn leave_at_once(&mut self, entered: Entered) {
         self.take_peeked();
-        self.left(entered.task);
+        self.end_exit(entered.task);
     }
 
     /// The indentation of an exit that is shown.
@@ -194,7 +194,7 @@ impl Follower<'_> {
 
     /// An exit that was taken is over.
     #[inline]
-    pub(crate) fn left(&mut self, task: usize) {
+    pub(crate) fn end_exit(&mut self, task: usize) {
         let task = &mut self.tasks[task];
         let Some(frame) = task.frame(task.stack_count) else { return };
         (frame.is_hidden, frame.jump) = (false, Jump::None);
@@ -214,7 +214,7 @@ impl Follower<'_> {
         while self.tasks[task].stack_count >= self.tasks[task].user_stack_count {
             let place = self.tasks[task].stack_count;
             ended.extend(self.left_call(task).filter(|frame| frame.is_open).map(|frame| (place, frame)));
-            self.left(task);
+            self.end_exit(task);
             self.tasks[task].stack_count -= 1;
         }
         ended

@@ -126,7 +126,7 @@ impl<'a, 'o> Graph<'a, 'o> {
     fn fast(&mut self, last: &mut u64) -> bool {
         let Some(&CallRecord { time, symbol, task, address, .. }) = self.follower.ready() else { return false };
         let at = task as usize;
-        let Some(name) = self.builder.names.of_known(symbol) else { return false };
+        let Some(name) = self.builder.names.known_number(symbol) else { return false };
         let (program, valid) = self.programs[at];
         let place = &self.builder.places[at];
         let (Some(tree), Some(node)) = (place.tree, place.node) else { return false };
@@ -254,7 +254,7 @@ impl<'a, 'o> Graph<'a, 'o> {
         if !self.move_to(task, time, address, open) || self.follower.is_skipped_library_call(symbol, address) {
             return;
         }
-        let name = self.builder.names.of_symbol(&mut self.follower, symbol, address);
+        let name = self.builder.names.intern_symbol(&mut self.follower, symbol, address);
         if self.builder.places[task].enabled > 0 {
             self.builder.add(&mut self.follower, (task, place), (name, address, time), is_entry, 0);
         }

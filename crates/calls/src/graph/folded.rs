@@ -122,7 +122,7 @@ fn folded(mut follower: Follower<'_>, sample: u64) -> (CallTreeBuilder, Findings
             return;
         }
         let (name, is_entry) = match kind {
-            CallKind::Entry => (builder.names.of_symbol(follower, symbol, address), true),
+            CallKind::Entry => (builder.names.intern_symbol(follower, symbol, address), true),
             CallKind::Event => (builder.names.number(SCHEDULE), address == event_id::SCHED_OUT),
             CallKind::Exit | CallKind::Lost => (0, false),
         };
@@ -145,7 +145,7 @@ fn folded(mut follower: Follower<'_>, sample: u64) -> (CallTreeBuilder, Findings
             if let Some(frame) = closed.filter(|frame| !follower.is_outside(at, frame)) {
                 let place = follower.tasks[at].stack_count;
                 fold(&mut follower, (at, place), (frame.symbol, frame.address, last), CallKind::Exit);
-                follower.left(at);
+                follower.end_exit(at);
             }
         }
     }

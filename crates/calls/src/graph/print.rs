@@ -97,7 +97,7 @@ impl GraphPrinter<'_> {
     fn tree(&mut self) {
         if put_headers(self.text, &self.headers, "   FUNCTION") {
             if self.options.source_lines {
-                self.colors.put(self.text, Color::Gray, " [SOURCE]");
+                self.colors.write(self.text, Color::Gray, " [SOURCE]");
             }
             self.text.push(b'\n');
         }
@@ -113,7 +113,7 @@ impl GraphPrinter<'_> {
             match step {
                 PrintStep::Blank(level) => {
                     put_empty_columns(self.text, &self.headers);
-                    self.branches.put(self.text, level, false);
+                    self.branches.write_prefix(self.text, level, false);
                     self.text.push(b'\n');
                 }
                 PrintStep::Done(level) => self.branches.set(level, false),
@@ -160,7 +160,7 @@ impl GraphPrinter<'_> {
         if !self.options.fields.is_empty() {
             self.text.extend_from_slice(b" : ");
         }
-        self.branches.put(self.text, level, has_line);
+        self.branches.write_prefix(self.text, level, has_line);
         let is_root = at == 0;
         let calls = if is_root && self.options.function.is_none() { 1 } else { node.calls };
         let name = match is_root {

@@ -184,7 +184,7 @@ impl Replay<'_> {
             self.text.extend_from_slice(b"   FUNCTION");
         }
         if self.options.source_lines {
-            self.colors.put(&mut self.text, Color::Gray, " [SOURCE]");
+            self.colors.write(&mut self.text, Color::Gray, " [SOURCE]");
         }
         self.text.push(b'\n');
     }
@@ -244,7 +244,7 @@ impl Replay<'_> {
     fn learn(&mut self) -> bool {
         let call = self.follower.ready().filter(|record| record.is_call() && record.symbol > 0);
         let Some(&CallRecord { symbol, address, .. }) = call else { return false };
-        let known = self.follower.known(symbol, address).symbol;
+        let known = self.follower.known_symbol(symbol, address).symbol;
         let name = &known.name;
         let call = if name.ends_with(')') { name.clone() } else { format!("{name}()") };
         let comment = if self.options.no_comment { String::new() } else { format!(" /* {name} */") };
@@ -299,8 +299,8 @@ impl Replay<'_> {
         let frame = self.follower.tasks[at].frame(place).copied();
         self.fields(at, frame.as_ref(), leaf.is_some());
         self.indent(depth);
-        let known = self.follower.known(record.symbol, record.address).symbol;
-        self.put(color, &known.name);
+        let known = self.follower.known_symbol(record.symbol, record.address).symbol;
+        self.write_colored(color, &known.name);
         self.module(&known, color);
         if record.has_values && !self.options.no_values {
             self.text.push(b'(');
@@ -338,7 +338,7 @@ impl Replay<'_> {
             self.text.push(b';');
         }
         if !self.options.no_comment {
-            let known = self.follower.known(record.symbol, record.address).symbol;
+            let known = self.follower.known_symbol(record.symbol, record.address).symbol;
             self.text.extend_from_slice(self.colors.begin(Color::Gray).as_bytes());
             self.text.extend_from_slice(b" /* ");
             self.text.extend_from_slice(known.name.as_bytes());
@@ -356,7 +356,7 @@ impl Replay<'_> {
         if record.is_call() && self.follower.is_skipped_library_call(record.symbol, record.address) {
             return;
         }
-        let known = record.is_call().then(|| self.follower.known(record.symbol, record.address).symbol);
+        let known = record.is_call().then(|| self.follower.known_symbol(record.symbol, record.address).symbol);
         let (count, tid) = (self.flat_count, self.follower.source.tasks()[at].tid);
         self.flat_count += 1;
         let (time, depth) = (record.time, record.depth);
@@ -389,9 +389,9 @@ impl Replay<'_> {
             if !self.options.fields.is_empty() {
                 self.text.extend_from_slice(b"| ");
             }
-            let known = self.follower.known(frame.symbol, frame.address).symbol;
+            let known = self.follower.known_symbol(frame.symbol, frame.address).symbol;
             let line = format!("/* [{place:2}] {} */\n", known.name);
-            self.colors.put(&mut self.text, Color::Gray, &line);
+            self.colors.write(&mut self.text, Color::Gray, &line);
         }
     }
 
@@ -440,7 +440,7 @@ impl Replay<'_> {
         self.text.extend_from_slice(b"/* ");
         self.text.extend_from_slice(self.colors.end().as_bytes());
         self.put_event(&shown);
-        self.colors.put(&mut self.text, color, " */\n");
+        self.colors.write(&mut self.text, color, " */\n");
     }
 
     fn put_event(&mut self, record: &CallRecord) {
@@ -450,12 +450,12 @@ impl Replay<'_> {
         self.follower.source.put_event_data(record, &mut self.scratch);
         let (name, data) = (colors.escaped(&name), colors.escaped_bytes(&self.scratch));
         match record.address {
-            _ if data.is_empty() => colors.put(&mut self.text, color, &*name),
-            event_id::EXTERNAL => colors.put(&mut self.text, color, [name.as_bytes(), b": ", &data].concat()),
-            event_id::FIRST_USER.. => colors.put(&mut self.text, color, &*name),
+            _ if data.is_empty() => colors.write(&mut self.text, color, &*name),
+            event_id::EXTERNAL => colors.write(&mut self.text, color, [name.as_bytes(), b": ", &data].concat()),
+            event_id::FIRST_USER.. => colors.write(&mut self.text, color, &*name),
             _ => {
-                colors.put(&mut self.text, color, &*name);
-                colors.put(&mut self.text, color, [&b" ("[..], &data, b")"].concat());
+                colors.write(&mut self.text, color, &*name);
+                colors.write(&mut self.text, color, [&b" ("[..], &data, b")"].concat());
             }
         }
     }
@@ -480,7 +480,7 @@ impl Replay<'_> {
             }
             self.follower.take_peeked();
             self.see_name(&next);
-            self.follower.pass_over(&next);
+            self.follower.skip(&next);
             if !self.follower.is_enabled {
                 return None;
             }
@@ -570,9 +570,9 @@ impl Replay<'_> {
         }
     }
 
-    fn put(&mut self, color: Option<Color>, text: &str) {
+    fn write_colored(&mut self, color: Option<Color>, text: &str) {
         match color {
-            Some(color) => self.colors.put(&mut self.text, color, text),
+            Some(color) => self.colors.write(&mut self.text, color, text),
             None => self.text.extend_from_slice(text.as_bytes()),
         }
     }
@@ -583,7 +583,7 @@ impl Replay<'_> {
             && known.is_library_call
             && let Some(module) = self.follower.source.library_of(&known.name)
         {
-            self.put(color, &format!("@{module}"));
+            self.write_colored(color, &format!("@{module}"));
         }
     }
 
@@ -604,7 +604,7 @@ impl Replay<'_> {
             }
             if self.follower.has_kernel && self.follower.tasks[at].user_stack_count == 0 {
                 // The end of a task is a system call without an exit.
-                let known = self.follower.known(frames[0].symbol, frames[0].address).symbol;
+                let known = self.follower.known_symbol(frames[0].symbol, frames[0].address).symbol;
                 if known.name.contains("sys_exit") || known.name == "do_syscall_64" {
                     continue;
                 }
@@ -616,7 +616,7 @@ impl Replay<'_> {
             let tid = self.follower.source.tasks()[at].tid;
             self.text.extend_from_slice(format!("task: {tid}\n").as_bytes());
             for (place, frame) in frames.iter().enumerate().skip(empty).rev() {
-                let known = self.follower.known(frame.symbol, frame.address).symbol;
+                let known = self.follower.known_symbol(frame.symbol, frame.address).symbol;
                 self.text.extend_from_slice(format!("[{}] {}\n", place - empty, known.name).as_bytes());
             }
             self.text.push(b'\n');

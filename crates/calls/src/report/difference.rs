@@ -35,7 +35,7 @@ impl DiffPolicy {
     ///
     /// # Errors
     /// A word that is none.
-    pub fn take(&mut self, text: &str) -> Result<(), String> {
+    pub fn apply_words(&mut self, text: &str) -> Result<(), String> {
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let (name, is_on) = word.strip_prefix("no-").map_or((word, true), |name| (name, false));
             match name {
@@ -189,7 +189,7 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: ReportColumn, policy: &Diff
         let count = format!("{:+9}", pair.difference(column));
         match pair.difference(column) {
             0 => text.extend_from_slice(count.as_bytes()),
-            more => colors.put(text, if more > 0 { Color::Red } else { Color::Blue }, &count),
+            more => colors.write(text, if more > 0 { Color::Red } else { Color::Blue }, &count),
         }
         return;
     }
@@ -206,7 +206,7 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: ReportColumn, policy: &Diff
     if policy.is_percent {
         match (base, other) {
             (0, _) | (_, 0) => {
-                colors.put(text, if base == 0 { Color::Red } else { Color::Blue }, "    N/A");
+                colors.write(text, if base == 0 { Color::Red } else { Color::Blue }, "    N/A");
                 text.push(b' ');
             }
             _ => {
@@ -218,7 +218,7 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: ReportColumn, policy: &Diff
                     _ if percent < -3.0 => Color::Cyan,
                     _ => Color::Normal,
                 };
-                colors.put(text, color, format!("{percent:+7.2}"));
+                colors.write(text, color, format!("{percent:+7.2}"));
                 text.push(b'%');
             }
         }

@@ -358,7 +358,7 @@ impl FunctionTable {
         let Some(step) = step else { return false };
         if step != FastStep::Entered {
             let at = task as usize;
-            let node = self.of_symbol(follower, at, symbol, address);
+            let node = self.intern_symbol(follower, at, symbol, address);
             self.add(follower, at, follower.tasks[at].stack_count, node);
         }
         true
@@ -370,7 +370,7 @@ impl FunctionTable {
         let Some(ShownRecord { place, .. }) = follower.step(record) else { return };
         match record.kind {
             CallKind::Exit if !follower.is_skipped_library_call(record.symbol, record.address) => {
-                let node = self.of_symbol(follower, at, record.symbol, record.address);
+                let node = self.intern_symbol(follower, at, record.symbol, record.address);
                 self.add(follower, at, place, node);
             }
             CallKind::Event if record.address == event_id::SCHED_IN => {
@@ -379,12 +379,12 @@ impl FunctionTable {
                     Some(event_id::SCHED_OUT_PREEMPTED) => PREEMPTED,
                     _ => return,
                 };
-                let node = self.of_name(name);
+                let node = self.intern_name(name);
                 self.add(follower, at, place, node);
             }
             CallKind::Lost => {
                 for (place, frame) in follower.end_at_loss(at) {
-                    let node = self.of_symbol(follower, at, frame.symbol, frame.address);
+                    let node = self.intern_symbol(follower, at, frame.symbol, frame.address);
                     self.add(follower, at, place, node);
                 }
             }
@@ -399,8 +399,8 @@ impl FunctionTable {
             while follower.tasks[at].stack_count > 0 {
                 let Some(frame) = follower.close_any(at, last) else { continue };
                 let node = match frame.address {
-                    event_id::SCHED_IN => self.of_name(SCHEDULE),
-                    address => self.of_symbol(follower, at, frame.symbol, address),
+                    event_id::SCHED_IN => self.intern_name(SCHEDULE),
+                    address => self.intern_symbol(follower, at, frame.symbol, address),
                 };
                 self.add(follower, at, follower.tasks[at].stack_count, node);
             }
@@ -408,7 +408,7 @@ impl FunctionTable {
     }
 
     #[inline]
-    fn of_symbol(&mut self, follower: &mut Follower<'_>, task: usize, symbol: u32, address: u64) -> usize {
+    fn intern_symbol(&mut self, follower: &mut Follower<'_>, task: usize, symbol: u32, address: u64) -> usize {
         match self.by_symbol.get(symbol as usize) {
             Some(&(node, size)) if node > 0 => {
                 self.sizes[task] = size.into();
@@ -421,8 +421,8 @@ impl FunctionTable {
 
     #[cold]
     fn new_symbol(&mut self, follower: &mut Follower<'_>, task: usize, symbol: u32, address: u64) -> usize {
-        let known = follower.known(symbol, address).symbol;
-        let node = self.of_name(&known.name);
+        let known = follower.known_symbol(symbol, address).symbol;
+        let node = self.intern_name(&known.name);
         self.sizes[task] = known.size;
         self.all[node].symbol = symbol;
         if symbol > 0 && !known.name.starts_with('<') {
@@ -431,7 +431,7 @@ impl FunctionTable {
         node
     }
 
-    fn of_name(&mut self, name: &str) -> usize {
+    fn intern_name(&mut self, name: &str) -> usize {
         if let Some(&node) = self.by_name.get(name) {
             return node;
         }
@@ -562,7 +562,7 @@ fn put_headers(text: &mut Vec<u8>, headers: &[(String, usize)], space: usize, ha
     put_blanks(text, space);
     text.extend_from_slice(b"Function");
     if has_source {
-        colors.put(text, Color::Gray, " [Source]");
+        colors.write(text, Color::Gray, " [Source]");
     }
     text.push(b'\n');
     for width in headers.iter().map(|&(_, width)| width).chain([20]) {

@@ -37,7 +37,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         return OutputSink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
     }
     let concepts = concepts_of(options)?;
-    let mut question = Question::of(options)?;
+    let mut question = Question::from_options(options)?;
     let events = EventOptions {
         begin: options.begin.clone(),
         end: options.end.clone(),
@@ -123,7 +123,7 @@ fn time_style(options: &AnalyzeOptions, session: &Session) -> TimeStyle {
     let mut wall = WallClock::new(dated);
     let mut day = |ns: Option<i128>| {
         let mut out = Out::default();
-        wall.put(&mut out, ns.unwrap_or(0));
+        wall.write(&mut out, ns.unwrap_or(0));
         out.written().split(|byte| *byte == b' ').next().map(<[u8]>::to_vec)
     };
     if first.is_some() && day(first) == day(last) { style } else { dated }
@@ -135,7 +135,7 @@ fn clock_of(style: TimeStyle) -> TableClock {
         return TableClock::seconds();
     }
     let mut wall = WallClock::new(style);
-    TableClock::written_by(Rc::new(RefCell::new(move |out: &mut Out, ns: i128| wall.put(out, ns))))
+    TableClock::written_by(Rc::new(RefCell::new(move |out: &mut Out, ns: i128| wall.write(out, ns))))
 }
 
 /// The table that ties events to concepts.
@@ -155,11 +155,11 @@ struct Question<'o> {
 }
 
 impl<'o> Question<'o> {
-    fn of(options: &'o AnalyzeOptions) -> Result<Self, Error> {
+    fn from_options(options: &'o AnalyzeOptions) -> Result<Self, Error> {
         let mut named = choices::named(options)?;
         let words = choices::words(options, &named.analyses)?;
-        choices::keep_those_that_take(options, &words, &mut named)?;
-        let asked = asked(options, words)?;
+        choices::retain_supporting(options, &words, &mut named)?;
+        let asked = build_query(options, words)?;
         let definitions = periods::definitions(options, &named.analyses)?;
         let condition = parse_option(&options.choice.condition, Expression::parse, "--where")?;
         Ok(Question { options, named, asked, definitions, condition })
@@ -225,7 +225,7 @@ impl<'o> Question<'o> {
         streamed: Option<&Rc<RefCell<rows::Streamed>>>,
     ) -> Vec<Box<dyn Analysis>> {
         let rows = streamed.cloned().map(|streamed| -> RowSink {
-            Rc::new(RefCell::new(move |row: &[Value<'_>]| streamed.borrow_mut().put(row)))
+            Rc::new(RefCell::new(move |row: &[Value<'_>]| streamed.borrow_mut().write_row(row)))
         });
         let states = streamed.cloned().map(|streamed| -> StateSink {
             Rc::new(RefCell::new(move |row: &StateRow| streamed.borrow_mut().put_state(row)))
@@ -295,7 +295,7 @@ fn format_of(options: &AnalyzeOptions) -> AnalyzeFormat {
 }
 
 /// The question that the options ask.
-fn asked(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<AnalysisQuery, Error> {
+fn build_query(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<AnalysisQuery, Error> {
     words.extend(options.tree.then_some(FormWord::Tree));
     let numbers = |text: &Option<String>, option: &str| {
         let parse = |text: &str| {
@@ -338,7 +338,7 @@ fn check(known: &Descriptor, asked: &AnalysisQuery, has: &HashSet<Concept>, conc
     let given = asked.words.iter().map(|word| word.name()).chain(asked.by.as_deref());
     let of_options = known.needs_for.iter().filter(|(word, _)| given.clone().any(|own| own == *word));
     let lacks = of_options.map(|(_, group)| *group).filter(|group| !group.iter().any(|concept| has.contains(concept)));
-    let Some(group) = known.lacks(has).into_iter().chain(lacks).next() else { return Ok(()) };
+    let Some(group) = known.missing_concepts(has).into_iter().chain(lacks).next() else { return Ok(()) };
     let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
     let message = format!("`{}` needs events of {}, and the traces have none", known.name, names.join(" or "));
     Err(Error::unsupported(message).with_help(list::how_to_record(group, concepts)))

@@ -1,7 +1,7 @@
 //! Why analyses found nothing: options that no thread and no CPU of the traces fits.
 
 use tracemill_analyses::kernel::{AnalysisOption, UnmatchedOption};
-use tracemill_codec::text::meant;
+use tracemill_codec::text::closest;
 
 use crate::args::AnalyzeOptions;
 
@@ -29,7 +29,7 @@ fn as_given(options: &AnalyzeOptions, option: AnalysisOption) -> String {
 /// The sentence about an option that nothing fits.
 pub(super) fn sentence(options: &AnalyzeOptions, unmatched: &UnmatchedOption) -> String {
     match unmatched {
-        UnmatchedOption::Alone { option, known } => alone(options, *option, known),
+        UnmatchedOption::Alone { option, known } => option_alone(options, *option, known),
         UnmatchedOption::ThreadOfProcess { tid, pid } => {
             format!(
                 "no process has pid {tid}: it is a thread of process {pid}; did you mean `--tid {tid}` or `--pid {pid}`?"
@@ -42,7 +42,7 @@ pub(super) fn sentence(options: &AnalyzeOptions, unmatched: &UnmatchedOption) ->
     }
 }
 
-fn alone(options: &AnalyzeOptions, option: AnalysisOption, known: &[String]) -> String {
+fn option_alone(options: &AnalyzeOptions, option: AnalysisOption, known: &[String]) -> String {
     let value = choosing(options).into_iter().find(|(own, _)| *own == option).map(|(_, value)| value);
     let value = value.unwrap_or_default();
     let is_pattern = option == AnalysisOption::Comm && value.contains(['*', '?', '[']);
@@ -60,7 +60,7 @@ fn alone(options: &AnalyzeOptions, option: AnalysisOption, known: &[String]) -> 
         Some(_) if !value.is_empty() => Some(format!("{value}*")),
         // No number of a CPU is like another one.
         _ if option == AnalysisOption::Cpu => None,
-        _ => meant(&value, &known).map(str::to_string),
+        _ => closest(&value, &known).map(str::to_string),
     };
     match near {
         Some(near) => format!("{what}; did you mean `{} {near}`?", option.name()),

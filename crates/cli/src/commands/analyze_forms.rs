@@ -52,11 +52,11 @@ pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[FoundRows], 
 
 /// The analysis and the period that a table is about.
 fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf, style: &TableStyle) {
-    let time = |ns| style.shown(Value::Integer(ns), Unit::Time);
+    let time = |ns| style.format_value(Value::Integer(ns), Unit::Time);
     let name = escaped(&period.name);
     out.put_fmt(format_args!("{}: {name} from {} to {}", table.analysis, time(period.from), time(period.to)));
     for (name, value) in &period.values {
-        out.put_fmt(format_args!(", {} {}", escaped(name), style.shown(value.into(), Unit::Name)));
+        out.put_fmt(format_args!(", {} {}", escaped(name), style.format_value(value.into(), Unit::Name)));
     }
     out.put_byte(b'\n');
 }
@@ -78,7 +78,7 @@ fn put_table(page: &mut Paged, table: &Table, found: FoundRows, style: &TableSty
     let of_all = |column: &Column| {
         let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
         match cell {
-            Some(cell) => style.shown(cell.into(), column.unit),
+            Some(cell) => style.format_value(cell.into(), column.unit),
             None if Some(column) == first => "(all)".to_string(),
             None => String::new(),
         }
@@ -100,24 +100,24 @@ fn put_table(page: &mut Paged, table: &Table, found: FoundRows, style: &TableSty
         Some(rows) if widths_of(&mut lines) == widest => {
             let mut states = StateLines::table(rows.form.clone(), &widest, style.clock.clone());
             rows.for_each(&mut |row| {
-                states.put(&mut page.out, row);
-                page.turn();
+                states.write_line(&mut page.out, row);
+                page.flush_full();
             });
         }
         Some(rows) => {
             rows.for_each(&mut |row| {
                 let values: Vec<Value<'_>> = rows.form.keys().iter().map(|key| rows.form.value(row, *key)).collect();
                 lines.put_row(&mut page.out, &values, None);
-                page.turn();
+                page.flush_full();
             });
         }
         None => table.rows.for_each(&mut |row| {
             lines.put_row(&mut page.out, row, bars.next().map(|bar| &**bar));
-            page.turn();
+            page.flush_full();
         }),
     }
     if has_all {
-        lines.put(&mut page.out, of_all);
+        lines.write_row(&mut page.out, of_all);
     }
     let out = &mut page.out;
     if !left_out.is_empty() {

@@ -17,7 +17,7 @@ pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeF
             let names = |concepts: &mut dyn Iterator<Item = &Concept>| {
                 concepts.map(|concept| quoted(concept.name())).collect::<Vec<_>>().join(",")
             };
-            let lacks = known.lacks(has);
+            let lacks = known.missing_concepts(has);
             let parts = known.wants.iter().filter(|(concept, _)| !has.contains(concept));
             format!(
                 "{{\"name\":{},\"about\":{},\"can_run\":{},\"missing\":[{}],\"not_told\":[{}]}}",
@@ -30,12 +30,12 @@ pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeF
         };
         return format!("{{\"analyses\":[{}]}}\n", ANALYSES.iter().map(one).collect::<Vec<_>>().join(","));
     }
-    let (mut layout, mut out) = (Layout::of([Align::Left, Align::Left]), Out::default());
+    let (mut layout, mut out) = (Layout::with_alignments([Align::Left, Align::Left]), Out::default());
     ANALYSES.iter().for_each(|known| layout.widen(&[known.name]));
     for known in ANALYSES {
         layout.put_line(&mut out, &[known.name, known.about]);
         let mut further = |text: String| layout.put_line(&mut out, &["", &format!("  {text}")]);
-        let lacks = known.lacks(has);
+        let lacks = known.missing_concepts(has);
         if let Some(group) = lacks.first() {
             let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
             further(format!("not possible: no {}", names.join(" or ")));

@@ -114,7 +114,7 @@ fn unknown_kind(word: &str) -> Error {
 ///
 /// # Errors
 /// When none is left: why the first one was left out.
-pub(super) fn keep_those_that_take(
+pub(super) fn retain_supporting(
     options: &AnalyzeOptions,
     words: &[FormWord],
     named: &mut NamedAnalyses,
@@ -134,7 +134,7 @@ pub(super) fn keep_those_that_take(
 /// Kinds of rows that do not take an option which others of them do: they have no rows.
 fn kinds_left_out(options: &AnalyzeOptions, words: &[FormWord], known: &'static Descriptor) -> Vec<String> {
     let forms = known.forms_for(words, options.rows.by.as_deref()).unwrap_or_default();
-    let given = given(options);
+    let given = given_options(options);
     let refused = |form: &&AnalysisForm| {
         let option = given.iter().find(|option| **option != AnalysisOption::By && !form.takes.contains(option))?;
         Some(left_out(&refusal(known, form, *option)))
@@ -151,7 +151,7 @@ pub(super) fn left_out(why: &Error) -> String {
 fn check(options: &AnalyzeOptions, words: &[FormWord], known: &'static Descriptor) -> Result<(), Error> {
     let by = options.rows.by.as_deref();
     let forms = known.forms_for(words, by).map_err(|keys| no_groups(words, known, by.unwrap_or_default(), &keys))?;
-    for option in given(options) {
+    for option in given_options(options) {
         if option != AnalysisOption::By && !forms.iter().any(|form| form.takes.contains(&option)) {
             return Err(refusal(known, forms[0], option));
         }
@@ -165,7 +165,7 @@ fn check(options: &AnalyzeOptions, words: &[FormWord], known: &'static Descripto
 }
 
 /// The options of single analyses that were given.
-fn given(options: &AnalyzeOptions) -> Vec<AnalysisOption> {
+fn given_options(options: &AnalyzeOptions) -> Vec<AnalysisOption> {
     let AnalyzeOptions { rows, choice, .. } = options;
     let is_given = |option: &AnalysisOption| match option {
         AnalysisOption::By => rows.by.is_some(),

@@ -23,7 +23,7 @@ pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Descriptor]) -> Re
         let text = std::fs::read_to_string(file).map_err(|error| Error::io("read the file", file, &error))?;
         written = Definition::read(file, &text)?;
     }
-    written.extend(given(&options.periods)?);
+    written.extend(from_options(&options.periods)?);
     let is_named = names.iter().any(|known| known.name == "periods");
     if written.is_empty() && (is_named || options.per.is_some()) {
         let error = Error::misuse("no period is defined");
@@ -41,10 +41,10 @@ pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Descriptor]) -> Re
 }
 
 /// The definitions of the command line: begins and ends belong to the periods in their order, the others to the period before.
-fn given(options: &PeriodOptions) -> Result<Vec<Definition>, Error> {
+fn from_options(options: &PeriodOptions) -> Result<Vec<Definition>, Error> {
     let of = |wanted: PeriodOption| {
         let texts = options.given.iter().filter(move |(option, _)| *option == wanted);
-        texts.map(|(option, text)| Written::of_option(&option.name(), text)).collect::<Vec<_>>()
+        texts.map(|(option, text)| Written::from_option(&option.name(), text)).collect::<Vec<_>>()
     };
     let names = of(PeriodOption::Name);
     let ends = [PeriodOption::Begin, PeriodOption::End].map(|option| (option, of(option)));
@@ -62,7 +62,7 @@ fn given(options: &PeriodOptions) -> Result<Vec<Definition>, Error> {
     let mut names = 0;
     for (option, text) in &options.given {
         names += usize::from(*option == PeriodOption::Name);
-        let written = Written::of_option(&option.name(), text);
+        let written = Written::from_option(&option.name(), text);
         let of_last = definitions.get_mut(names.wrapping_sub(1));
         let place = match (option, of_last) {
             (PeriodOption::Match, Some(last)) => &mut last.matched,
@@ -100,7 +100,7 @@ pub(super) fn find(name: &str, input: Input<'_>, asked: &AnalysisQuery) -> Resul
             // One more than are taken says that there are too many.
             if found.len() <= MAX_PERIODS {
                 found.extend(
-                    PeriodOf::of_row(
+                    PeriodOf::from_row(
                         &columns.borrow(),
                         &row.iter().map(|value| Cell::from(*value)).collect::<Vec<_>>(),
                     )

@@ -30,13 +30,13 @@ impl Paged {
 
     /// Hands on what is written when it is a page. To be called between lines.
     #[inline]
-    pub(super) fn turn(&mut self) {
+    pub(super) fn flush_full(&mut self) {
         if self.out.len() >= TOGETHER {
-            self.hand_on();
+            self.flush();
         }
     }
 
-    fn hand_on(&mut self) {
+    fn flush(&mut self) {
         let Some(sink) = &mut self.sink else { return };
         if self.failed.is_none()
             && let Err(error) = sink.write(self.out.written())
@@ -51,7 +51,7 @@ impl Paged {
     /// # Errors
     /// The first one of writing.
     pub(super) fn end(&mut self, outcome: Outcome) -> Result<Outcome, Error> {
-        self.hand_on();
+        self.flush();
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -67,7 +67,7 @@ fn kinds_of(analysis: &str, columns: &[Column]) -> Vec<(usize, Vec<bool>)> {
 }
 
 fn objects_of(analysis: &str, columns: &[Column]) -> RowObjects {
-    RowObjects::new(columns.iter().map(|column| &*column.name)).of_kinds(kinds_of(analysis, columns))
+    RowObjects::new(columns.iter().map(|column| &*column.name)).with_kinds(kinds_of(analysis, columns))
 }
 
 /// All rows, as the elements of an array.
@@ -78,8 +78,8 @@ fn put_all(objects: &RowObjects, page: &mut Paged, rows: &Rows) {
         if !std::mem::take(&mut is_first) {
             page.out.put_byte(b',');
         }
-        objects.put(&mut page.out, row);
-        page.turn();
+        objects.write_row(&mut page.out, row);
+        page.flush_full();
     });
     page.out.put_byte(b']');
 }
@@ -177,10 +177,10 @@ pub(super) fn lines(page: &mut Paged, tables: Tables<'_>, is_single: bool) {
         table.rows.for_each(&mut |row| {
             let out = &mut page.out;
             if before.is_empty() {
-                objects.put(out, row);
+                objects.write_row(out, row);
             } else {
                 object.clear();
-                objects.put(&mut object, row);
+                objects.write_row(&mut object, row);
                 out.put(before.written());
                 if object.written() != b"{}" {
                     out.put_byte(b',');
@@ -188,7 +188,7 @@ pub(super) fn lines(page: &mut Paged, tables: Tables<'_>, is_single: bool) {
                 out.put(&object.written()[1..]);
             }
             out.put_byte(b'\n');
-            page.turn();
+            page.flush_full();
         });
     }
 }
@@ -213,8 +213,8 @@ pub(super) fn csv(page: &mut Paged, tables: Tables<'_>) {
             line.clear();
             line.extend(period.iter().map(|(_, cell)| Value::from(cell)));
             line.extend(row);
-            writer.put(&mut page.out, &line[..]);
-            page.turn();
+            writer.write_row(&mut page.out, &line[..]);
+            page.flush_full();
         });
     }
 }
@@ -248,17 +248,17 @@ impl Streamed {
         let is_csv = self.format == AnalyzeFormat::Csv;
         let format = if is_csv { TableFormat::Csv } else { TableFormat::JsonLines };
         let names = columns.iter().map(|column| column.name.to_string()).collect();
-        self.rows = TableWriter::new(format, names, None).of_kinds(kinds_of(analysis, columns));
+        self.rows = TableWriter::new(format, names, None).with_kinds(kinds_of(analysis, columns));
         self.rows.begin(&mut self.page.out);
         let form = RowForm::new(columns, machines);
         self.states = Some(if is_csv { StateLines::csv(form) } else { StateLines::json(form) });
     }
 
     /// Writes a row.
-    pub(super) fn put(&mut self, row: &[Value<'_>]) {
+    pub(super) fn write_row(&mut self, row: &[Value<'_>]) {
         self.has_rows = true;
-        self.rows.put(&mut self.page.out, row);
-        self.page.turn();
+        self.rows.write_row(&mut self.page.out, row);
+        self.page.flush_full();
     }
 
     /// Writes a row of `states`.
@@ -266,9 +266,9 @@ impl Streamed {
     pub(super) fn put_state(&mut self, row: &StateRow) {
         self.has_rows = true;
         if let Some(states) = &mut self.states {
-            states.put(&mut self.page.out, row);
+            states.write_line(&mut self.page.out, row);
         }
-        self.page.turn();
+        self.page.flush_full();
     }
 
     /// Ends the output.

@@ -94,7 +94,7 @@ mod parts {
         };
         let jobs = jobs(options.input.jobs);
         let cluster = Cluster::connect(address, &text, Arc::new(opens), jobs)?;
-        queries.run_elsewhere(Arc::new(cluster));
+        queries.set_remote(Arc::new(cluster));
         Ok(())
     }
 
@@ -154,7 +154,7 @@ mod parts {
             let CachedTraces { session, query } = &*opened;
             // Files that change while they are open are found by the next query.
             let SelectedEvents { streams, selection, filter } = query.bind(session)?;
-            Ok(Database::of_streams(session.clone(), streams, selection, filter, 1))
+            Ok(Database::from_streams(session.clone(), streams, selection, filter, 1))
         }
     }
 

@@ -26,12 +26,12 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
     }
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let (source, call_options) = calls::options(&args.calls, &open)?;
-    let (mut flame, mut findings) = Flame::of(source, call_options);
+    let (mut flame, mut findings) = Flame::collect(source, call_options);
     if let Some(path) = &args.diff {
         let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
         let Some(other) = calls::open(&other_args)? else { return Ok(Outcome::Nothing) };
         let (other_source, call_options) = calls::options(&other_args, &other)?;
-        let (before, more) = Flame::of(other_source, call_options);
+        let (before, more) = Flame::collect(other_source, call_options);
         findings.append(more);
         flame.compare(&before);
     }
@@ -55,7 +55,7 @@ fn write(args: &FlameArgs, flame: &Flame, title: String) -> Result<bool, Error> 
 /// Reads lines of folded stacks.
 fn read_folded(path: &Path) -> Result<Flame, Error> {
     let bytes = std::fs::read(path).map_err(|error| Error::io("read", path, &error))?;
-    Flame::of_folded(&String::from_utf8_lossy(&bytes)).map_err(|line| {
+    Flame::from_folded(&String::from_utf8_lossy(&bytes)).map_err(|line| {
         let error = Error::misuse(format!("line {line} is no folded stack")).in_file(path);
         error.with_help("a line is `caller;callee NUMBER`, as `tracemill convert --to folded` writes it")
     })

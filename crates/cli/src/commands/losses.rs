@@ -39,7 +39,7 @@ fn loss_of(wall: &mut WallClock, session: &Session, of: &SelectedStream, gap: &G
     let mut time = |cycles: Option<u64>| {
         let ns = of.clock.as_ref()?.ns(cycles?);
         let mut out = Out::default();
-        wall.put(&mut out, ns);
+        wall.write(&mut out, ns);
         Some(String::from_utf8_lossy(out.written()).into_owned())
     };
     let uuid = trace.schema.uuid.as_ref().map_or("no uuid".to_string(), |uuid| format!("uuid {}", uuid_text(uuid)));

@@ -67,7 +67,7 @@ fn limit(preposition: &str, words: &Option<TimeWords>, ns: i128, gmt: bool) -> S
 fn time(ns: i128, words: &Option<TimeWords>, gmt: bool) -> String {
     let seconds = words.as_ref().is_some_and(|words| words.is_count);
     let mut out = Out::default();
-    WallClock::new(TimeStyle { gmt, date: true, seconds, cycles: false }).put(&mut out, ns);
+    WallClock::new(TimeStyle { gmt, date: true, seconds, cycles: false }).write(&mut out, ns);
     String::from_utf8_lossy(out.written()).into_owned()
 }
 

@@ -98,7 +98,7 @@ pub(super) fn run_redacted(options: &PrintOptions, redaction: RedactionOptions<'
     if printer.left > 0 {
         let has_lines = options.output.is_none();
         let _shown = progress::show(&options.input, &opened.session.progress, has_lines);
-        print(&opened.session, &mut merger, &plan, opened.query.jobs, |output| printer.take(output));
+        print(&opened.session, &mut merger, &plan, opened.query.jobs, |output| printer.print(output));
     }
     let (failed, stopped, lines) = (printer.failed.take(), printer.stopped, printer.printed);
     if options.format == PrintFormat::Text && text.color {
@@ -149,7 +149,8 @@ mod debug_info {
                 reporter.warning(&format!("{option} names `{}`: there is no such folder", folder.display()));
             }
         }
-        let info = DebugInfo::of(&opened.session, SearchOptions { dir, target_prefix, full_path }, opened.query.jobs)?;
+        let info =
+            DebugInfo::read(&opened.session, SearchOptions { dir, target_prefix, full_path }, opened.query.jobs)?;
         text.origins = Some(Arc::new(info));
         Ok(())
     }
@@ -214,7 +215,7 @@ struct LinePrinter<'a> {
 }
 
 impl LinePrinter<'_> {
-    fn take(&mut self, output: PrintOutput<'_>) -> ControlFlow<()> {
+    fn print(&mut self, output: PrintOutput<'_>) -> ControlFlow<()> {
         let note = match output {
             PrintOutput::Lines(rendered) => return self.lines(rendered),
             PrintOutput::Fault(error) => Note::Fault(error),

@@ -34,12 +34,13 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
     {
         let has_kernel = tracemill_kernel::is_left(folder);
         if tracemill_run::is_left(folder) || !has_kernel {
-            let recorded = tracemill_run::recover(folder, debug::of).map_err(|error| not_recovered(folder, error))?;
-            let lost = notes::lost(recorded.lost);
+            let recorded =
+                tracemill_run::recover(folder, debug::describer).map_err(|error| not_recovered(folder, error))?;
+            let lost = notes::lost_phrase(recorded.lost);
             let _ =
                 writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
-            notes::tell_left_out(folder, &recorded);
-            notes::tell_unrecordable(folder, &recorded);
+            notes::print_left_out(folder, &recorded);
+            notes::print_unrecordable(folder, &recorded);
         }
         if has_kernel {
             let kernel =
@@ -60,19 +61,19 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
     }
     if let Some(folder) = &options.recover {
         let recovered = tracemill_record::recover(folder).map_err(|error| not_recovered(folder, error))?;
-        return Ok(tell(folder, &recovered));
+        return Ok(print_recovered(folder, &recovered));
     }
     if let (Some(folder), Some(output)) = (&options.snapshot, &options.output) {
         refuse_input("snapshot", output, std::slice::from_ref(folder))?;
         let failed = |error| Error::io("copy what is recorded in", folder, &error);
         let copied = tracemill_record::snapshot(folder, output).map_err(failed)?;
-        return Ok(tell(output, &copied));
+        return Ok(print_recovered(output, &copied));
     }
     let (is_timed, begin) = (options.time, Instant::now());
     match record_to(options) {
         Ok(status) => {
             if is_timed {
-                tell_times(begin);
+                print_times(begin);
             }
             std::process::exit(status)
         }
@@ -117,7 +118,7 @@ fn record_to(options: &mut RecordOptions) -> Result<i32, Error> {
 }
 
 /// Tells how long it took, and how long all children worked.
-fn tell_times(begin: Instant) {
+fn print_times(begin: Instant) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<_> = stat.rsplit_once(") ").map_or(Vec::new(), |(_, rest)| rest.split(' ').collect());
     // The fields 16 and 17 of the line, in hundredths of a second on Linux.
@@ -138,8 +139,8 @@ fn not_recovered(folder: &Path, error: std::io::Error) -> Error {
     }
 }
 
-/// Tells on stderr what was found.
-fn tell(folder: &Path, recovered: &Recovered) -> Outcome {
+/// Prints on stderr what was found.
+fn print_recovered(folder: &Path, recovered: &Recovered) -> Outcome {
     let mut stderr = std::io::stderr().lock();
     let discarded = match recovered.discarded {
         0 => String::new(),
@@ -154,7 +155,7 @@ fn tell(folder: &Path, recovered: &Recovered) -> Outcome {
 }
 
 /// How to record calls.
-fn how(options: &RecordOptions) -> tracemill_run::Options {
+fn run_options(options: &RecordOptions) -> tracemill_run::Options {
     let mut how = tracemill_run::Options::default();
     if let Some(folder) = &options.output {
         how.folder.clone_from(folder);
@@ -175,7 +176,7 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
         ClockArg::Boot => tracemill_run::SystemClock::Boot,
     };
     how.stop = Some(interrupt::stop());
-    how.waits_for = Some(notes::tell_wait);
+    how.waits_for = Some(notes::print_wait);
     how.has_fixed_addresses = calls.no_randomize_addr;
     how.symbols.clone_from(&calls.with_syms);
     how.selection.depth = calls.depth;
@@ -193,7 +194,7 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     let has_values = !values.arguments.is_empty() || !values.results.is_empty() || how.selection.has_auto_values;
     how.selection.only_patches = calls.rules.0.is_empty() && !has_values;
     how.selection.decide = selection::decide(&calls.rules.0, &values, &patches, how.selection.has_auto_values);
-    how.selection.describe = debug::of(&how.selection);
+    how.selection.describe = debug::describer(&how.selection);
     how.selection.values = values;
     how.selection.has_globs = calls.rules.0.patterns == PatternKind::Glob;
     how
@@ -203,7 +204,7 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
 fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     selection::check(&options.calls.rules.0)?;
     selection::check_values(&options.calls.argument, &options.calls.retval)?;
-    let how = how(options);
+    let how = run_options(options);
     let has_files = !options.calls.rules.0.locations.is_empty();
     debug::check(has_files || how.selection.describe.is_some())?;
     let arguments = &options.program[1..];
@@ -219,10 +220,10 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         return run_again();
     }
     if options.calls.beside.is_none() && !options.calls.nop {
-        let swept = tracemill_run::sweep(how.rings.as_deref(), debug::of);
+        let swept = tracemill_run::sweep(how.rings.as_deref(), debug::describer);
         // A quiet run that records something else need not report them; their data is kept.
         if options.verbose || std::io::stderr().is_terminal() {
-            swept.iter().for_each(notes::tell_swept);
+            swept.iter().for_each(notes::print_swept);
         }
     }
     // Until the program has ended an interrupt is the program's alone.
@@ -236,15 +237,15 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         None if has_kernel(options) => record_both(path, arguments, &how, options)?,
         None => tracemill_run::record(path, arguments, &how).map_err(failed)?,
     };
-    tell_failed(&how.folder, recorded.failed.as_deref(), tracemill_run::is_left(&how.folder));
+    print_failed(&how.folder, recorded.failed.as_deref(), tracemill_run::is_left(&how.folder));
     if recorded.lost > 0 || options.verbose {
-        let lost = notes::lost(recorded.lost);
+        let lost = notes::lost_phrase(recorded.lost);
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
     }
-    notes::tell_left_out(&how.folder, &recorded);
-    notes::tell_unrecordable(&how.folder, &recorded);
-    notes::tell_remaining(&how.folder, &recorded.remaining);
-    notes::tell_nothing(path, &how, &recorded);
+    notes::print_left_out(&how.folder, &recorded);
+    notes::print_unrecordable(&how.folder, &recorded);
+    notes::print_remaining(&how.folder, &recorded.remaining);
+    notes::print_nothing_recorded(path, &how, &recorded);
     if !options.refused.no_libcall && std::io::stderr().is_terminal() {
         // uftrace records them; for people only, since nothing is wrong.
         let _ = writeln!(
@@ -257,7 +258,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
 }
 
 /// Tells why a recording is not complete, and how it can be finished when something is left.
-fn tell_failed(output: &Path, why: Option<&str>, is_left: bool) {
+fn print_failed(output: &Path, why: Option<&str>, is_left: bool) {
     let Some(why) = why else { return };
     let error = Error::new(ErrorKind::Io, format!("the recording is not complete: {why}")).in_file(output);
     report::error(&match is_left {
@@ -300,13 +301,13 @@ fn record_both(
         });
         recorded.map_err(|error| refused.unwrap_or_else(|| Error::io("record calls into", &how.folder, &error)))
     })?;
-    tell_lost(&how.folder, kernel.lost);
-    tell_failed(&how.folder, kernel.failed.as_deref(), tracemill_kernel::is_left(&how.folder));
+    print_lost(&how.folder, kernel.lost);
+    print_failed(&how.folder, kernel.failed.as_deref(), tracemill_kernel::is_left(&how.folder));
     Ok(recorded)
 }
 
 /// Tells that events of the kernel were lost.
-fn tell_lost(output: &Path, lost: u64) {
+fn print_lost(output: &Path, lost: u64) {
     if lost > 0 {
         let output = output.display();
         // Best effort: stderr may be closed.
@@ -349,8 +350,8 @@ fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
         // Best effort: stderr may be closed.
         let _ = writeln!(std::io::stderr(), "{output}: {} pages of {} CPUs", recorded.pages, recorded.cpus);
     }
-    tell_lost(&how.output, recorded.lost);
-    tell_failed(&how.output, recorded.failed.as_deref(), tracemill_kernel::has_parts(&how.output));
+    print_lost(&how.output, recorded.lost);
+    print_failed(&how.output, recorded.failed.as_deref(), tracemill_kernel::has_parts(&how.output));
     Ok(recorded.status.map_or(if recorded.failed.is_some() { NOT_RECORDED } else { 0 }, status_of))
 }
 
@@ -390,11 +391,11 @@ fn has_both(options: &RecordOptions) -> Result<bool, Error> {
         return Ok(false);
     };
     let file = tracemill_run::inspect(&found(program)?);
-    Ok(file.obstacle.is_none() && tells_calls(file.built, options))
+    Ok(file.obstacle.is_none() && is_instrumented(file.built, options))
 }
 
 /// Does a program that was built so tell its calls?
-fn tells_calls(built: Built, options: &RecordOptions) -> bool {
+fn is_instrumented(built: Built, options: &RecordOptions) -> bool {
     built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty()
 }
 
@@ -420,7 +421,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     let has_mark = has_mark(&path);
     // A program that only runs others is recorded for their sake; `--force` records every program.
     let is_recorded = match &file.obstacle {
-        None => tells_calls(file.built, options) || (file.runs_others || options.force) && !has_mark,
+        None => is_instrumented(file.built, options) || (file.runs_others || options.force) && !has_mark,
         Some(Obstacle::Unreadable(_)) => options.force,
         Some(_) => false,
     };
@@ -459,7 +460,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     let status = command.status().map_err(|error| Error::io("run", &path, &error))?;
     finish_left(&folder, &known);
     if has_mark && folders_of(&folder).iter().all(|folder| known.contains(folder)) {
-        notes::tell_no_trace(&path, &folder);
+        notes::print_no_trace(&path, &folder);
     }
     Ok(status_of(status))
 }
@@ -497,7 +498,7 @@ fn finish_left(folder: &Path, known: &[PathBuf]) {
         match tracemill_record::recover(&folder) {
             Ok(recovered) => {
                 let _ = writeln!(std::io::stderr(), "{}: the program did not finish it, it is now", folder.display());
-                tell(&folder, &recovered);
+                print_recovered(&folder, &recovered);
             }
             // A child that goes on finishes its own.
             Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}

@@ -15,7 +15,7 @@ pub(crate) fn check(is_wanted: bool) -> Result<(), Error> {
 }
 
 /// Describes files as a selection wants it.
-pub(crate) fn of(selection: &Selection) -> Option<Describe> {
+pub(crate) fn describer(selection: &Selection) -> Option<Describe> {
     let (has_types, has_lines) = (selection.has_auto_values || selection.has_named_types, selection.has_lines);
     (has_types || has_lines).then(|| read::describe(has_types, has_lines))
 }
@@ -48,7 +48,7 @@ mod read {
         let known = known.get_or_insert_default();
         match known.get(path) {
             Some(signatures) => signatures.clone(),
-            None => known.entry(path.to_path_buf()).or_insert(Arc::new(Signatures::of(path))).clone(),
+            None => known.entry(path.to_path_buf()).or_insert(Arc::new(Signatures::from_file(path))).clone(),
         }
     }
 

@@ -8,12 +8,12 @@ use tracemill_model::error::Error;
 use tracemill_run::{Built, LeftRings, Obstacle, ProgramFile, Recorded, RemainingProcess};
 
 /// A part of a sentence about records that had no room.
-pub(crate) fn lost(count: u64) -> String {
+pub(crate) fn lost_phrase(count: u64) -> String {
     if count == 0 { String::new() } else { format!(", {count} were lost") }
 }
 
 /// Tells which calls are in no ring.
-pub(crate) fn tell_left_out(folder: &Path, recorded: &tracemill_run::Recorded) {
+pub(crate) fn print_left_out(folder: &Path, recorded: &tracemill_run::Recorded) {
     let (mut stderr, folder) = (std::io::stderr().lock(), folder.display());
     let (threads, calls) = recorded.ringless;
     // Best effort: stderr may be closed.
@@ -70,7 +70,7 @@ fn count_of(processes: usize, one: &str, many: &str) -> String {
 }
 
 /// Tells whom recording waits for.
-pub(crate) fn tell_wait(folder: &Path, processes: &[RemainingProcess]) {
+pub(crate) fn print_wait(folder: &Path, processes: &[RemainingProcess]) {
     let (folder, count, list) = (folder.display(), count_of(processes.len(), "goes on", "go on"), listed(processes));
     // Best effort: stderr may be closed.
     let _ = writeln!(
@@ -81,7 +81,7 @@ pub(crate) fn tell_wait(folder: &Path, processes: &[RemainingProcess]) {
 }
 
 /// Tells who goes on unrecorded.
-pub(crate) fn tell_remaining(folder: &Path, processes: &[RemainingProcess]) {
+pub(crate) fn print_remaining(folder: &Path, processes: &[RemainingProcess]) {
     if processes.is_empty() {
         return;
     }
@@ -94,12 +94,12 @@ pub(crate) fn tell_remaining(folder: &Path, processes: &[RemainingProcess]) {
 }
 
 /// Tells what became of rings that a recorder left that was killed.
-pub(crate) fn tell_swept(left: &LeftRings) {
+pub(crate) fn print_swept(left: &LeftRings) {
     let mut stderr = std::io::stderr().lock();
     // Best effort: stderr may be closed.
     let _ = match left {
         LeftRings::Finished(folder, recorded) => {
-            let (folder, records, lost) = (folder.display(), recorded.records, lost(recorded.lost));
+            let (folder, records, lost) = (folder.display(), recorded.records, lost_phrase(recorded.lost));
             writeln!(
                 stderr,
                 "{folder}: its recorder was killed; it is finished now: {records} records were in rings{lost}"
@@ -123,7 +123,7 @@ pub(crate) fn tell_swept(left: &LeftRings) {
 const MOST_NAMED: usize = 10;
 
 /// Tells which programs that were started could not be recorded, and why.
-pub(crate) fn tell_unrecordable(folder: &Path, recorded: &Recorded) {
+pub(crate) fn print_unrecordable(folder: &Path, recorded: &Recorded) {
     // Of one without names something was recorded, which is said elsewhere.
     let is_silent = |path: &Path| recorded.unreadable.iter().all(|(known, _)| known != path);
     let all: Vec<_> = recorded.unrecordable.iter().filter(|(path, _)| is_silent(path)).collect();
@@ -184,7 +184,7 @@ fn reason(file: &ProgramFile) -> (String, &'static str) {
 }
 
 /// Tells why a recording is empty.
-pub(crate) fn tell_nothing(path: &Path, how: &tracemill_run::Options, recorded: &Recorded) {
+pub(crate) fn print_nothing_recorded(path: &Path, how: &tracemill_run::Options, recorded: &Recorded) {
     if recorded.records > 0 || recorded.lost > 0 || recorded.ringless.0 > 0 || recorded.strict_calls > 0 {
         return;
     }
@@ -216,7 +216,7 @@ pub(crate) fn tell_nothing(path: &Path, how: &tracemill_run::Options, recorded: 
 }
 
 /// Tells that a program that is linked with the recorder of events did not begin to record.
-pub(crate) fn tell_no_trace(path: &Path, folder: &Path) {
+pub(crate) fn print_no_trace(path: &Path, folder: &Path) {
     // Best effort: stderr may be closed.
     let _ = writeln!(
         std::io::stderr(),

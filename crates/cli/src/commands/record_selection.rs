@@ -82,10 +82,10 @@ fn actions(functions: &[RecordedFunction], texts: &RuleTexts, warnings: &mut Vec
             debug::source_file(&function.path, function.address)
         },
     };
-    let rules = Rules::of_functions(&known, texts, warnings);
+    let rules = Rules::for_functions(&known, texts, warnings);
     let action = |id| {
-        let rule = rules.of(id).copied().unwrap_or_default();
-        Action { is_alone: rules.is_elsewhere(rule.location), ..action(&rule) }
+        let rule = rules.for_symbol(id).copied().unwrap_or_default();
+        Action { is_alone: rules.hides_location(rule.location), ..action(&rule) }
     };
     let of = (0..functions.len() as u32).map(action).collect();
     Actions { of, is_opt_in: rules.is_opt_in() }
@@ -118,7 +118,7 @@ pub(crate) fn check_values(arguments: &[String], results: &[String]) -> Result<(
             let count = specs.split(',').filter(|spec| spec.contains("arg") || spec.contains("retval")).count();
             let found =
                 lists.first().map(|lists| &lists[at]).filter(|list| list.len() == count && count > 0 && !is_octal);
-            if found.is_none_or(|list| list.iter().any(|wanted| taken(wanted).is_none())) {
+            if found.is_none_or(|list| list.iter().any(|wanted| to_recorded(wanted).is_none())) {
                 let error = Error::misuse(format!("`{text}` names no value that can be recorded"));
                 return Err(
                     error.with_help("values are argN, fpargN and retval, with a format: `copy@arg1/s,arg2/i32`")
@@ -208,11 +208,11 @@ fn add_auto_values(actions: &mut Actions, functions: &[RecordedFunction]) {
 
 /// The values of a list, of those that the recorder can take.
 fn all<'w>(list: impl IntoIterator<Item = &'w RequestedValue>) -> Vec<RecordedValue> {
-    list.into_iter().filter_map(taken).flatten().collect()
+    list.into_iter().filter_map(to_recorded).flatten().collect()
 }
 
 /// A value as the recorder takes it: its parts, one after the other. `None` when it cannot.
-fn taken(wanted: &RequestedValue) -> Option<Vec<RecordedValue>> {
+fn to_recorded(wanted: &RequestedValue) -> Option<Vec<RecordedValue>> {
     let form = match wanted.form {
         WantedForm::Plain => StoredForm::Plain,
         WantedForm::Text => StoredForm::Text,

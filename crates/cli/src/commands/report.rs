@@ -30,7 +30,7 @@ const ABOUT: KeyBy = KeyBy::First(names::ABOUT);
 
 /// Statistics of traces.
 pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
-    let asked = Asked::of(options)?;
+    let asked = Asked::from_options(options)?;
     let sort = sort(options.sort.as_deref())?;
     let by = parse_option(&options.by, ColumnList::parse, "--by")?;
     let lane = parse_option(&options.lane, ColumnList::parse, "--lane")?;
@@ -81,7 +81,7 @@ enum Asked {
 }
 
 impl Asked {
-    fn of(options: &ReportOptions) -> Result<Self, Error> {
+    fn from_options(options: &ReportOptions) -> Result<Self, Error> {
         match (&options.state, &options.from, &options.to) {
             (Some(event), _, _) => Ok(Asked::State(Target::parse(event))),
             (None, Some(from), Some(to)) => Ok(Asked::Pairs(Target::parse(from), Target::parse(to))),

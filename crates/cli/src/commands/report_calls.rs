@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let (source, call_options) = calls::options(&args.calls, &open)?;
     if args.task {
-        let findings = of_tasks(args, source, call_options)?;
+        let findings = report_tasks(args, source, call_options)?;
         return Ok(open.finish(findings));
     }
     let options = ReportOptions { spans: calls::spans(&args.calls, &open), ..options(args)? };
@@ -67,14 +67,18 @@ fn title(path: &Path, source: &dyn CallSource) -> String {
 
 fn policy(args: &ReportArgs) -> Result<DiffPolicy, Error> {
     let mut policy = DiffPolicy { sort_column: args.sort_column, ..DiffPolicy::default() };
-    policy.take(args.diff_policy.as_deref().unwrap_or("")).map_err(|word| {
+    policy.apply_words(args.diff_policy.as_deref().unwrap_or("")).map_err(|word| {
         let error = Error::misuse(format!("there is no policy `{word}`, in --diff-policy"));
         error.with_help("policies are abs, percent, full, compact, and no-abs, no-percent")
     })?;
     Ok(policy)
 }
 
-fn of_tasks(args: &ReportArgs, source: &dyn CallSource, call_options: CallOptions) -> Result<Option<Findings>, Error> {
+fn report_tasks(
+    args: &ReportArgs,
+    source: &dyn CallSource,
+    call_options: CallOptions,
+) -> Result<Option<Findings>, Error> {
     let names = || TaskColumn::ALL.iter().map(|(name, _)| *name);
     let column = |name: &str| by_name(&TaskColumn::ALL, name).filter(|&column| column != TaskColumn::Name);
     let defaults = vec![TaskColumn::Total, TaskColumn::Own, TaskColumn::Tid, TaskColumn::Calls];

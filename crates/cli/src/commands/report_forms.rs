@@ -73,7 +73,8 @@ fn table(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Str
         head.extend(form.model.iter().map(|count| format!("T({count})")));
     }
     head.extend(PERCENTS.iter().map(|percent| format!("p{percent}")));
-    let mut layout = Layout::of((0..head.len()).map(|at| if at == 0 { Align::Left } else { Align::Right }));
+    let mut layout =
+        Layout::with_alignments((0..head.len()).map(|at| if at == 0 { Align::Left } else { Align::Right }));
     let mut lines = vec![head];
     for shown in rows {
         let mut line = vec![group_text(report, shown.row)];

@@ -79,7 +79,7 @@ impl<'a> RequestOptions<'a> {
             })
         })?;
         let Some(opened) = opened else { return Ok(None) };
-        let stops = self.faults_in_place && opened.faults_elsewhere().any(|fault| reporter.fault(fault));
+        let stops = self.faults_in_place && opened.unread_faults().any(|fault| reporter.fault(fault));
         Ok((!stops).then_some((opened, reporter)))
     }
 

@@ -17,7 +17,7 @@ use tracemill_sql::complete::{TypedSql, is_complete, pieces};
 use tracemill_sql::output::{Form, TableFormat};
 use tracemill_sql::query::{Failure, Queries};
 
-use super::sql::{Output, read, tell};
+use super::sql::{Output, read, report_findings};
 use crate::args::SqlOptions;
 use crate::interrupt;
 use crate::report::{self, Outcome, Reporter};
@@ -122,7 +122,7 @@ impl Shell {
                 done => done.map(|_| ()),
             },
             None if is_complete(line) && !pieces(line).iter().any(|(piece, _)| *piece != TypedSql::Comment) => Ok(()),
-            None => self.ask(line, queries, reporter),
+            None => self.run_sql(line, queries, reporter),
         };
         if let Err(error) = done {
             report::error(&error);
@@ -168,7 +168,7 @@ impl Shell {
             "\\o" => self.output = Some(PathBuf::from(argument)).filter(|path| !path.as_os_str().is_empty()),
             "\\i" => {
                 let text = read(Path::new(argument))?;
-                self.ask(&text, queries, reporter)?;
+                self.run_sql(&text, queries, reporter)?;
             }
             "\\timing" => {
                 self.has_timing = !self.has_timing;
@@ -186,16 +186,16 @@ impl Shell {
     /// Runs SQL of our own, whose answer is a table on the terminal.
     fn listed(&self, sql: &str, queries: &mut Queries, reporter: &mut Reporter) -> Result<(), Error> {
         let output = Output::open(Form::Text(TableFormat::Text), None, None, &self.inputs)?;
-        asked(output, sql, queries, reporter)
+        run_into(output, sql, queries, reporter)
     }
 
     /// Runs SQL.
-    fn ask(&self, sql: &str, queries: &mut Queries, reporter: &mut Reporter) -> Result<(), Error> {
-        let of_file = self.output.as_deref().and_then(|path| Form::of_file(&path.to_string_lossy()));
+    fn run_sql(&self, sql: &str, queries: &mut Queries, reporter: &mut Reporter) -> Result<(), Error> {
+        let of_file = self.output.as_deref().and_then(|path| Form::from_file_name(&path.to_string_lossy()));
         let form = of_file.unwrap_or(self.form);
         let output = Output::open(form, self.rows, self.output.as_deref(), &self.inputs)?;
         let begin = Instant::now();
-        let done = asked(output, sql, queries, reporter);
+        let done = run_into(output, sql, queries, reporter);
         if self.has_timing {
             println!("time: {:.3} ms", begin.elapsed().as_secs_f64() * 1e3);
         }
@@ -213,9 +213,9 @@ const FORMS: &[(&str, Form)] = &[
     ("markdown", Form::Text(TableFormat::Markdown)),
 ];
 
-fn asked(mut output: Output, sql: &str, queries: &mut Queries, reporter: &mut Reporter) -> Result<(), Error> {
-    let done = output.ask(queries, sql);
-    tell(queries, reporter);
+fn run_into(mut output: Output, sql: &str, queries: &mut Queries, reporter: &mut Reporter) -> Result<(), Error> {
+    let done = output.run_sql(queries, sql);
+    report_findings(queries, reporter);
     match done {
         Ok(()) => output.end().map(|_| ()),
         Err(Failure::Stopped) => Err(Error::unsupported("the query was interrupted")),

@@ -1,7 +1,7 @@
 //! `tracemill sql` and `tracemill query`.
 
 #[cfg(feature = "sql")]
-pub(crate) use asked::{Output, read, run, tell};
+pub(crate) use asked::{Output, read, report_findings, run};
 
 #[cfg(not(feature = "sql"))]
 use tracemill_model::error::Error;
@@ -81,7 +81,7 @@ mod asked {
         no_events::explain_if_certain(&opened, &reporter);
         let OpenedTraces { session, streams, selection, filter, query } = opened;
         let shown = (!is_shell).then(|| progress::show(&options.input, &session.progress, options.output.is_none()));
-        let database = Database::of_streams(session.into(), streams, selection, filter, query.jobs);
+        let database = Database::from_streams(session.into(), streams, selection, filter, query.jobs);
         let limits = MemoryLimits {
             memory_bytes: options.input.memory.unwrap_or_else(default_query_memory),
             spills: options.spill.is_none(),
@@ -116,7 +116,7 @@ mod asked {
                 interrupt::end_if_stopped((queries, cleaned));
                 return Ok(Outcome::Nothing);
             }
-            tell(&queries, &mut reporter);
+            report_findings(&queries, &mut reporter);
             if let Err(error) = asked {
                 failure = Some(error);
                 break;
@@ -179,7 +179,7 @@ mod asked {
         }
 
         /// Runs a text.
-        pub(crate) fn ask(&mut self, queries: &mut Queries, text: &str) -> Result<(), Failure> {
+        pub(crate) fn run_sql(&mut self, queries: &mut Queries, text: &str) -> Result<(), Failure> {
             queries.run(text, &mut PassOn { writer: &mut self.writer, sink: &mut self.sink, end: &self.end })
         }
 
@@ -199,7 +199,7 @@ mod asked {
     }
 
     /// Tells what reading met.
-    pub(crate) fn tell(queries: &Queries, reporter: &mut Reporter) {
+    pub(crate) fn report_findings(queries: &Queries, reporter: &mut Reporter) {
         let (faults, warnings) = queries.database().collector.take();
         faults.iter().for_each(|fault| {
             reporter.fault(fault);
@@ -254,7 +254,7 @@ mod asked {
             SqlFormat::Arrow => Form::Arrow { seekable: is_file },
             SqlFormat::Parquet => Form::Parquet,
         });
-        let by_ending = || Form::of_file(&options.output.as_deref()?.to_string_lossy());
+        let by_ending = || Form::from_file_name(&options.output.as_deref()?.to_string_lossy());
         let form = typed.or_else(by_ending).unwrap_or(Form::Text(if is_terminal {
             TableFormat::Text
         } else {
@@ -301,7 +301,7 @@ mod asked {
     }
 
     impl<W: Write + Send + 'static> PassOn<'_, W> {
-        fn pass(&mut self) -> Result<(), Error> {
+        fn pass_on(&mut self) -> Result<(), Error> {
             let bytes = self.end.take();
             if !bytes.is_empty() {
                 self.sink.write(&bytes)?;
@@ -314,18 +314,18 @@ mod asked {
     impl<W: Write + Send + 'static> tracemill_sql::query::Answers for PassOn<'_, W> {
         fn begin(&mut self, schema: &tracemill_sql::query::SchemaRef) -> Result<(), Error> {
             self.writer.begin(schema)?;
-            self.pass()
+            self.pass_on()
         }
 
         fn rows(&mut self, batch: &tracemill_sql::query::RecordBatch) -> Result<std::ops::ControlFlow<()>, Error> {
             let flow = self.writer.rows(batch)?;
-            self.pass()?;
+            self.pass_on()?;
             Ok(if self.sink.is_closed { std::ops::ControlFlow::Break(()) } else { flow })
         }
 
         fn end(&mut self) -> Result<(), Error> {
             self.writer.end()?;
-            self.pass()
+            self.pass_on()
         }
     }
 }

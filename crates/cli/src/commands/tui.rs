@@ -23,7 +23,7 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
     let Some((mut input, reporter)) = opened else {
         return Ok(Outcome::Nothing);
     };
-    input.cache = super::view::kept(&options.input, &options.events, &options.cache, input.opened);
+    input.cache = super::view::index_cache(&options.input, &options.events, &options.cache, input.opened);
     let is_colored = match options.color {
         When::Auto => !crate::report::has_no_color(),
         when => when == When::Always,

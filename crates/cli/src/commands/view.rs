@@ -3,7 +3,7 @@
 #[cfg(feature = "viewer")]
 pub(super) use shown::input;
 #[cfg(feature = "viewer")]
-pub(crate) use shown::{kept, run};
+pub(crate) use shown::{index_cache, run};
 
 #[cfg(not(feature = "viewer"))]
 use tracemill_model::error::Error;
@@ -122,7 +122,7 @@ mod shown {
             let make = || {
                 let ShownTraces { session, selection, filter, streams, .. } = &traces;
                 let mut database =
-                    Database::of_streams(session.clone(), streams.clone(), selection.clone(), filter.clone(), jobs);
+                    Database::from_streams(session.clone(), streams.clone(), selection.clone(), filter.clone(), jobs);
                 database.read_only();
                 Queries::new(database, LIMITS)
             };
@@ -215,7 +215,7 @@ mod shown {
 
     /// Where the index of traces is kept. It is that of all events with their own times: `None` when options leave some out or
     /// change how they are read, and for what comes through a pipe.
-    pub(crate) fn kept(
+    pub(crate) fn index_cache(
         input: &InputOptions,
         events: &EventOptions,
         options: &CacheOptions,
@@ -255,7 +255,7 @@ mod shown {
         else {
             return Ok(Outcome::Nothing);
         };
-        input.cache = kept(&options.input, &options.events, &options.cache, input.opened);
+        input.cache = index_cache(&options.input, &options.events, &options.cache, input.opened);
         let settings = ServerSettings {
             address: options.listen,
             port: options.port,

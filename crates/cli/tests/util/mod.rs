@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &str) -> Run {
 
 /// The same with more arguments, which may hold blanks.
 pub(crate) fn run_with(arguments: &str, more: &[&str]) -> Run {
-    Run::of(command().args(arguments.split_whitespace()).args(more).output().expect("the program starts"))
+    Run::from_output(command().args(arguments.split_whitespace()).args(more).output().expect("the program starts"))
 }
 
 /// Output of a successful run on stdout; stderr must be empty.
@@ -45,7 +45,7 @@ pub(crate) fn stdout(arguments: &str, more: &[&str]) -> String {
 }
 
 impl Run {
-    pub(crate) fn of(output: Output) -> Self {
+    pub(crate) fn from_output(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
         Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
@@ -132,7 +132,7 @@ impl Folder {
     pub(crate) fn run_with(&self, arguments: &str, more: &[&str]) -> Run {
         let mut command = command();
         command.current_dir(&self.0).args(arguments.split_whitespace()).args(more);
-        Run::of(command.output().expect("the program starts"))
+        Run::from_output(command.output().expect("the program starts"))
     }
 }
 

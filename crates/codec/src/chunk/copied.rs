@@ -116,7 +116,7 @@ impl Chunk {
         let span = end_bits.saturating_sub(self.start_bits(0)) / 8;
         if span > near_bytes.saturating_mul(self.len() as u64) {
             if let Some((starts, bodies)) = self.copy_each(&mut copy) {
-                return self.over(copy, 0, starts, bodies);
+                return self.with_copy(copy, 0, starts, bodies);
             }
             copy.bytes.truncate(head.len());
             copy.pieces.truncate(1);
@@ -133,7 +133,7 @@ impl Chunk {
         let behind_lead = |bits: &[u32]| bits.iter().map(|bits| bits - lead).collect();
         let (starts, bodies) = (behind_lead(&self.starts), behind_lead(&self.bodies));
         let base_bits = (self.base_bits + u64::from(lead)).wrapping_sub(moved);
-        self.over(copy, base_bits, starts, bodies)
+        self.with_copy(copy, base_bits, starts, bodies)
     }
 
     /// Copies the events one by one, as they are few among others; where they and what follows their headers begin.
@@ -149,7 +149,7 @@ impl Chunk {
         Some((starts, bodies))
     }
 
-    fn over(self, copy: Copy, base_bits: u64, starts: Vec<u32>, bodies: Vec<u32>) -> Chunk {
+    fn with_copy(self, copy: Copy, base_bits: u64, starts: Vec<u32>, bodies: Vec<u32>) -> Chunk {
         let packet = &self.packet;
         let content_bits = copy.bytes.len() as u64 * 8;
         let packet = Arc::new(PacketData {

@@ -55,9 +55,9 @@ struct Before<'v, V> {
 
 impl<V: Visitor> Visitor for Before<'_, V> {
     #[inline]
-    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
+    fn any_call(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         if node < self.limit {
-            shown.to(self.inner, node);
+            shown.dispatch(self.inner, node);
         }
     }
 }

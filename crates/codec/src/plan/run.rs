@@ -160,7 +160,7 @@ impl<'a> PlanRun<'a> {
 
     /// The next `N` bytes; the position is on a byte boundary.
     #[inline]
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+    fn next_bytes<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
         let at = (self.pos >> 3) as usize;
         match self.content.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
             Some(chunk) => {
@@ -243,8 +243,8 @@ impl<'a> PlanRun<'a> {
     #[inline(never)]
     fn locate(&mut self, bytes: u32, body_bits: u64) -> Result<u64, Stop> {
         self.pos = body_bits.saturating_add(u64::from(bytes) * 8);
-        let offset = u32::from_le_bytes(self.take::<4>()?);
-        let len = u32::from_le_bytes(self.take::<4>()?);
+        let offset = u32::from_le_bytes(self.next_bytes::<4>()?);
+        let len = u32::from_le_bytes(self.next_bytes::<4>()?);
         self.pos = body_bits.saturating_add(u64::from(offset) * 8);
         self.need(0)?;
         Ok(u64::from(len))
@@ -278,7 +278,7 @@ impl<'a> PlanRun<'a> {
     ) -> Result<usize, Stop> {
         macro_rules! integer {
             ($node:expr, $big:expr, $type:ty, $bits:expr, $visit:ident, $wide:ty) => {{
-                let bytes = self.take::<{ $bits / 8 }>()?;
+                let bytes = self.next_bytes::<{ $bits / 8 }>()?;
                 let value = if $big { <$type>::from_be_bytes(bytes) } else { <$type>::from_le_bytes(bytes) };
                 let value = <$wide>::from(value);
                 self.last = value as u64;
@@ -314,12 +314,12 @@ impl<'a> PlanRun<'a> {
             Op::U64 { node, big } => integer!(node, big, u64, 64, unsigned, u64),
             Op::S64 { node, big } => integer!(node, big, i64, 64, signed, i64),
             Op::F32 { node, big } => {
-                let bytes = self.take::<4>()?;
+                let bytes = self.next_bytes::<4>()?;
                 let value = if big { f32::from_be_bytes(bytes) } else { f32::from_le_bytes(bytes) };
                 visitor.real(node, f64::from(value));
             }
             Op::F64 { node, big } => {
-                let bytes = self.take::<8>()?;
+                let bytes = self.next_bytes::<8>()?;
                 visitor.real(node, if big { f64::from_be_bytes(bytes) } else { f64::from_le_bytes(bytes) });
             }
             Op::Bits { node, len, big, reversed, signed } => {

@@ -28,7 +28,7 @@ pub(crate) enum FlatSections {
 }
 
 impl FlatSections {
-    pub(crate) fn of(self, sections: usize) -> std::ops::Range<usize> {
+    pub(crate) fn range(self, sections: usize) -> std::ops::Range<usize> {
         match self {
             FlatSections::All => 0..sections,
             FlatSections::First => 0..sections.min(1),
@@ -44,7 +44,7 @@ const _: () = assert!(size_of::<std::sync::OnceLock<ShortPlan>>() <= 128);
 
 impl ShortPlan {
     /// The short form of a plan; empty, and not all, when it is too long or needs tables.
-    pub(crate) fn of(plan: &Plan, needs_header: bool, shared: usize) -> Self {
+    pub(crate) fn from_plan(plan: &Plan, needs_header: bool, shared: usize) -> Self {
         let fits =
             plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty() && plan.lengths.is_empty();
         let uses_shared = plan.ops.iter().any(|op| op.uses().is_some_and(|slot| usize::from(slot) < shared));

@@ -45,7 +45,7 @@ pub enum VisitorCall<'a> {
 impl VisitorCall<'_> {
     /// Makes the call.
     #[inline(always)]
-    pub fn to(self, visitor: &mut impl Visitor, node: NodeId) {
+    pub fn dispatch(self, visitor: &mut impl Visitor, node: NodeId) {
         match self {
             VisitorCall::Unsigned(value) => visitor.unsigned(node, value),
             VisitorCall::Signed(value) => visitor.signed(node, value),
@@ -74,7 +74,7 @@ macro_rules! methods {
             $(#[$doc])*
             #[inline(always)]
             fn $method(&mut self, node: NodeId $(, $arg: $type)?) {
-                self.shown(node, $shown);
+                self.any_call(node, $shown);
             }
         )*
     };
@@ -82,7 +82,7 @@ macro_rules! methods {
 
 /// Receives the fields of one scope, in their order.
 ///
-/// Each call names the node of the field. Methods that are not defined hand on to [`Visitor::shown`], which does nothing by
+/// Each call names the node of the field. Methods that are not defined hand on to [`Visitor::any_call`], which does nothing by
 /// default.
 pub trait Visitor {
     /// Does a person read what is shown? Texts that a format makes may then differ from what programs get.
@@ -91,7 +91,7 @@ pub trait Visitor {
     /// Any call whose own method is not defined.
     #[inline(always)]
     #[expect(unused_variables, reason = "they have their names in documentation")]
-    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {}
+    fn any_call(&mut self, node: NodeId, shown: VisitorCall<'_>) {}
 
     methods! {
         /// An unsigned integer, bit array or bit map of at most 64 bits.

@@ -234,7 +234,7 @@ impl<'a> JsonPrinter<'a> {
             JsonForm::Enum(labels) => {
                 self.out.put(b"{\"value\":");
                 put(self.out);
-                labels.put(self.out, value);
+                labels.write(self.out, value);
             }
             JsonForm::Flags(flags) => {
                 self.out.put(b"{\"value\":");
@@ -269,11 +269,11 @@ fn put_list(out: &mut Out, before: &[u8], names: &[&str]) {
 }
 
 impl EnumJson {
-    fn put(&mut self, out: &mut Out, value: i128) {
+    fn write(&mut self, out: &mut Out, value: i128) {
         let EnumJson { class, texts } = self;
-        texts.put(out, value, |out| {
+        texts.write(out, value, |out| {
             let mut names: Vec<&str> = Vec::new();
-            for label in class.of(value) {
+            for label in class.labels_for(value) {
                 if !names.contains(&&**label) {
                     names.push(label);
                 }

@@ -13,7 +13,7 @@ mod span;
 pub mod strings;
 
 pub use digits::{nine_digits, put_back, put_digits, put_three_threes};
-pub use names::{edit_distance, meant, nearest, suggest};
+pub use names::{closest, edit_distance, nearest, suggest};
 pub use span::Span;
 
 /// Bytes as hexadecimal digits.

@@ -28,7 +28,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// Which of several names is meant by one that is none of them: the same in other letters, or the nearest.
-pub fn meant<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+pub fn closest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let same = names.iter().find(|known| known.eq_ignore_ascii_case(name)).copied();
     same.or_else(|| nearest(name, names.iter().copied()))
 }
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn other_letters_are_meant_before_other_names() {
-        assert_eq!(meant("CTF2", &["ctf1", "ctf2"]), Some("ctf2"));
-        assert_eq!(meant("ctf3", &["cpel", "ctf2"]), Some("ctf2"));
-        assert_eq!(meant("xml", &["cpel", "ctf2"]), None);
+        assert_eq!(closest("CTF2", &["ctf1", "ctf2"]), Some("ctf2"));
+        assert_eq!(closest("ctf3", &["cpel", "ctf2"]), Some("ctf2"));
+        assert_eq!(closest("xml", &["cpel", "ctf2"]), None);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub struct SmallTexts(Vec<Option<TextPiece>>);
 
 impl SmallTexts {
     /// Appends the text of a value, which `make` appends where it is not known.
-    pub fn put(&mut self, out: &mut Out, value: i128, make: impl FnOnce(&mut Out)) {
+    pub fn write(&mut self, out: &mut Out, value: i128, make: impl FnOnce(&mut Out)) {
         let Some(at) = usize::try_from(value).ok().filter(|&at| at < SMALL_VALUES) else { return make(out) };
         if self.0.len() <= at {
             self.0.resize(at + 1, None);
@@ -182,7 +182,7 @@ impl Out {
         if self.len > self.bytes.len() || self.bytes.len() - self.len < N {
             return self.grown();
         }
-        self.here()
+        self.array_here()
     }
 
     /// [`Out::room`] when there is none.
@@ -190,11 +190,11 @@ impl Out {
     #[inline(never)]
     fn grown<const N: usize>(&mut self) -> &mut [u8; N] {
         self.grow(N);
-        self.here()
+        self.array_here()
     }
 
     #[inline(always)]
-    fn here<const N: usize>(&mut self) -> &mut [u8; N] {
+    fn array_here<const N: usize>(&mut self) -> &mut [u8; N] {
         match self.bytes[self.len..].first_chunk_mut() {
             Some(room) => room,
             None => unreachable!("there is room for {N} bytes"),

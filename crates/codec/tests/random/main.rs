@@ -107,7 +107,7 @@ fn has_odd_field(schema: &Schema) -> bool {
 
 /// All six scopes of each event class, one after the other, from a random position.
 fn scopes(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Result<(), String> {
-    let shared = SharedSlots::of(schema);
+    let shared = SharedSlots::from_schema(schema);
     let (bytes, end_bits) = random_bytes(rng);
     let mut start = if rng.chance(50) { 0 } else { rng.below(end_bits + 1).min(200) };
     if !has_odd_field(schema) {

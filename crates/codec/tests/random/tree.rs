@@ -23,7 +23,7 @@ impl Tree {
         self.done.take()
     }
 
-    fn put(&mut self, value: DecodedValue) {
+    fn push(&mut self, value: DecodedValue) {
         match self.open.last_mut() {
             Some((_, values)) => values.push(value),
             None => assert!(self.done.replace(value).is_none(), "a scope has one root"),
@@ -49,32 +49,32 @@ impl Tree {
 
 impl Visitor for Tree {
     fn unsigned(&mut self, _: NodeId, value: u64) {
-        self.put(DecodedValue::Unsigned(value));
+        self.push(DecodedValue::Unsigned(value));
     }
     fn signed(&mut self, _: NodeId, value: i64) {
-        self.put(DecodedValue::Signed(value));
+        self.push(DecodedValue::Signed(value));
     }
     fn wide(&mut self, _: NodeId, value: &Wide) {
-        self.put(DecodedValue::Wide(value.clone()));
+        self.push(DecodedValue::Wide(value.clone()));
     }
     fn boolean(&mut self, _: NodeId, value: bool) {
-        self.put(DecodedValue::Bool(value));
+        self.push(DecodedValue::Bool(value));
     }
     fn real(&mut self, _: NodeId, value: f64) {
-        self.put(DecodedValue::Real(value));
+        self.push(DecodedValue::Real(value));
     }
     fn string(&mut self, _: NodeId, bytes: &[u8]) {
-        self.put(DecodedValue::String(bytes.into()));
+        self.push(DecodedValue::String(bytes.into()));
     }
     fn blob(&mut self, _: NodeId, bytes: &[u8]) {
-        self.put(DecodedValue::Blob(bytes.into()));
+        self.push(DecodedValue::Blob(bytes.into()));
     }
     fn begin_struct(&mut self, node: NodeId) {
         self.begin(node);
     }
     fn end_struct(&mut self, node: NodeId) {
         let values = self.end(node);
-        self.put(DecodedValue::Struct(values));
+        self.push(DecodedValue::Struct(values));
     }
     fn begin_array(&mut self, node: NodeId, len: u64) {
         self.begin(node);
@@ -87,7 +87,7 @@ impl Visitor for Tree {
     fn end_array(&mut self, node: NodeId) {
         let values = self.end(node);
         assert_eq!(self.lengths.pop(), Some(values.len() as u64));
-        self.put(DecodedValue::Array(values));
+        self.push(DecodedValue::Array(values));
     }
     fn begin_variant(&mut self, node: NodeId, option: usize) {
         self.begin(node);
@@ -96,17 +96,17 @@ impl Visitor for Tree {
     fn end_variant(&mut self, node: NodeId) {
         let value = self.end_one(node);
         let option = self.options.pop().expect("a variant has an option");
-        self.put(DecodedValue::Variant(option, value));
+        self.push(DecodedValue::Variant(option, value));
     }
     fn begin_optional(&mut self, node: NodeId) {
         self.begin(node);
     }
     fn end_optional(&mut self, node: NodeId) {
         let value = self.end_one(node);
-        self.put(DecodedValue::Optional(Some(value)));
+        self.push(DecodedValue::Optional(Some(value)));
     }
     fn absent(&mut self, _: NodeId) {
-        self.put(DecodedValue::Optional(None));
+        self.push(DecodedValue::Optional(None));
     }
 }
 

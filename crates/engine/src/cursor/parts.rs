@@ -12,7 +12,7 @@ use super::{Ahead, Cursor, Damage, Position, StreamOrder};
 impl Cursor {
     /// Reads only these packets, as far as the filter leaves them, from the clock value at which the packet before them
     /// ends. `None` when they cannot be read without all packets before them: see [`packets_stand_alone`].
-    pub fn only(mut self, packets: Range<usize>) -> Option<Self> {
+    pub fn with_packets(mut self, packets: Range<usize>) -> Option<Self> {
         let first = packets.start.max(self.at.next_packet);
         if first > 0 && !packets_stand_alone(&self.stream) {
             return None;

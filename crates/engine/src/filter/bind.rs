@@ -58,7 +58,7 @@ pub(super) fn bind(expression: &Expression, session: &Session, times: &TimeConte
         };
         for at in 0..bound.schema.events().len() {
             let class = EventClassId(at as u32);
-            let places = checker.look(&bound.schema, class);
+            let places = checker.check_class(&bound.schema, class);
             let stream = bound.schema.event(class).stream.0 as usize;
             for (path, place) in places.iter().enumerate() {
                 if let PathPlace::Field(place) = place
@@ -67,7 +67,7 @@ pub(super) fn bind(expression: &Expression, session: &Session, times: &TimeConte
                     bound.packet_places[stream][path] = Some(place.clone());
                 }
             }
-            let scene = Scene::of_class(&bound.schema, class, &bound.name, &places);
+            let scene = Scene::for_class(&bound.schema, class, &bound.name, &places);
             bound.verdicts.push(eval::evaluate(&test, &scene));
         }
         traces.push(bound);
@@ -84,7 +84,7 @@ pub(super) fn check_paths(source: &str, paths: &[Path], session: &Session) -> Re
     let mut checker = Checker::new(source, &test, paths);
     for trace in &session.traces {
         for at in 0..trace.schema.events().len() {
-            checker.look(&trace.schema, EventClassId(at as u32));
+            checker.check_class(&trace.schema, EventClassId(at as u32));
         }
     }
     checker.finish(session)
@@ -156,7 +156,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Looks at an event class; returns the places of the paths in it.
-    fn look(&mut self, schema: &Arc<Schema>, class: EventClassId) -> Vec<PathPlace> {
+    fn check_class(&mut self, schema: &Arc<Schema>, class: EventClassId) -> Vec<PathPlace> {
         if !self.schemas.last().is_some_and(|last| Arc::ptr_eq(last, schema)) {
             self.schemas.push(schema.clone());
         }
@@ -205,7 +205,7 @@ impl<'a> Checker<'a> {
         failed
             .find_map(|pending| {
                 let clash = pending.clash.as_ref()?;
-                Some(never(self.source, self.paths, pending.left, pending.compare, clash))
+                Some(never_true(self.source, self.paths, pending.left, pending.compare, clash))
             })
             .map_or(Ok(()), Err)
     }
@@ -301,7 +301,13 @@ impl<'a> Checker<'a> {
 }
 
 /// The error that a comparison is which can never be true.
-pub(super) fn never(source: &str, paths: &[Path], left: &Operand, compare: Option<&Compare>, clash: &Clash) -> Error {
+pub(super) fn never_true(
+    source: &str,
+    paths: &[Path],
+    left: &Operand,
+    compare: Option<&Compare>,
+    clash: &Clash,
+) -> Error {
     match (clash, compare) {
         (Clash::Mask(path, kind), _) => {
             let path = &paths[*path];
@@ -481,7 +487,7 @@ fn is_decided(test: &Test, paths: &[Path], traces: &[BoundTrace]) -> bool {
         classes.map(|at| EventClassId(at as u32)).all(|class| {
             let places = places(&trace.schema, class, paths);
             let has_clock = trace.schema.stream(trace.schema.event(class).stream).default_clock.is_some();
-            let scene = Scene::of_class(&trace.schema, class, &trace.name, &places);
+            let scene = Scene::for_class(&trace.schema, class, &trace.name, &places);
             eval::evaluate(&rest, &scene) == Some(true) && (has_clock || !has_time)
         })
     })

@@ -95,11 +95,11 @@ impl CapturedFields {
     /// The paths that want the node, of those whose elements are the current ones of their arrays.
     #[inline]
     pub fn chosen(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = usize> {
-        self.at(node, indices).map(|want| want.path)
+        self.wanted_at(node, indices).map(|want| want.path)
     }
 
     #[inline]
-    fn at(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = &Want> {
+    fn wanted_at(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = &Want> {
         let mut next = self.first.get(node as usize).copied().unwrap_or(0);
         let wants = std::iter::from_fn(move || {
             let want = self.wants.get((next as usize).checked_sub(1)?)?;
@@ -148,7 +148,7 @@ impl<'a> Capture<'a> {
     /// Calls `store` for each want of the node that the indices choose.
     #[inline]
     fn each(&mut self, node: NodeId, store: impl Fn(&Want, &mut Vec<u8>) -> Option<StoredValue>) {
-        for want in self.wanted.at(node, self.indices) {
+        for want in self.wanted.wanted_at(node, self.indices) {
             if let Some(stored) = store(want, &mut self.values.text) {
                 self.values.stored[want.path] = Some(stored);
             }
@@ -158,7 +158,7 @@ impl<'a> Capture<'a> {
 
 impl Visitor for Capture<'_> {
     #[inline(always)]
-    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
+    fn any_call(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         self.each(node, |want, _| match shown {
             VisitorCall::Unsigned(value) => Some(StoredValue::Number(EventNumber::Int(value.into()))),
             VisitorCall::Signed(value) => Some(StoredValue::Number(EventNumber::Int(value.into()))),

@@ -215,7 +215,7 @@ impl ValueLabels<'_> {
     fn any(self, number: &EventNumber, is_wanted: impl Fn(&str) -> bool) -> bool {
         match (self, number) {
             (ValueLabels::Enumeration(mappings), EventNumber::Int(value)) => {
-                mappings.of(*value).any(|label| is_wanted(label))
+                mappings.labels_for(*value).any(|label| is_wanted(label))
             }
             (ValueLabels::Flags(flags), number) => {
                 let is_set = |flag: &Mapping| flag.ranges.iter().any(|&(low, high)| number.has_bit_in(low, high));

@@ -102,7 +102,7 @@ impl FieldReader {
     /// one more path.
     pub fn find_field(&mut self, event: &Event<'_>, path: &FieldPath) -> Access {
         let schema = event.raw.chunk.packet.plans.schema();
-        let Some(place) = FieldPlace::of(schema, event.raw.class(), path) else { return Access::Absent };
+        let Some(place) = FieldPlace::resolve(schema, event.raw.class(), path) else { return Access::Absent };
         self.classes[event.trace][event.raw.class().0 as usize].get_or_insert_default().add_field(event, place)
     }
 
@@ -145,7 +145,7 @@ impl ClassFields {
                 .get_or_insert_with(|| Semantics::new(schema))
                 .who(class)
                 .id
-                .and_then(|path| FieldPlace::of(schema, class, &path)),
+                .and_then(|path| FieldPlace::resolve(schema, class, &path)),
             _ => None,
         };
         let place = place.map(PathPlace::Field);

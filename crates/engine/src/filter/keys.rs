@@ -244,7 +244,7 @@ impl KeyReader {
         let words = beside.into_iter().zip(&program.parts).enumerate().filter_map(|(at, (beside, (_, _, detail)))| {
             beside.or_else(|| match (detail, values.get(at)) {
                 (Detail::Labels(mappings), Some(StoredValue::Number(EventNumber::Int(value)))) => {
-                    mappings.of(*value).next().map(|label| label.to_string())
+                    mappings.labels_for(*value).next().map(|label| label.to_string())
                 }
                 _ => None,
             })
@@ -298,19 +298,19 @@ impl KeyReader {
             }
             KeyBy::Process => {
                 let process = Semantics::new(schema).who(class).process;
-                let field = process.and_then(|path| FieldPlace::of(schema, class, &path));
+                let field = process.and_then(|path| FieldPlace::resolve(schema, class, &path));
                 let part = field
                     .map_or((2, None, PathPlace::Spine(PathHead::StreamName)), |of| (1, None, PathPlace::Field(of)));
                 trace_part.into_iter().chain([part]).collect()
             }
             KeyBy::Fields(fields) => {
-                let place = |path| FieldPlace::of(schema, class, path).map_or(PathPlace::Absent, PathPlace::Field);
+                let place = |path| FieldPlace::resolve(schema, class, path).map_or(PathPlace::Absent, PathPlace::Field);
                 fields[trace][class.0 as usize].iter().map(|(name, path)| (*name, None, place(path))).collect()
             }
         };
         let (mut parts, mut labels) = (Vec::new(), Vec::new());
         for (name, path, place) in paths {
-            let label = path.and_then(|path| beside(schema, class, &path)).unwrap_or(PathPlace::Absent);
+            let label = path.and_then(|path| paired_text(schema, class, &path)).unwrap_or(PathPlace::Absent);
             let (detail_of_label, detail) = (label.detail(schema), place.detail(schema));
             labels.push((label, detail_of_label));
             parts.push((name, place, detail));
@@ -434,7 +434,7 @@ fn bare(name: &str) -> Path {
 }
 
 /// The text beside the field of a path that says it in words.
-fn beside(schema: &Schema, class: EventClassId, path: &Path) -> Option<PathPlace> {
+fn paired_text(schema: &Schema, class: EventClassId, path: &Path) -> Option<PathPlace> {
     let (last, before) = path.steps.split_last()?;
     let StepKind::Member(name) = &last.kind else { return None };
     LABELS.iter().find_map(|end| {

@@ -114,27 +114,27 @@ impl<'a> Lexer<'a> {
                 return Ok(TokenKind::Text);
             }
         }
-        let error = self.here(1).malformed(self.source, "the string has no end");
+        let error = self.span(1).malformed(self.source, "the string has no end");
         Err(error.with_help(format!("a string ends with {quote}; inside it, write \\{quote}")))
     }
 
     fn quoted(&mut self) -> Result<TokenKind> {
         match self.rest()[1..].find('`') {
-            Some(0) => Err(self.here(2).malformed(self.source, "a name of no characters")),
+            Some(0) => Err(self.span(2).malformed(self.source, "a name of no characters")),
             Some(len) => {
                 self.at += len + 2;
                 Ok(TokenKind::Quoted)
             }
-            None => Err(self.here(1).malformed(self.source, "the name has no closing backquote")),
+            None => Err(self.span(1).malformed(self.source, "the name has no closing backquote")),
         }
     }
 
-    fn here(&self, len: usize) -> Span {
+    fn span(&self, len: usize) -> Span {
         Span::new(self.at, self.at + len)
     }
 
     fn unexpected(&self, found: char) -> Error {
-        let error = self.here(found.len_utf8()).malformed(self.source, format!("unexpected character `{found}`"));
+        let error = self.span(found.len_utf8()).malformed(self.source, format!("unexpected character `{found}`"));
         match found {
             '=' => error.with_help("`==` compares, `=~` matches a regular expression"),
             '|' => error.with_help("`||` or `or` combines conditions"),

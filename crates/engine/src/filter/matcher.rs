@@ -83,7 +83,7 @@ impl Matcher {
     ///
     /// Panics as [`matches`](Self::matches) does.
     #[inline]
-    pub fn matches_beside(&mut self, event: &Event, beside: &dyn Lookup) -> bool {
+    pub fn matches_with(&mut self, event: &Event, beside: &dyn Lookup) -> bool {
         let class = event.raw.class();
         match self.bound.traces[event.trace].verdicts[class.0 as usize] {
             Some(verdict) => verdict,
@@ -97,7 +97,7 @@ impl Matcher {
             .get_or_insert_with(|| Box::new(Program::new(bound, event.trace, event.raw)));
         let trace = &bound.traces[event.trace];
         let stream_name = trace.streams.get(event.stream).map_or("", |name| name);
-        let mut scene = Scene::of_class(&trace.schema, class, &trace.name, &program.places);
+        let mut scene = Scene::for_class(&trace.schema, class, &trace.name, &program.places);
         scene.details = &program.details;
         scene.beside = beside;
         self.name.clear();
@@ -116,7 +116,7 @@ impl Matcher {
             let cached = &mut self.packets[event.trace][event.stream];
             if cached.as_ref().is_none_or(|(known, _)| !PacketData::is_same(known, packet)) {
                 let wanted = self.packet_wants[event.trace][packet.packet.class.0 as usize]
-                    .get_or_insert_with(|| packet_wants(bound, event.trace, packet));
+                    .get_or_insert_with(|| capture_packet(bound, event.trace, packet));
                 let mut values = cached.take().map(|(_, values)| values).unwrap_or_default();
                 values.clear(bound.paths.len());
                 // Opening the packet has read its context without an error.
@@ -136,7 +136,7 @@ impl Matcher {
     }
 }
 
-fn packet_wants(bound: &Bound, trace: usize, packet: &PacketData) -> CapturedFields {
+fn capture_packet(bound: &Bound, trace: usize, packet: &PacketData) -> CapturedFields {
     let trace = &bound.traces[trace];
     let class = packet.packet.class;
     let plan = packet.plans.packet_context_rows(class);
@@ -154,7 +154,7 @@ impl Program {
         let trace = &bound.traces[trace];
         let (schema, class) = (&trace.schema, event.class());
         let places = bind::places(schema, class, &bound.paths);
-        let test = eval::reduce(&bound.test, &Scene::of_class(schema, class, &trace.name, &places));
+        let test = eval::reduce(&bound.test, &Scene::for_class(schema, class, &trace.name, &places));
         let details: Vec<Detail> = places.iter().map(|place| place.detail(schema)).collect();
         let mut is_used = vec![false; places.len()];
         eval::each_path(&test, &mut |path| is_used[path] = true);
@@ -201,7 +201,7 @@ struct SpineValues<'a> {
 
 impl<'a> Scene<'a> {
     /// Only the class is known.
-    pub(super) fn of_class(schema: &'a Schema, class: EventClassId, trace: &'a str, places: &'a [PathPlace]) -> Self {
+    pub(super) fn for_class(schema: &'a Schema, class: EventClassId, trace: &'a str, places: &'a [PathPlace]) -> Self {
         let class = schema.event(class);
         let stream_id = schema.stream(class.stream).id;
         Scene { class, stream_id, trace, places, details: &[], spine: None, packet: None, fields: None, beside: None }

@@ -106,12 +106,12 @@ impl<'a> FilterParser<'a> {
         join: fn(Vec<Test>) -> Test,
     ) -> Result<ParsedItem> {
         let first = item(self, depth)?;
-        if !self.is(symbol, word) {
+        if !self.is_next(symbol, word) {
             return Ok(first);
         }
         let mut span = first.span();
         let mut tests = vec![self.test(first)?];
-        while self.is(symbol, word) {
+        while self.is_next(symbol, word) {
             self.advance()?;
             let next = item(self, depth)?;
             span = span.to(next.span());
@@ -123,7 +123,7 @@ impl<'a> FilterParser<'a> {
     fn negation(&mut self, depth: usize) -> Result<ParsedItem> {
         let start = self.token.span;
         let mut count = 0;
-        while self.is(TokenKind::Not, "not") {
+        while self.is_next(TokenKind::Not, "not") {
             self.advance()?;
             count += 1;
         }
@@ -262,7 +262,7 @@ impl<'a> FilterParser<'a> {
         self.advance()?;
         let mut path = Path { head: PathHead::Bare, steps: Vec::new(), span: first.span };
         // Backquotes say that it is the name of a field.
-        match PathHead::of(word).filter(|_| first.kind != TokenKind::Quoted) {
+        match PathHead::parse(word).filter(|_| first.kind != TokenKind::Quoted) {
             Some(PathHead::Context) if self.token.kind != TokenKind::Dot => {
                 return Err(self.expected("`.` and a name after `$ctx`"));
             }
@@ -403,7 +403,7 @@ impl<'a> FilterParser<'a> {
         Ok(())
     }
 
-    fn is(&self, symbol: TokenKind, word: &str) -> bool {
+    fn is_next(&self, symbol: TokenKind, word: &str) -> bool {
         self.token.kind == symbol || self.is_word(word)
     }
 

@@ -38,7 +38,7 @@ impl FieldPlace {
     }
 
     /// The place of a field that is known by its path through members and optional fields.
-    pub(super) fn of(schema: &Schema, event: EventClassId, path: &FieldPath) -> Option<FieldPlace> {
+    pub(super) fn resolve(schema: &Schema, event: EventClassId, path: &FieldPath) -> Option<FieldPlace> {
         let mut class = schema.scope_root(path.scope, event)?;
         let mut children = Vec::new();
         for step in &path.steps {
@@ -113,7 +113,7 @@ pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Resu
         PathHead::Cycles => spine_if(schema.has_cycles(event)),
         PathHead::Cpu if schema.stream(class.stream).has_cpu => spine_if(true),
         PathHead::Cpu => {
-            let place = cpu_field(schema, class.stream).and_then(|path| FieldPlace::of(schema, event, &path));
+            let place = cpu_field(schema, class.stream).and_then(|path| FieldPlace::resolve(schema, event, &path));
             let place = place.filter(|place| kind(schema, place.class) == ComparableKind::Integer);
             place.map(PathPlace::Field).ok_or_else(nothing)
         }

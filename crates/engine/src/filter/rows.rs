@@ -6,7 +6,7 @@ use tracemill_codec::text::suggest;
 use tracemill_model::error::{Error, Result};
 
 use super::Expression;
-use super::bind::{can_be_true, never};
+use super::bind::{can_be_true, never_true};
 use super::eval::{self, FilterValue, PathSource, PathValue};
 use super::fields::CapturedValue;
 use super::number::EventNumber;
@@ -90,7 +90,7 @@ impl Expression {
     ///
     /// # Errors
     /// When a path begins with the word and goes on with something else, with its place.
-    pub fn with_beside(mut self, beside: &Beside) -> Result<Expression> {
+    pub fn with_columns(mut self, beside: &Beside) -> Result<Expression> {
         for path in &mut self.paths {
             if let Some(head) = beside.head(&self.source, path)? {
                 (path.head, path.steps) = (head, Vec::new());
@@ -119,7 +119,7 @@ impl Expression {
                 _ => return,
             };
             if let Err(found) = can_be_true(left, compare, kind) {
-                clash.get_or_insert_with(|| never(source, &self.paths, left, compare, &found));
+                clash.get_or_insert_with(|| never_true(source, &self.paths, left, compare, &found));
             }
         });
         clash.map_or(Ok(RowFilter { test: self.test.clone(), columns: places }), Err)
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn values_beside_an_event_have_names() {
         const BESIDE: Beside = Beside { word: "state", members: &[("tid", false), ("comm", true)] };
-        let with = |text: &str| Expression::parse(text).unwrap().with_beside(&BESIDE);
+        let with = |text: &str| Expression::parse(text).unwrap().with_columns(&BESIDE);
         let heads = with("state.comm == \"x\" and state.tid and state and payload.state.tid").unwrap().paths;
         let members: Vec<_> = heads.iter().map(|path| path.head).collect();
         assert_eq!(

@@ -214,7 +214,7 @@ impl PathHead {
     pub(super) const CONTEXTS: [Scope; 3] = [Scope::SpecificContext, Scope::CommonContext, Scope::PacketContext];
 
     /// The head that a plain word is.
-    pub(super) fn of(word: &str) -> Option<PathHead> {
+    pub(super) fn parse(word: &str) -> Option<PathHead> {
         let spine = PathHead::SPINE.iter().chain(&[("$ctx", PathHead::Context)]).find(|(key, _)| *key == word);
         spine
             .map(|&(_, head)| head)

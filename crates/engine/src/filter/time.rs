@@ -215,7 +215,7 @@ impl<'a> TimeReader<'a> {
 
     /// `[-]SECONDS[.FRACTION]`
     fn seconds(&mut self, span: Span) -> Result<When> {
-        let negative = self.take("-");
+        let negative = self.accept("-");
         let seconds: i128 = self.digits().parse().map_err(|_| out_of_range(self.source, span))?;
         let fraction = self.fraction()?;
         let ns = seconds.checked_mul(NS).and_then(|ns| ns.checked_add(fraction));
@@ -232,7 +232,7 @@ impl<'a> TimeReader<'a> {
         let day = self.number(2, "a day of two digits")?;
         let date = Date::new(year as i16, month as i8, day as i8).map_err(|_| self.no("day", start))?;
         let mut time = civil::Time::midnight();
-        if self.take("T") || self.take("t") || self.take(" ") {
+        if self.accept("T") || self.accept("t") || self.accept(" ") {
             self.at = self.end - self.rest().trim_start().len();
             time = self.time()?;
         }
@@ -246,7 +246,7 @@ impl<'a> TimeReader<'a> {
         self.expect(":")?;
         let minute = self.number(2, "a minute of two digits")?;
         let (mut second, mut fraction) = (0, 0);
-        if self.take(":") {
+        if self.accept(":") {
             second = self.number(2, "a second of two digits")?;
             fraction = self.fraction()?;
         }
@@ -257,7 +257,7 @@ impl<'a> TimeReader<'a> {
     /// `Z`, `+hh:mm`, `-hh:mm` or nothing.
     fn zone(&mut self) -> Result<Option<Offset>> {
         let start = self.at;
-        if self.take("Z") || self.take("z") {
+        if self.accept("Z") || self.accept("z") {
             return Ok(Some(Offset::UTC));
         }
         let sign = match self.rest().as_bytes().first() {
@@ -326,7 +326,7 @@ impl<'a> TimeReader<'a> {
 
     /// The digits after a point; empty when there is none.
     fn fraction_digits(&mut self) -> Result<&'a str> {
-        if !self.take(".") {
+        if !self.accept(".") {
             return Ok("");
         }
         let digits = self.digits();
@@ -343,7 +343,7 @@ impl<'a> TimeReader<'a> {
         Ok(rest[..len].bytes().fold(0, |value, digit| value * 10 + i32::from(digit - b'0')))
     }
 
-    fn take(&mut self, text: &str) -> bool {
+    fn accept(&mut self, text: &str) -> bool {
         let found = self.rest().starts_with(text);
         if found {
             self.at += text.len();
@@ -352,7 +352,7 @@ impl<'a> TimeReader<'a> {
     }
 
     fn expect(&mut self, text: &str) -> Result<()> {
-        if self.take(text) { Ok(()) } else { Err(self.unexpected(&format!("`{text}`"))) }
+        if self.accept(text) { Ok(()) } else { Err(self.unexpected(&format!("`{text}`"))) }
     }
 
     /// The error of something that does not exist; it is what was read from `start` on.

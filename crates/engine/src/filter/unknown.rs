@@ -1,7 +1,7 @@
 //! Names in an expression that nothing in a session has: probably typed wrong.
 
 use regex::bytes::Regex;
-use tracemill_codec::text::meant;
+use tracemill_codec::text::closest;
 
 use super::Expression;
 use super::syntax::{Compare, Op, PathHead, Right, Test};
@@ -72,7 +72,7 @@ impl Expression {
                 return;
             }
             let text = wanted.text();
-            let meant = meant(&text, &names).map(str::to_string);
+            let meant = closest(&text, &names).map(str::to_string);
             let name = UnknownName { kind, text, is_pattern: wanted.is_pattern(), meant };
             if !unknown.contains(&name) {
                 unknown.push(name);

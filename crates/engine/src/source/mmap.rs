@@ -41,7 +41,7 @@ struct Identity(u64, u64);
 
 impl Identity {
     #[cfg(unix)]
-    fn of(meta: &Metadata) -> Self {
+    fn from_metadata(meta: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
         Identity(meta.dev(), meta.ino())
     }
@@ -64,7 +64,7 @@ impl Map {
         Ok(Map {
             map,
             path: path.to_path_buf(),
-            id: Identity::of(meta),
+            id: Identity::from_metadata(meta),
             #[cfg(unix)]
             region,
         })
@@ -92,7 +92,7 @@ impl Bytes for Map {
         #[cfg(not(unix))]
         let len = self.map.len() as u64;
         match std::fs::metadata(&self.path) {
-            Ok(meta) if Identity::of(&meta) == self.id => meta.len().min(len),
+            Ok(meta) if Identity::from_metadata(&meta) == self.id => meta.len().min(len),
             // Removed or replaced: the mapped file itself lives on.
             _ => len,
         }

@@ -11,7 +11,7 @@ use super::FileSystem;
 
 impl FileSystem {
     /// A path for a writer.
-    pub fn at(self, path: impl Into<PathBuf>) -> OutPath {
+    pub fn path(self, path: impl Into<PathBuf>) -> OutPath {
         OutPath::new(Arc::new(self), path)
     }
 }
@@ -116,11 +116,11 @@ mod tests {
     #[test]
     fn texts_come_back_in_their_order() {
         let path = std::env::temp_dir().join(format!("tracemill-spill-{}", std::process::id()));
-        let mut spill = Spill::new(&FileSystem.at(path), "parts");
+        let mut spill = Spill::new(&FileSystem.path(path), "parts");
         let mut want = vec![Vec::new(); 3];
         for at in 0..60_000u32 {
             let (text, bytes) = ((at * 7 % 3) as usize, format!("{at},"));
-            spill.put(text, bytes.as_bytes()).expect("there is room");
+            spill.append(text, bytes.as_bytes()).expect("there is room");
             want[text].extend_from_slice(bytes.as_bytes());
         }
         for (text, want) in want.into_iter().enumerate() {

@@ -186,7 +186,7 @@ impl Args<'_> {
     fn begin(&mut self, node: NodeId) -> &NodeArgs {
         let of = &self.table.nodes[node as usize];
         self.out.begin(of.field);
-        self.out.put(&of.name);
+        self.out.append(&of.name);
         of
     }
 
@@ -201,14 +201,14 @@ impl Args<'_> {
         let of = &mut self.table.nodes[node as usize];
         let ArgumentKind::Labels(class, known) = &mut of.kind else { return put(self.out) };
         if let Some(fields) = known.get(&value) {
-            return self.out.put(fields);
+            return self.out.append(fields);
         }
         let mut names: Vec<&Arc<str>> = class.labels(value).collect();
         let mut seen = std::collections::HashSet::new();
         names.retain(|name| seen.insert(*name));
         let mut fields = Proto::default();
         put_labelled(&mut fields, self.interned, put, "labels", &names);
-        self.out.put(fields.written());
+        self.out.append(fields.written());
         if known.len() < MAX_LABELLED {
             known.insert(value, fields.written().into());
         }

@@ -252,7 +252,7 @@ impl EventMessage {
     ) -> Option<EventMessage> {
         let class = schema.event(id);
         // Programs name their events themselves, whatever these are called.
-        if Recording::of(schema).domain == Some("ust") {
+        if Recording::from_schema(schema).domain == Some("ust") {
             return None;
         }
         let short = names::short(class.name.as_deref()?);
@@ -361,7 +361,7 @@ impl MessageFields<'_> {
 impl Visitor for MessageFields<'_> {
     const FOR_PEOPLE: bool = true;
 
-    fn shown(&mut self, _node: NodeId, _shown: VisitorCall<'_>) {}
+    fn any_call(&mut self, _node: NodeId, _shown: VisitorCall<'_>) {}
 
     fn unsigned(&mut self, node: NodeId, value: u64) {
         if let Some(number) = self.number(node) {
@@ -410,7 +410,7 @@ impl Bundles {
         let out = &mut self.of_cpus.entry(cpu).or_default().events;
         out.begin(BUNDLE_EVENT);
         out.unsigned(EVENT_TIMESTAMP, ns);
-        out.put(header);
+        out.append(header);
         out.bytes(message.number, fields);
         out.end();
     }
@@ -471,7 +471,7 @@ impl Bundles {
             if std::mem::take(&mut bundle.has_lost_events) {
                 out.unsigned(BUNDLE_HAS_LOST_EVENTS, 1);
             }
-            out.put(bundle.events.written());
+            out.append(bundle.events.written());
         });
         bundle.events.clear();
     }

@@ -300,7 +300,7 @@ impl PerfettoWriter {
             if let Some(flow) = flow {
                 out.fixed64(47, flow);
             }
-            out.put(self.args.written());
+            out.append(self.args.written());
         });
         if let Some((name, value)) = tracks.mark_counter() {
             let (name, value) = (String::from_utf8_lossy(name).into(), WatchedNumber::Whole(value));
@@ -331,7 +331,7 @@ impl PerfettoWriter {
         packets.event(ns, &mut self.interned, SLICE_BEGIN, lane.uuid, |out| {
             out.unsigned(3, class.category);
             put_title(out, class.title, class.rules.title.as_bytes());
-            out.put(self.args.written());
+            out.append(self.args.written());
         });
     }
 

@@ -34,7 +34,7 @@ impl Proto {
 
     /// Appends fields that were written elsewhere.
     #[inline]
-    pub(super) fn put(&mut self, fields: &[u8]) {
+    pub(super) fn append(&mut self, fields: &[u8]) {
         self.bytes.extend_from_slice(fields);
     }
 
@@ -135,7 +135,7 @@ mod tests {
             out.begin(1);
             out.begin(2);
             let bytes = vec![0x55; len];
-            out.put(&bytes);
+            out.append(&bytes);
             out.end();
             out.unsigned(3, 300);
             out.end();

@@ -19,7 +19,7 @@ pub(super) struct Marked {
 
 impl Marked {
     /// The meaning of a text of a trace of a machine.
-    pub(super) fn of(text: &[u8], trace: usize, machine: u32, lanes: &mut Lanes) -> Marked {
+    pub(super) fn from_text(text: &[u8], trace: usize, machine: u32, lanes: &mut Lanes) -> Marked {
         match Mark::parse(text) {
             Some(Mark::Begin { name }) => {
                 Marked { shape: Some(EventShape::Begin), name: name.to_vec(), ..Marked::default() }

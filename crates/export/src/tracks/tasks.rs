@@ -53,10 +53,10 @@ impl Tasks {
     }
 
     /// Takes an event of a class with a tie whose fields were seen.
-    pub(super) fn take(&mut self, machine: u32, ns: Ns, cpu: Option<u64>, tie: &Tie, seen: &WatchedFields) {
+    pub(super) fn apply(&mut self, machine: u32, ns: Ns, cpu: Option<u64>, tie: &Tie, seen: &WatchedFields) {
         let values = SeenValues { tie, seen };
         let happening = Happening { concept: tie.concept, is_legacy: tie.is_legacy, values: &values };
-        self.machines.take(machine, ns, cpu, &happening, &mut NoObserver);
+        self.machines.apply_event(machine, ns, cpu, &happening, &mut NoObserver);
     }
 
     /// Does any event so far say what threads do?
@@ -121,7 +121,7 @@ pub(super) enum LifeEnd {
 
 /// The only process of a trace, and the name of its program.
 fn only_process(schema: &Schema) -> Option<(i64, Option<String>)> {
-    let recording = Recording::of(schema);
+    let recording = Recording::from_schema(schema);
     Some((i64::try_from(recording.process?).ok()?, recording.process_name.map(str::to_string)))
 }
 

@@ -158,8 +158,8 @@ impl<V: Visitor> Visitor for FieldWatch<'_, V> {
     const FOR_PEOPLE: bool = true;
 
     #[inline]
-    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
-        shown.to(&mut self.inner, node);
+    fn any_call(&mut self, node: NodeId, shown: VisitorCall<'_>) {
+        shown.dispatch(&mut self.inner, node);
     }
 
     #[inline]

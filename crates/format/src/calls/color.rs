@@ -80,7 +80,7 @@ impl ColorStyle {
     }
 
     /// Appends text of a color.
-    pub fn put(self, out: &mut Vec<u8>, color: Color, text: impl AsRef<[u8]>) {
+    pub fn write(self, out: &mut Vec<u8>, color: Color, text: impl AsRef<[u8]>) {
         out.extend_from_slice(self.begin(color).as_bytes());
         out.extend_from_slice(text.as_ref());
         out.extend_from_slice(self.end().as_bytes());
@@ -128,7 +128,7 @@ mod tests {
     fn colors_end() {
         for colors in [ColorStyle::None, ColorStyle::Terminal, ColorStyle::Html, ColorStyle::PlainHtml] {
             let mut out = Vec::new();
-            colors.put(&mut out, Color::Normal, "x");
+            colors.write(&mut out, Color::Normal, "x");
             assert_eq!(colors.is_colored(), out.len() > 1);
         }
     }

@@ -162,7 +162,7 @@ impl ValueShape {
     ///
     /// # Errors
     /// The value cannot be a field.
-    pub fn of(walk: &mut TokenWalk<'_>, count: &mut usize) -> Result<ValueShape, Refused> {
+    pub fn infer(walk: &mut TokenWalk<'_>, count: &mut usize) -> Result<ValueShape, Refused> {
         *count += 1;
         if walk.is_enum() {
             let mut own = Enum::default();
@@ -189,15 +189,15 @@ impl ValueShape {
             }
             TokenKind::Special => ValueShape::Special,
             TokenKind::Object => {
-                let member = |_| Ok((walk.string()?, ValueShape::of(walk, count)?));
+                let member = |_| Ok((walk.string()?, ValueShape::infer(walk, count)?));
                 ValueShape::Struct((0..token.to).map(member).collect::<Result<_, _>>()?)
             }
             TokenKind::Tuple => {
-                ValueShape::Tuple((0..token.to).map(|_| ValueShape::of(walk, count)).collect::<Result<_, _>>()?)
+                ValueShape::Tuple((0..token.to).map(|_| ValueShape::infer(walk, count)).collect::<Result<_, _>>()?)
             }
             TokenKind::Array if token.to == 0 => ValueShape::Array(None),
             TokenKind::Array => {
-                let mut element = ValueShape::of(walk, count)?;
+                let mut element = ValueShape::infer(walk, count)?;
                 for _ in 1..token.to {
                     element.add(walk)?;
                 }
@@ -330,7 +330,7 @@ impl ValueShape {
                 FieldKind::Struct(StructClass { members: members.iter().map(member).collect() })
             }
             ValueShape::Tuple(items) => {
-                let items = items.iter().enumerate().map(|(at, item)| Member::of_tuple(at, item.class(schema)));
+                let items = items.iter().enumerate().map(|(at, item)| Member::for_tuple(at, item.class(schema)));
                 FieldKind::Struct(StructClass { members: items.collect() })
             }
             ValueShape::Array(element) => {
@@ -525,11 +525,11 @@ impl Enum {
         }
         walk.at += 5;
         let labels = (0..list.to).map(|_| walk.string()).collect::<Result<_, _>>()?;
-        self.put(value, labels);
+        self.insert(value, labels);
         Ok(())
     }
 
-    fn put(&mut self, value: i128, labels: Vec<Arc<str>>) {
+    fn insert(&mut self, value: i128, labels: Vec<Arc<str>>) {
         match self.by_value.get(&value) {
             Some(&at) => self.is_loose |= self.values[at].1 != labels,
             None if self.values.len() >= MAX_ENUM_VALUES => self.is_loose = true,
@@ -545,7 +545,7 @@ impl Enum {
         joined.range = joined.range.join(other.range);
         joined.is_loose |= other.is_loose;
         for (value, labels) in &other.values {
-            joined.put(*value, labels.clone());
+            joined.insert(*value, labels.clone());
         }
         joined
     }

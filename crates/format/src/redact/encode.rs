@@ -73,7 +73,7 @@ impl FieldForms {
     }
 
     /// The table of the fields after the header of events of a class.
-    pub(super) fn of_event(redaction: &Redaction, class: EventClassId, owner: (u32, u32)) -> FieldForms {
+    pub(super) fn for_event(redaction: &Redaction, class: EventClassId, owner: (u32, u32)) -> FieldForms {
         let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
         let table = FieldForms::new(redaction, redaction.from.event_rows(class), owner, &scopes);
         let is_hidden = |node| matches!(table.written(node), Written::Field { is_hidden: true });

@@ -93,7 +93,7 @@ impl Redaction {
     }
 
     /// Plans of the events as they become.
-    pub fn to(&self) -> &Arc<TracePlans> {
+    pub fn redacted_plans(&self) -> &Arc<TracePlans> {
         &self.to
     }
 }
@@ -329,7 +329,7 @@ impl Redactor {
         });
         let header = header.clone();
         let events = slot_of(&mut self.events, class.0);
-        let table = events.get_or_insert_with(|| Arc::new(FieldForms::of_event(&redaction, class, owner)));
+        let table = events.get_or_insert_with(|| Arc::new(FieldForms::for_event(&redaction, class, owner)));
         let table = table.clone();
         let start = out.len();
         self.texts.clear();

@@ -51,7 +51,7 @@ impl Patches {
     pub(super) fn new(from: &TracePlans, hidden: &[FieldPlace], dropped: &Dropped) -> Option<Patches> {
         let schema = from.schema();
         let changes = (hidden, dropped);
-        let classes = (0..schema.events().len()).map(|at| Patches::of_class(from, changes, EventClassId(at as u32)));
+        let classes = (0..schema.events().len()).map(|at| Patches::for_class(from, changes, EventClassId(at as u32)));
         let classes: Vec<Patch> = classes.collect::<Option<_>>()?;
         let moves = !dropped.is_empty() || classes.iter().any(|class| !class.texts.is_empty());
         let mut fields = (0..schema.field_class_count()).map(|at| schema.field_class(FieldClassId(at as u32)));
@@ -68,7 +68,11 @@ impl Patches {
         fields.all(stays).then_some(Patches { classes, moves })
     }
 
-    fn of_class(from: &TracePlans, (hidden, dropped): (&[FieldPlace], &Dropped), class: EventClassId) -> Option<Patch> {
+    fn for_class(
+        from: &TracePlans,
+        (hidden, dropped): (&[FieldPlace], &Dropped),
+        class: EventClassId,
+    ) -> Option<Patch> {
         let schema = from.schema();
         let stream = schema.event(class).stream;
         let is_changed = !dropped.is_empty() || hidden.iter().any(|field| field.class == class);

@@ -42,7 +42,7 @@ impl<'a> RedactedSchemaBuilder<'a> {
             let packet_context = self.root(Scope::PacketContext, class.packet_context);
             let event_header = self.root(Scope::EventHeader, class.event_header);
             let common_context = self.root(Scope::CommonContext, class.common_context);
-            let common_context = common_context.map(|root| self.behind_lead(root, leads[at]));
+            let common_context = common_context.map(|root| self.with_lead(root, leads[at]));
             let to = self.to.stream_mut(StreamClassId(at as u32));
             (to.packet_context, to.event_header, to.common_context) = (packet_context, event_header, common_context);
         }
@@ -54,7 +54,7 @@ impl<'a> RedactedSchemaBuilder<'a> {
             let scopes = [(Scope::SpecificContext, class.specific_context), (Scope::Payload, class.payload)];
             for (place, (scope, root)) in roots.iter_mut().zip(scopes) {
                 let Some(root) = self.root(scope, root) else { continue };
-                *place = Some(self.behind_lead(root, has_lead && std::mem::take(&mut is_first)));
+                *place = Some(self.with_lead(root, has_lead && std::mem::take(&mut is_first)));
             }
             let to = self.to.event_mut(EventClassId(at as u32));
             [to.specific_context, to.payload] = roots;
@@ -65,12 +65,12 @@ impl<'a> RedactedSchemaBuilder<'a> {
     }
 
     /// A root whose events have something before it.
-    fn behind_lead(&mut self, root: FieldClassId, has_lead: bool) -> FieldClassId {
+    fn with_lead(&mut self, root: FieldClassId, has_lead: bool) -> FieldClassId {
         if !has_lead {
             return root;
         }
         let class = self.to.field_class(root).clone();
-        self.to.add_field_class(class.at(FieldOffset::At { offset_bytes: LEAD }))
+        self.to.add_field_class(class.with_offset(FieldOffset::At { offset_bytes: LEAD }))
     }
 
     fn root(&mut self, scope: Scope, id: Option<FieldClassId>) -> Option<FieldClassId> {

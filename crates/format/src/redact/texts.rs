@@ -20,7 +20,7 @@ pub(super) struct TrailingText;
 
 impl TrailingText {
     /// The text at an offset, and where what follows it is.
-    fn at(event: &[u8], offset: usize) -> Option<(&[u8], usize)> {
+    fn read_at(event: &[u8], offset: usize) -> Option<(&[u8], usize)> {
         let len = u32::from_le_bytes(*event.get(offset..)?.first_chunk()?) as usize;
         let from = offset.checked_add(4)?;
         Some((event.get(from..from.checked_add(len)?)?, from + len))
@@ -34,21 +34,22 @@ impl TrailingText {
 
 impl Render for TrailingText {
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
-        let text = TrailingText::offset(own).and_then(|offset| TrailingText::at(event, offset));
+        let text = TrailingText::offset(own).and_then(|offset| TrailingText::read_at(event, offset));
         out.extend_from_slice(text.map_or(&[], |(text, _)| text));
         text.is_some()
     }
 
     fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], _scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        TrailingText::offset(own).and_then(|offset| TrailingText::at(event, offset)).map(|(text, _)| text)
+        TrailingText::offset(own).and_then(|offset| TrailingText::read_at(event, offset)).map(|(text, _)| text)
     }
 
     fn render_for_people(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
-        let Some((text, next)) = TrailingText::offset(own).and_then(|offset| TrailingText::at(event, offset)) else {
+        let Some((text, next)) = TrailingText::offset(own).and_then(|offset| TrailingText::read_at(event, offset))
+        else {
             return false;
         };
         let text = match event.get(next) {
-            Some(1) => TrailingText::at(event, next + 1).map_or(text, |(text, _)| text),
+            Some(1) => TrailingText::read_at(event, next + 1).map_or(text, |(text, _)| text),
             _ => text,
         };
         out.extend_from_slice(text);

@@ -161,7 +161,7 @@ impl ChromeClasses {
         let object = &event.object;
         let is_end_of_x = object.phase == b'X' && part == PhasePart::Exit;
         let mut shape =
-            |at: usize| ValueShape::of(&mut TokenWalk { line: bytes, tokens: &event.tokens, at }, &mut self.fields);
+            |at: usize| ValueShape::infer(&mut TokenWalk { line: bytes, tokens: &event.tokens, at }, &mut self.fields);
         let mut rest = Vec::new();
         for &(key, value) in event.rest.iter().filter(|_| !is_end_of_x) {
             let key = String::from_utf8_lossy(&event.tokens[key].text(bytes)).into_owned();

@@ -69,7 +69,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     for (name, value) in &survey.document.members {
         schema.environment.push((name.as_str().into(), EnvValue::String(value.as_str().into())));
     }
-    let data = DataFile::alone(found, file.clone());
+    let data = DataFile::single(found, file.clone());
     let mut packets = PacketList::default();
     for (index, packet) in survey.packets.iter().enumerate() {
         let cycles = |ns: i64| Some(ns.wrapping_sub(base_ns) as u64);
@@ -84,11 +84,11 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let metadata = std::mem::take(&mut survey.metadata);
     let (faults, warnings) = (std::mem::take(&mut survey.faults), std::mem::take(&mut survey.warnings));
     let reader = ChromeReader { file, path: found.path.clone(), survey, base_ns };
-    let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
+    let mut trace = OpenTrace::from_file(found, schema, Arc::new(reader));
     trace.streams = vec![stream];
     (trace.faults, trace.warnings) = (faults, warnings);
     if !metadata.is_empty() {
-        trace.sections.push(Section::of(
+        trace.sections.push(Section::from_items(
             "metadata",
             &metadata,
             &[

@@ -58,7 +58,7 @@ impl PacketReader for ChromeReader {
     }
 
     fn files(&self, trace: &OpenTrace, _storage: &dyn Storage) -> Option<TraceFiles> {
-        Some(TraceFiles::one(trace))
+        Some(TraceFiles::single(trace))
     }
 
     fn call_events(&self) -> &'static [CallEvents] {

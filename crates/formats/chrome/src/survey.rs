@@ -97,7 +97,7 @@ impl ChromeSurvey {
                     break;
                 }
                 NextEvent::Wrong(begin) => {
-                    faults.tell(|| place(begin, Error::malformed("an event is expected in the list of events")));
+                    faults.report(|| place(begin, Error::malformed("an event is expected in the list of events")));
                     let Some(next) = resume(file, begin, &mut event, &mut budget) else { break };
                     at = next;
                     continue;
@@ -113,12 +113,12 @@ impl ChromeSurvey {
                         continue;
                     }
                     if let Err(reason) = survey.take_in(&event, bytes, begin, &mut index) {
-                        faults.tell(|| place(begin, Error::malformed(format!("{reason}; the event is skipped"))));
+                        faults.report(|| place(begin, Error::malformed(format!("{reason}; the event is skipped"))));
                     }
                 }
                 Err(fault) => {
                     let is_cut = fault.at >= bytes.len() && begin + bytes.len() == file.len();
-                    faults.tell(|| match is_cut {
+                    faults.report(|| match is_cut {
                         true => place(begin, Error::truncated("the file ends in the middle of an event")),
                         false => {
                             place(begin + fault.at, Error::malformed(format!("{}; the event is skipped", fault.reason)))

@@ -45,7 +45,7 @@ pub(super) struct ReportedWarnings(AtomicU8);
 
 impl ByOffset {
     /// `None` when no text is one.
-    pub(super) fn of(definitions: &LogDefinitions) -> Option<Self> {
+    pub(super) fn from_definitions(definitions: &LogDefinitions) -> Option<Self> {
         let is_one = |format: &Option<PrintfFormat>| format.as_ref().is_some_and(PrintfFormat::has_string);
         let data: Arc<[bool]> = definitions.events.iter().map(|event| is_one(&event.datum)).collect();
         let names: Arc<[bool]> = definitions.events.iter().map(|EventDefinition { name, .. }| is_one(name)).collect();
@@ -59,7 +59,7 @@ impl ByOffset {
 
 impl TableLimits {
     /// Looks at names of events and tracks; most logs have none to look at. `event` gives code and track of an event.
-    pub(super) fn look(
+    pub(super) fn check_names(
         &self,
         definitions: &LogDefinitions,
         events: impl Iterator<Item = (u32, u32)>,
@@ -83,7 +83,7 @@ impl TableLimits {
     }
 
     /// The error about an offset of the section `title`, unless it was reported already, and whether it is a fault.
-    pub(super) fn tell(
+    pub(super) fn new_error(
         &self,
         told: &ReportedWarnings,
         title: &str,

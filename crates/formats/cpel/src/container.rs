@@ -64,7 +64,7 @@ pub(super) struct Section {
 
 impl Section {
     /// Offset of its header.
-    pub(super) fn at(&self) -> u64 {
+    pub(super) fn offset(&self) -> u64 {
         self.data - HEADER_BYTES
     }
 
@@ -190,7 +190,7 @@ impl Container {
             if section.len == section.declared {
                 let message =
                     format!("{} has {} octets, its fixed header alone {header}", section.title(), section.len);
-                diagnostics.error("sections are too short", Error::malformed(message).at_offset(section.at()));
+                diagnostics.error("sections are too short", Error::malformed(message).at_offset(section.offset()));
             }
             return None;
         }

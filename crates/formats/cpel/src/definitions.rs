@@ -132,8 +132,8 @@ impl LogDefinitions {
             by_track,
             tracks,
             symbols,
-            default_name: PrintfFormat::of_text("E%d"),
-            default_track: PrintfFormat::of_text("%d"),
+            default_name: PrintfFormat::from_text("E%d"),
+            default_track: PrintfFormat::from_text("%d"),
         }
     }
 

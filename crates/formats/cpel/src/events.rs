@@ -86,12 +86,12 @@ impl EventSection {
 
     fn times(&self) -> &SectionTimes {
         self.times.get_or_init(|| match self.order {
-            ByteOrder::Little => self.look::<true>(),
-            ByteOrder::Big => self.look::<false>(),
+            ByteOrder::Little => self.scan_times::<true>(),
+            ByteOrder::Big => self.scan_times::<false>(),
         })
     }
 
-    fn look<const LITTLE: bool>(&self) -> SectionTimes {
+    fn scan_times<const LITTLE: bool>(&self) -> SectionTimes {
         let mut times = SectionTimes { order: None, wraps: Vec::new(), far_back: None, goes_back: None };
         let records = self.records();
         let raw_of = |record: &[u8; RECORD_BYTES as usize]| {
@@ -128,7 +128,7 @@ impl EventSection {
             (before_raw, before) = (raw, time);
         }
         if !is_sorted {
-            times.order = Some(RecordOrder::of(
+            times.order = Some(RecordOrder::from_timed(
                 &InFile { section: self, records, times: &times },
                 records.len() as u32,
                 self.sections,
@@ -206,7 +206,7 @@ impl EventSection {
         }
         if let Some(limits) = &self.limits {
             let mut tell = |event: usize, part: ValuePart, offset: u32, code: u32| {
-                if let Some((error, is_fault)) = limits.tell(&self.told, &self.title, part, offset, code) {
+                if let Some((error, is_fault)) = limits.new_error(&self.told, &self.title, part, offset, code) {
                     let word = [12, 8, 16][part as usize];
                     let error = error.at_offset(self.first + u64::from(record_of(event)) * RECORD_BYTES + word);
                     if is_fault { faults.push(error) } else { warnings.push(error) }
@@ -217,7 +217,7 @@ impl EventSection {
             }
             let events = columns.out.as_chunks::<EVENT_BYTES>().0.iter().filter_map(|event| words(event));
             let events = events.map(|[code, track, _]| (code, track));
-            limits.look(&self.definitions, events, |event, part, offset| tell(event, part, offset, 0));
+            limits.check_names(&self.definitions, events, |event, part, offset| tell(event, part, offset, 0));
         }
         let mut starts: Vec<u32> = (0..columns.cycles.len() as u32).map(|at| at * EVENT_BYTES as u32 * 8).collect();
         if let Some(strings) = &self.octets {
@@ -283,7 +283,7 @@ struct InFile<'a> {
 }
 
 impl Timed for InFile<'_> {
-    fn each(&self, records: Range<u32>, mut take: impl FnMut(u32, u64)) {
+    fn for_each(&self, records: Range<u32>, mut take: impl FnMut(u32, u64)) {
         let wraps = &self.times.wraps;
         let mut wrapped = wraps.partition_point(|&wrap| wrap < records.start);
         for at in records {
@@ -324,7 +324,7 @@ impl PacketReader for CpelReader {
     }
 
     fn files(&self, trace: &OpenTrace, _: &dyn Storage) -> Option<TraceFiles> {
-        Some(TraceFiles::one(trace))
+        Some(TraceFiles::single(trace))
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {

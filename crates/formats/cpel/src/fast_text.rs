@@ -200,7 +200,7 @@ pub(super) struct Literal {
 
 impl Literal {
     /// The pieces of a text, one at least.
-    pub(super) fn of(text: &[u8]) -> impl Iterator<Item = Literal> {
+    pub(super) fn split(text: &[u8]) -> impl Iterator<Item = Literal> {
         let pieces = text.chunks(STEP).map(|piece| {
             let mut block = [0; STEP];
             block[..piece.len()].copy_from_slice(piece);
@@ -212,7 +212,7 @@ impl Literal {
 
     /// Appends it.
     #[inline]
-    pub(super) fn put(&self, short: &mut FastText<'_>) {
+    pub(super) fn append_to(&self, short: &mut FastText<'_>) {
         short.put_block(&self.block, usize::from(self.len));
     }
 }
@@ -236,7 +236,7 @@ impl<V> Steps<V> {
 
     /// Adds octets of the format.
     pub(super) fn push_text(&mut self, text: &[u8]) {
-        self.0.extend(Literal::of(text).map(|before| ShortPart { before, value: None }));
+        self.0.extend(Literal::split(text).map(|before| ShortPart { before, value: None }));
     }
 
     /// Adds a value.
@@ -362,7 +362,10 @@ mod tests {
     fn literals_are_cut_into_steps() {
         for len in [0, 1, 15, 16, 17, 32, 40] {
             let text: String = (0..len).map(|at| char::from(b'a' + at % 26)).collect();
-            assert_eq!(made(|short| Literal::of(text.as_bytes()).for_each(|piece| piece.put(short))), Some(text));
+            assert_eq!(
+                made(|short| Literal::split(text.as_bytes()).for_each(|piece| piece.append_to(short))),
+                Some(text)
+            );
         }
     }
 

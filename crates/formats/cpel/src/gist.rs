@@ -79,7 +79,7 @@ pub(super) fn open(
     let records = RecordHeader { name: [0; NAME_BYTES], name_len: 0, rate: 0, first: HEADER_BYTES, count };
     let section = log.add(1, "the log".to_string(), &records, frequency, None, &file, wishes);
     let tables = tables::event_definitions(&definitions).into_iter().collect();
-    Ok(log.finish(found, file, vec![section], tables, LogParts::Made(log_parts::made(&texts)), diagnostics))
+    Ok(log.finish(found, file, vec![section], tables, LogParts::Made(log_parts::definition_parts(&texts)), diagnostics))
 }
 
 /// Code, name and format of data, as a header has them.
@@ -103,8 +103,8 @@ fn read_headers(
                 Some(HeaderLine::Event { code, is_relative, name, datum }) => {
                     let code = if is_relative { base.wrapping_add(code) } else { code };
                     let mut format = |text: &[u8]| {
-                        let table = StringTable::of_text(text.to_vec());
-                        PrintfFormat::at(&table, 0, &mut budget)
+                        let table = StringTable::from_text(text.to_vec());
+                        PrintfFormat::read_at(&table, 0, &mut budget)
                     };
                     events.push(EventDefinition { code, name: format(name), datum: format(datum) });
                     texts.push((code, name.to_vec(), datum.to_vec()));

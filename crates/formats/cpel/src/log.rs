@@ -60,7 +60,7 @@ impl Log {
         let mut schema = Schema::new(format);
         schema.version = (1, 0);
         schema.summary = Some(Summary { before: "track_name".into(), has_name: true, after: "datum_text".into() });
-        let by_offset = ByOffset::of(&definitions);
+        let by_offset = ByOffset::from_definitions(&definitions);
         Log {
             schema,
             definitions,
@@ -244,7 +244,7 @@ impl Log {
         log_parts: LogParts,
         diagnostics: Diagnostics,
     ) -> OpenTrace {
-        let data = DataFile::alone(found, file);
+        let data = DataFile::single(found, file);
         let (mut streams, count) = (Vec::new(), sections.len());
         sections.iter_mut().for_each(|section| section.sections = count);
         for (section, &(number, class, look)) in sections.iter().zip(&self.streams) {
@@ -256,7 +256,7 @@ impl Log {
                 packets: section.packets(class, look).into(),
             });
         }
-        let mut trace = OpenTrace::of_file(found, self.schema, Arc::new(CpelReader { sections, log_parts }));
+        let mut trace = OpenTrace::from_file(found, self.schema, Arc::new(CpelReader { sections, log_parts }));
         (trace.streams, trace.sections) = (streams, tables);
         [trace.faults, trace.warnings, trace.remarks] = diagnostics.finish();
         trace

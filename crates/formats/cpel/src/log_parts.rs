@@ -54,7 +54,7 @@ impl LogParts {
         let mut parts = vec![part(HEADER.to_string(), octets(0, HEADER_BYTES as usize))];
         let mut end = HEADER_BYTES as usize;
         for (section, records) in sections {
-            let (at, number) = (section.at() as usize, section.number);
+            let (at, number) = (section.offset() as usize, section.number);
             end = (section.data + section.len) as usize;
             let Some(records) = records else {
                 parts.push(part(format!("{SECTION}{number}"), octets(at, end)));
@@ -64,17 +64,17 @@ impl LogParts {
             let last = (records.first + records.count * RECORD_BYTES) as usize;
             // The rest of a section that the file cuts is part of an event.
             if section.len == section.declared {
-                behind(&mut parts, number.to_string(), octets(last, end));
+                push_after(&mut parts, number.to_string(), octets(last, end));
             }
         }
         if !is_cut {
-            behind(&mut parts, String::new(), octets(end, file.len()));
+            push_after(&mut parts, String::new(), octets(end, file.len()));
         }
         parts
     }
 }
 
-fn behind(parts: &mut Vec<TracePart>, number: String, octets: &[u8]) {
+fn push_after(parts: &mut Vec<TracePart>, number: String, octets: &[u8]) {
     match octets.len() {
         0 => {}
         len if len > MAX_BEHIND => parts.push(part(format!("{FAR}{number}"), &[])),
@@ -87,7 +87,7 @@ fn part(name: String, octets: &[u8]) -> TracePart {
 }
 
 /// The parts of a log of which only the records are in a file: its definitions (code, name, format of data).
-pub(super) fn made(definitions: &[(u32, Vec<u8>, Vec<u8>)]) -> Vec<TracePart> {
+pub(super) fn definition_parts(definitions: &[(u32, Vec<u8>, Vec<u8>)]) -> Vec<TracePart> {
     let mut strings = b"strings\0".to_vec();
     let mut add = |text: &[u8]| {
         if text.is_empty() {

@@ -43,7 +43,7 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 pub(super) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
     let open_one = |found: &FoundTrace| {
         let (is_forced, is_strict) = (context.named_format.is_some(), context.strict);
-        let wishes = Wishes { is_forced, is_strict, ..Wishes::of(context.settings)? };
+        let wishes = Wishes { is_forced, is_strict, ..Wishes::from_settings(context.settings)? };
         let file = context.storage.open(&found.path)?;
         let len = file.bytes().len() as u64;
         let start = &file.bytes()[..file.bytes().len().min(16)];
@@ -60,7 +60,7 @@ pub(super) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Resul
 fn open_container(found: &FoundTrace, file: Arc<dyn Bytes>, wishes: &Wishes) -> Result<OpenTrace> {
     let mut diagnostics = Diagnostics::new(&found.path, wishes.is_strict);
     let container = Container::read(file.bytes(), wishes.is_forced, &mut diagnostics)?;
-    let tables = StringTables::of(&container, &file, &mut diagnostics);
+    let tables = StringTables::from_container(&container, &file, &mut diagnostics);
     let mut described = vec![tables::SectionRow::default(); container.sections.len()];
     let mut binder = Binder { container: &container, file: &file, tables: &tables, budget: Budget::new() };
     let definitions = Arc::new(binder.definitions(&mut described, &mut diagnostics));
@@ -118,7 +118,7 @@ pub(super) struct StringTables {
 }
 
 impl StringTables {
-    fn of(container: &Container, file: &Arc<dyn Bytes>, diagnostics: &mut Diagnostics) -> Self {
+    fn from_container(container: &Container, file: &Arc<dyn Bytes>, diagnostics: &mut Diagnostics) -> Self {
         let mut tables = StringTables { all: Vec::new(), cut_from: Vec::new(), by_name: HashMap::new() };
         let of_kind = container.sections.iter().filter(|section| section.kind == SectionType::STRINGS);
         for section in of_kind {
@@ -127,10 +127,14 @@ impl StringTables {
             let name = table.string(0).unwrap_or(&[]);
             if section.declared % 4 != 0 {
                 let message = format!("{} has {} octets, no multiple of 4", section.title(), section.declared);
-                diagnostics.remark("string tables are not padded", section.at(), message);
+                diagnostics.remark("string tables are not padded", section.offset(), message);
             }
             if table.len() == 0 {
-                diagnostics.warn("string tables are empty", section.at(), format!("{} has no name", section.title()));
+                diagnostics.warn(
+                    "string tables are empty",
+                    section.offset(),
+                    format!("{} has no name", section.title()),
+                );
             } else if !table.is_terminated(0) {
                 let message = format!("the name of {} is not terminated: it ends with the section", section.title());
                 diagnostics.unterminated_name(section.data, message);
@@ -191,13 +195,15 @@ impl Binder<'_> {
             let table = self.table_of(section, &records, diagnostics);
             match section.kind {
                 SectionType::SYMBOLS => self.add_symbols(section, &records, table, &mut symbols, diagnostics),
-                SectionType::EVENT_DEFINITIONS => self.each::<3>(&records, |this, at, [code, name, datum]| {
-                    let name = this.format(section, table, (name, at + 4), true, diagnostics);
-                    let datum = this.format(section, table, (datum, at + 8), false, diagnostics);
-                    events.push(EventDefinition { code, name, datum });
-                    events_at.push(at);
-                }),
-                _ => self.each::<2>(&records, |this, at, [id, name]| {
+                SectionType::EVENT_DEFINITIONS => {
+                    self.for_each_record::<3>(&records, |this, at, [code, name, datum]| {
+                        let name = this.format(section, table, (name, at + 4), true, diagnostics);
+                        let datum = this.format(section, table, (datum, at + 8), false, diagnostics);
+                        events.push(EventDefinition { code, name, datum });
+                        events_at.push(at);
+                    })
+                }
+                _ => self.for_each_record::<2>(&records, |this, at, [id, name]| {
                     let name = this.format(section, table, (name, at + 4), true, diagnostics);
                     tracks.push(TrackDefinition { id, name });
                     tracks_at.push(at);
@@ -236,7 +242,11 @@ impl Binder<'_> {
     }
 
     /// Calls `take` for each record of `N` words with its offset in the file.
-    fn each<const N: usize>(&mut self, records: &RecordHeader, mut take: impl FnMut(&mut Self, u64, [u32; N])) {
+    fn for_each_record<const N: usize>(
+        &mut self,
+        records: &RecordHeader,
+        mut take: impl FnMut(&mut Self, u64, [u32; N]),
+    ) {
         let file = self.file.clone();
         let (from, len) = (records.first as usize, records.count as usize * N * 4);
         let octets = file.bytes().get(from..from + len).unwrap_or(&[]);
@@ -261,7 +271,7 @@ impl Binder<'_> {
         if offset == 0 {
             return None;
         }
-        let format = PrintfFormat::at(table, offset, &mut self.budget);
+        let format = PrintfFormat::read_at(table, offset, &mut self.budget);
         if format.is_none() {
             let message = format!(
                 "{}: a format at offset {offset:#x} of {}, which has {} octets: it counts as missing",
@@ -297,7 +307,7 @@ impl Binder<'_> {
     ) {
         let (mut before, mut unsorted) = (0, None);
         let index = table.map_or(u32::MAX, |table| table as u32);
-        self.each::<2>(records, |this, at, [value, name]| {
+        self.for_each_record::<2>(records, |this, at, [value, name]| {
             if value < before {
                 unsorted.get_or_insert((at, before, value));
             }

@@ -20,7 +20,7 @@ const SLICES: usize = 4096;
 /// The records of a section, to be put into the order of time.
 pub(super) trait Timed {
     /// Shows the times of these records, one after the other.
-    fn each(&self, records: Range<u32>, take: impl FnMut(u32, u64));
+    fn for_each(&self, records: Range<u32>, take: impl FnMut(u32, u64));
 
     /// The time of one.
     fn time(&self, record: u32) -> u64;
@@ -56,13 +56,13 @@ impl KeyGroup {
 
 impl RecordOrder {
     /// The order of the first `len` records of one of so many sections.
-    pub(super) fn of(timed: &impl Timed, len: u32, sections: usize) -> Self {
+    pub(super) fn from_timed(timed: &impl Timed, len: u32, sections: usize) -> Self {
         Self::in_groups(timed, len, (RECORDS / USED / sections.max(1)).max(MIN_GROUP))
     }
 
     fn in_groups(timed: &impl Timed, len: u32, most: usize) -> Self {
         let mut keys = Range { start: u128::MAX, end: 0 };
-        timed.each(0..len, |record, time| {
+        timed.for_each(0..len, |record, time| {
             let key = key(time, record);
             keys = keys.start.min(key)..keys.end.max(key + 1);
         });
@@ -88,7 +88,7 @@ impl RecordOrder {
         let width = (end - start).div_ceil(SLICES as u128).max(1);
         let slices = (0..SLICES as u128).map(|at| start + at * width).take_while(|&from| from < end);
         let mut slices: Vec<KeyGroup> = slices.map(|from| KeyGroup::empty(from..end.min(from + width))).collect();
-        timed.each(group.records, |record, time| {
+        timed.for_each(group.records, |record, time| {
             let Some(place) = key(time, record).checked_sub(start) else { return };
             if let Some(slice) = slices.get_mut(usize::try_from(place / width).unwrap_or(usize::MAX)) {
                 slice.records = slice.records.start.min(record)..slice.records.end.max(record + 1);
@@ -148,7 +148,7 @@ impl RecordOrder {
         used.truncate(USED - 1);
         let group = &self.groups[at];
         let mut order = Vec::with_capacity(group.len);
-        timed.each(group.records.clone(), |record, time| {
+        timed.for_each(group.records.clone(), |record, time| {
             if group.keys.contains(&key(time, record)) {
                 order.push(record);
             }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     impl Timed for Vec<u64> {
-        fn each(&self, records: Range<u32>, mut take: impl FnMut(u32, u64)) {
+        fn for_each(&self, records: Range<u32>, mut take: impl FnMut(u32, u64)) {
             for record in records {
                 take(record, self[record as usize]);
             }

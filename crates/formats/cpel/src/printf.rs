@@ -97,7 +97,7 @@ impl Budget {
 
 impl PrintfFormat {
     /// The format at an offset of a table, `None` when the offset is outside of it.
-    pub(super) fn at(table: &StringTable, offset: u32, budget: &mut Budget) -> Option<Self> {
+    pub(super) fn read_at(table: &StringTable, offset: u32, budget: &mut Budget) -> Option<Self> {
         let rest = table.octets().get(offset as usize..).filter(|rest| !rest.is_empty())?;
         let near = &rest[..rest.len().min(MAX_COMPILED)];
         let end = memchr::memchr(0, near).or_else(|| (near.len() == rest.len()).then_some(near.len()));
@@ -112,7 +112,7 @@ impl PrintfFormat {
     }
 
     /// A format of ours.
-    pub(super) fn of_text(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         PrintfFormat::Short(Box::new(Compiled::new(text.as_bytes())))
     }
 
@@ -129,10 +129,10 @@ impl PrintfFormat {
     /// Appends the octets of the text of a value as they are.
     pub(super) fn put_octets(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
         match self {
-            PrintfFormat::Short(compiled) => compiled.put(value, names, out),
+            PrintfFormat::Short(compiled) => compiled.write(value, names, out),
             PrintfFormat::Long(table, offset) => {
                 if let Some(text) = table.string(*offset) {
-                    Compiled::new(text).put(value, names, out);
+                    Compiled::new(text).write(value, names, out);
                 }
             }
         }
@@ -242,7 +242,7 @@ impl Compiled {
     fn short<'a>(&self, value: u32, names: TextTables<'_>, block: &'a mut [u8; QUICK_BYTES]) -> Option<FastText<'a>> {
         let mut short = FastText::new(block);
         for step in self.steps.as_deref()? {
-            step.before.put(&mut short);
+            step.before.append_to(&mut short);
             match step.value {
                 None => {}
                 Some(PlainValue::Signed) => short.put_signed(i64::from(value as i32)),
@@ -260,7 +260,7 @@ impl Compiled {
         Some(short)
     }
 
-    fn put(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
+    fn write(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         for piece in &self.pieces {
             if out.len() - begin > MAX_TEXT {
@@ -275,7 +275,7 @@ impl Compiled {
                     Some(text) => out.extend_from_slice(text),
                     None => put_bad_string(out, value),
                 },
-                PrintfPiece::Full(spec) => spec.put(value, names, out),
+                PrintfPiece::Full(spec) => spec.write(value, names, out),
             }
         }
     }
@@ -375,7 +375,7 @@ impl SizedSpec {
         of_c.zero && is_plain && of_c.width <= 8
     }
 
-    fn put(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
+    fn write(&self, value: u32, names: TextTables<'_>, out: &mut Vec<u8>) {
         match self.of_c.letter {
             b's' => match names.strings.and_then(|table| table.string(value)) {
                 Some(text) => self.of_c.put_text(text, out),
@@ -448,7 +448,7 @@ mod tests {
     use super::*;
 
     fn text_of(format: &[u8], value: u32) -> Vec<u8> {
-        let table = StringTable::of_text(b"table\0str\xffing\0".to_vec());
+        let table = StringTable::from_text(b"table\0str\xffing\0".to_vec());
         let symbols = Symbols::new(vec![table.clone()], vec![(0x1000, 0, 6), (0x2000, 0, 0)]);
         let mut out = b"kept \xff".to_vec();
         let format = PrintfFormat::Short(Box::new(Compiled::new(format)));
@@ -551,18 +551,18 @@ mod tests {
         let mut octets = b"T\0".to_vec();
         octets.extend(std::iter::repeat_n(b'x', 5000));
         octets.extend_from_slice(b"%d\0short %u\0");
-        let table = StringTable::of_text(octets);
+        let table = StringTable::from_text(octets);
         let mut budget = Budget::new();
         let names = TextTables { strings: None, symbols: &Symbols::default() };
-        let long = PrintfFormat::at(&table, 2, &mut budget).unwrap();
+        let long = PrintfFormat::read_at(&table, 2, &mut budget).unwrap();
         assert!(matches!(long, PrintfFormat::Long(..)));
         let mut out = Vec::new();
         long.render(7, names, &mut out);
         assert_eq!((out.len(), out.last()), (5001, Some(&b'7')));
-        let short = PrintfFormat::at(&table, 5005, &mut budget).unwrap();
+        let short = PrintfFormat::read_at(&table, 5005, &mut budget).unwrap();
         assert!(matches!(short, PrintfFormat::Short(_)));
         budget = Budget(3);
-        assert!(matches!(PrintfFormat::at(&table, 5005, &mut budget), Some(PrintfFormat::Long(..))));
-        assert!(PrintfFormat::at(&table, 6000, &mut budget).is_none());
+        assert!(matches!(PrintfFormat::read_at(&table, 5005, &mut budget), Some(PrintfFormat::Long(..))));
+        assert!(PrintfFormat::read_at(&table, 6000, &mut budget).is_none());
     }
 }

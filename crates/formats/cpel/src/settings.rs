@@ -62,7 +62,7 @@ impl Wishes {
     ///
     /// # Errors
     /// Wrong usage.
-    pub(super) fn of(settings: &Settings) -> Result<Self> {
+    pub(super) fn from_settings(settings: &Settings) -> Result<Self> {
         let frequency = match settings.number::<u64>(TICKS_PER_US)? {
             None => None,
             Some(ticks) => {
@@ -119,9 +119,10 @@ mod tests {
         let plain = Wishes::default();
         let rates = [0, 1, 99_999, 100_000, 1_000_000_000, u32::MAX].map(|rate| plain.frequency_of(rate));
         assert_eq!(rates, [0, 1_000_000, 99_999_000_000, 100_000, 1_000_000_000, 4_294_967_295]);
-        let seconds = Wishes::of(&settings(&[("clock-rate-unit", "s")])).unwrap();
+        let seconds = Wishes::from_settings(&settings(&[("clock-rate-unit", "s")])).unwrap();
         assert_eq!([1, 100_000].map(|rate| seconds.frequency_of(rate)), [1, 100_000]);
-        let microseconds = Wishes::of(&settings(&[("clock-rate-unit", "us"), ("ticks-per-us", "25")])).unwrap();
+        let microseconds =
+            Wishes::from_settings(&settings(&[("clock-rate-unit", "us"), ("ticks-per-us", "25")])).unwrap();
         assert_eq!([0, 100_000].map(|rate| microseconds.frequency_of(rate)), [25_000_000, 100_000_000_000]);
     }
 
@@ -135,8 +136,8 @@ mod tests {
             ("ticks-per-us", "fast"),
             ("ticks-per-us", "18446744073709551615"),
         ] {
-            assert!(Wishes::of(&settings(&[wrong])).is_err(), "{wrong:?}");
+            assert!(Wishes::from_settings(&settings(&[wrong])).is_err(), "{wrong:?}");
         }
-        assert!(Wishes::of(&settings(&[("wrap", "32")])).unwrap().wraps);
+        assert!(Wishes::from_settings(&settings(&[("wrap", "32")])).unwrap().wraps);
     }
 }

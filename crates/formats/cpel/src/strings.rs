@@ -41,7 +41,7 @@ impl StringTable {
     }
 
     /// A table that holds one text.
-    pub(super) fn of_text(text: Vec<u8>) -> Self {
+    pub(super) fn from_text(text: Vec<u8>) -> Self {
         let to = text.len();
         StringTable::new(Arc::new(text), 0, to)
     }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn strings_end_at_their_nul_or_with_the_table() {
-        let table = StringTable::of_text(b"name\0a longer string than that\0last".to_vec());
+        let table = StringTable::from_text(b"name\0a longer string than that\0last".to_vec());
         assert_eq!(table.string(0), Some(&b"name"[..]));
         assert_eq!(table.string(2), Some(&b"me"[..]));
         assert_eq!(table.string(4), Some(&b""[..]));
@@ -174,7 +174,7 @@ mod tests {
         assert!(table.is_terminated(5) && !table.is_terminated(31));
         assert_eq!(table.string(35), None);
         for len in [3, 191, 192, 193, 400] {
-            let table = StringTable::of_text([vec![b'x'; len], b"\0more".to_vec()].concat());
+            let table = StringTable::from_text([vec![b'x'; len], b"\0more".to_vec()].concat());
             let (shown, rest) = table.string_and_more(0).unwrap();
             assert_eq!((shown, rest.len()), (len.min(QUICK_BYTES + 1), len + 5));
         }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_first_of_equal_symbols_counts() {
-        let table = StringTable::of_text(b"T\0a\0b\0c\0".to_vec());
+        let table = StringTable::from_text(b"T\0a\0b\0c\0".to_vec());
         let symbols = Symbols::new(vec![table], vec![(20, 0, 2), (10, 0, 4), (20, 0, 6), (30, 0, 99)]);
         assert_eq!(symbols.find(9), None);
         assert_eq!(symbols.find(10), Some((&b"b"[..], 0)));

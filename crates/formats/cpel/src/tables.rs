@@ -51,7 +51,7 @@ fn sections(container: &Container, file: &Arc<dyn Bytes>, described: &[SectionRo
             Some(number(section.number)),
             Some(number(section.kind.0)),
             Some(text(section.kind.name().as_bytes())),
-            Some(EnvValue::Integer(section.at().into())),
+            Some(EnvValue::Integer(section.offset().into())),
             Some(EnvValue::Integer(section.declared.into())),
             table,
             row.records.map(|records| EnvValue::Integer(records.count.into())),

@@ -17,7 +17,7 @@ impl Default for Widths {
 }
 
 impl Widths {
-    pub(crate) fn of(roles: &RoleValues) -> Self {
+    pub(crate) fn from_roles(roles: &RoleValues) -> Self {
         let or_64 = |bits: u32| if bits == 0 { 64 } else { bits };
         Widths { discarded: or_64(roles.discarded_len_bits), sequence: or_64(roles.sequence_len_bits) }
     }

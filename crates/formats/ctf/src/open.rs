@@ -152,7 +152,7 @@ impl TraceFolder {
                 continue;
             }
             let file = storage.open(&entry.path).map(|bytes| {
-                let bytes = rings.whole(&entry.name, bytes);
+                let bytes = rings.whole_packets(&entry.name, bytes);
                 folder.begin_file(storage, (&entry.name, &entry.path), bytes)
             });
             begun.push(file.map_err(|error| error.in_file(&entry.path)));
@@ -199,7 +199,7 @@ impl TraceFolder {
             Err(warning) => (None, Some(warning)),
         };
         let of_uuid = first.as_ref().ok().and_then(|first| packets::uuid_warning(&self.schema, path, first));
-        let widths = first.map(|header| gaps::Widths::of(&header.state.roles)).unwrap_or_default();
+        let widths = first.map(|header| gaps::Widths::from_roles(&header.state.roles)).unwrap_or_default();
         data.is_indexed = indexed.is_some();
         let warnings = warning.into_iter().chain(of_uuid).collect();
         BegunFile { data, widths, indexed, scanned: None, warnings }
@@ -340,7 +340,7 @@ impl TraceFolder {
 }
 
 pub(super) fn has_role(schema: &Schema, root: tracemill_model::schema::FieldClassId, role: Role) -> bool {
-    layout::below(schema, root).any(|class| class.roles.has(role))
+    layout::descendants(schema, root).any(|class| class.roles.has(role))
 }
 
 /// Entries of an index that are compared with their packets wherever they are. Each look maps pages of the file, which is much
@@ -449,7 +449,7 @@ fn join(mut folders: Vec<TraceFolder>) -> OpenTrace {
     let mut streams = group(files);
     for stream in &mut streams {
         warnings.extend(packets_that_go_back(&stream.0));
-        quirks::mend(&schema, &plans, &mut stream.0, &mut warnings);
+        quirks::repair(&schema, &plans, &mut stream.0, &mut warnings);
         gaps::count(&mut stream.0.packets, &stream.1);
     }
     let first = &folders[0].found;

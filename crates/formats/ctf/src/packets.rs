@@ -256,7 +256,7 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
     let mut reported = 0;
     let mut report = |error: Error, index: u64| {
         reported += 1;
-        faults.tell(|| error.in_file(path).in_packet(index));
+        faults.report(|| error.in_file(path).in_packet(index));
         reported - 1
     };
     let mut budget = Budget { left: MAX_TRIES, uuid: None };

@@ -32,7 +32,7 @@ fn producer(schema: &Schema) -> Option<(&str, (i128, i128, i128))> {
 }
 
 /// Mends the packets of a stream, and says so once.
-pub(crate) fn mend(schema: &Schema, plans: &Arc<TracePlans>, stream: &mut Stream, warnings: &mut Vec<Error>) {
+pub(crate) fn repair(schema: &Schema, plans: &Arc<TracePlans>, stream: &mut Stream, warnings: &mut Vec<Error>) {
     let Some((name, version)) = producer(schema) else { return };
     if stream.packets.iter().all(|packet| packet.begin_cycles.is_none()) {
         return;

@@ -66,7 +66,7 @@ impl Rings {
 
     /// The whole packets of a stream file. What follows them in the file of a ring's stream was being written when the
     /// program died; the ring has it.
-    pub(super) fn whole(&mut self, name: &str, bytes: Arc<dyn Bytes>) -> Arc<dyn Bytes> {
+    pub(super) fn whole_packets(&mut self, name: &str, bytes: Arc<dyn Bytes>) -> Arc<dyn Bytes> {
         let Some(ring) = self.rings.iter_mut().find(|one| ring::stream_name(one.number) == name) else { return bytes };
         let end = ring::stream_end_of(bytes.bytes());
         ring.moved = end.sequence;

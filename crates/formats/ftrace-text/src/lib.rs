@@ -146,7 +146,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace, dialect: TextDialect) ->
     if let Some(tracer) = &survey.tracer {
         schema.environment.push(("tracer".into(), EnvValue::String(tracer.as_str().into())));
     }
-    let data = DataFile::alone(found, file.clone());
+    let data = DataFile::single(found, file.clone());
     let mut of_cpu: std::collections::BTreeMap<u32, Stream> = std::collections::BTreeMap::new();
     for (index, packet) in survey.packets.iter().enumerate() {
         let stream = of_cpu.entry(packet.cpu).or_insert_with(|| Stream {
@@ -169,7 +169,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace, dialect: TextDialect) ->
         warnings.push(Error::unsupported(message).in_file(&found.path).at_offset(next.start as u64));
     }
     let reader = TextReader { file, range, path: found.path.clone(), survey, waiting: Mutex::default() };
-    let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
+    let mut trace = OpenTrace::from_file(found, schema, Arc::new(reader));
     trace.own_name = found.name.clone();
     trace.streams = of_cpu.into_values().collect();
     (trace.faults, trace.warnings) = (faults, warnings);

@@ -96,7 +96,7 @@ impl Survey {
             let next = walk.at;
             number += 1;
             let mut wrong = |reason: &str| {
-                faults.tell(|| {
+                faults.report(|| {
                     let message = format!("line {number}: {reason}; the line is skipped");
                     Error::malformed(message).in_file(path).at_offset((base + at) as u64)
                 });

@@ -24,7 +24,7 @@ impl<'b> ByteReader<'b> {
     }
 
     /// Reads bytes that were unpacked from what lies at `file_offset` of the file.
-    pub(crate) fn of_unpacked(bytes: &'b [u8], order: ByteOrder, file_offset: u64) -> Self {
+    pub(crate) fn for_unpacked(bytes: &'b [u8], order: ByteOrder, file_offset: u64) -> Self {
         ByteReader { is_in_file: false, ..ByteReader::new(bytes, order, file_offset) }
     }
 

@@ -202,7 +202,8 @@ impl SharedFields {
         let place = |at: usize| at * LOCATOR_BYTES as usize;
         let locator = |wanted: &FormatField| dynamic().position(|field| field.name == wanted.name).map(place);
         let strings = self.format_strings.clone().filter(|_| system == "ftrace");
-        let text = strings.and_then(|strings| PrintkText::of(&strings, format, place(dynamic().count()), locator));
+        let text =
+            strings.and_then(|strings| PrintkText::from_format(&strings, format, place(dynamic().count()), locator));
         self.payload_with(schema, format, 0, text)
     }
 
@@ -275,7 +276,7 @@ impl SharedFields {
                 FieldKind::Array(ArrayClass { element: of, length: length(element.bytes.into()) })
             }
         };
-        let class = schema.add_field_class(FieldClass::new(kind, 8).at(place));
+        let class = schema.add_field_class(FieldClass::new(kind, 8).with_offset(place));
         let name = self.name(&field.name);
         Member { raw_name: name.clone(), name, class }
     }
@@ -303,7 +304,7 @@ fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
 fn add_unknown(schema: &mut Schema, stream: StreamClassId) -> Option<EventClassId> {
     let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
     let bytes = FieldKind::Array(ArrayClass { element: byte, length: Length::Located });
-    let bytes = schema.add_field_class(FieldClass::new(bytes, 8).at(FieldOffset::Located { offset_bytes: 4 }));
+    let bytes = schema.add_field_class(FieldClass::new(bytes, 8).with_offset(FieldOffset::Located { offset_bytes: 4 }));
     let member = Member::new("record", bytes);
     let payload = add_struct(schema, vec![member]);
     schema.add_event(EventClass {

@@ -25,7 +25,7 @@ impl Algorithm {
     ///
     /// # Errors
     /// When the name is unknown.
-    pub(crate) fn of(name: &str) -> Result<Option<Algorithm>> {
+    pub(crate) fn parse(name: &str) -> Result<Option<Algorithm>> {
         match name {
             "none" | "" => Ok(None),
             "zlib" => Ok(Some(Algorithm::Zlib)),
@@ -108,8 +108,8 @@ mod tests {
             assert_eq!(algorithm.unpack(&packed, 2000, 1000).unwrap_err().kind(), ErrorKind::Unsupported);
             assert_eq!(algorithm.unpack(&packed[..9], len, 1000).unwrap_err().kind(), ErrorKind::Malformed);
         }
-        assert!(Algorithm::of("lz4").is_err());
-        assert_eq!(Algorithm::of("none").unwrap(), None);
+        assert!(Algorithm::parse("lz4").is_err());
+        assert_eq!(Algorithm::parse("none").unwrap(), None);
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Container {
 
     /// Tells a fault, unless too many were told.
     pub(crate) fn fault(&mut self, error: Error) {
-        self.faults.tell(|| error);
+        self.faults.report(|| error);
     }
 
     /// The kernel whose records these are.

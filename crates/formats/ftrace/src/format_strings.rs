@@ -79,12 +79,12 @@ impl FormatStrings {
     }
 
     /// Appends the text of an address and the arguments for it; false when the string is not known.
-    fn put(&self, address: u64, arguments: &[u8], out: &mut Vec<u8>) -> bool {
+    fn write_text(&self, address: u64, arguments: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(string) = self.strings.get(&address) else { return false };
-        let parsed = string.parsed.get_or_init(|| Arguments::of(&string.text, self.machine));
+        let parsed = string.parsed.get_or_init(|| Arguments::parse(&string.text, self.machine));
         let Some(parsed) = parsed else { return false };
         let record = parsed.record(arguments, self.machine);
-        parsed.print.put(&record, &|address, with_offset| self.symbol(address, with_offset), out);
+        parsed.print.write(&record, &|address, with_offset| self.symbol(address, with_offset), out);
         true
     }
 
@@ -130,7 +130,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn of(text: &str, machine: Machine) -> Option<Arguments> {
+    fn parse(text: &str, machine: Machine) -> Option<Arguments> {
         let (line, forms) = forms(text, machine)?;
         let mut fields = Vec::new();
         let mut print_format = format!("\"{line}\"");
@@ -290,7 +290,7 @@ impl PrintkText {
     /// The text of the events of a format, when those have one: `bprint` and `bputs` of the system `ftrace`.
     ///
     /// `locator` is the place of the table's entry of a dynamic field; the record begins at `base`.
-    pub(crate) fn of(
+    pub(crate) fn from_format(
         strings: &std::sync::Arc<FormatStrings>,
         format: &EventFormat,
         base: usize,
@@ -327,7 +327,7 @@ impl Render for PrintkText {
                 let Some((offset, count)) = number(locator).zip(number(locator + 4)) else { return false };
                 let rest = event.get(offset..).unwrap_or(&[]);
                 let arguments = &rest[..rest.len().min(count.saturating_mul(element))];
-                self.strings.put(address as u64, arguments, &mut text)
+                self.strings.write_text(address as u64, arguments, &mut text)
             }
         };
         if is_known {
@@ -348,7 +348,7 @@ mod tests {
         strings.read(&format!("0x10 : \"{line}\"\n"));
         strings.finish(b"0000000000001000 T start\n0000000000002000 t inner\t[module]\n", machine);
         let mut out = Vec::new();
-        strings.put(0x10, arguments, &mut out).then(|| String::from_utf8(out).unwrap())
+        strings.write_text(0x10, arguments, &mut out).then(|| String::from_utf8(out).unwrap())
     }
 
     #[test]

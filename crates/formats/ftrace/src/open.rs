@@ -38,7 +38,7 @@ pub(crate) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Resul
 fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let bytes = storage.open(&found.path)?;
     let mut container = Container::read(bytes.bytes())?;
-    let file = DataFile { is_indexed: true, ..DataFile::alone(found, bytes) };
+    let file = DataFile { is_indexed: true, ..DataFile::single(found, bytes) };
     let mut opener = Opener::new(&mut container);
     let mut streams = Vec::new();
     let buffers = std::mem::take(&mut opener.container.buffers);
@@ -51,7 +51,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let listed = buffers.first().map_or(0, |top| top.cpus.len() as u64);
     let cpus = container.options.cpus.map_or(listed, u64::from);
     let reader = FtraceReader { streams: infos, classes, oddities, cpus: Some(cpus).filter(|cpus| *cpus > 0) };
-    let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
+    let mut trace = OpenTrace::from_file(found, schema, Arc::new(reader));
     trace.own_name = found.name.clone();
     trace.streams = streams;
     trace.sections = sections(&container, &buffers);
@@ -149,7 +149,7 @@ impl<'c> Opener<'c> {
             return Ok(None);
         }
         let name = self.container.compression.as_ref().map_or("none", |(name, _)| name.as_str());
-        match Algorithm::of(name)? {
+        match Algorithm::parse(name)? {
             Some(algorithm) => Ok(Some(algorithm)),
             None => Err(Error::malformed("the data is packed, and the file does not say how")),
         }
@@ -222,7 +222,7 @@ fn sections(container: &Container, buffers: &[Buffer]) -> Vec<Section> {
     let texts = container.options.texts.iter().filter(|(name, _)| !matches!(*name, "uname" | "version"));
     let clock = |buffer: &Buffer| text(buffer.clock.as_ref().or(container.options.clock.as_ref())?);
     let mut sections = vec![
-        Section::of(
+        Section::from_items(
             "buffers",
             buffers,
             &[
@@ -233,13 +233,17 @@ fn sections(container: &Container, buffers: &[Buffer]) -> Vec<Section> {
                 ("packed", &|buffer| text(if buffer.is_packed { "yes" } else { "no" })),
             ],
         ),
-        Section::of("event systems", systems, &[("system", &|of| text(of.0)), ("events", &|of| number(of.1))]),
-        Section::of(
+        Section::from_items("event systems", systems, &[("system", &|of| text(of.0)), ("events", &|of| number(of.1))]),
+        Section::from_items(
             "processes",
             &container.comms,
             &[("pid", &|(pid, _)| Section::number(*pid)), ("name", &|(_, name)| text(name))],
         ),
-        Section::of("options", texts, &[("option", &|(name, _)| text(name)), ("value", &|(_, value)| text(value))]),
+        Section::from_items(
+            "options",
+            texts,
+            &[("option", &|(name, _)| text(name)), ("value", &|(_, value)| text(value))],
+        ),
     ];
     sections.retain(|section| !section.rows.is_empty());
     sections

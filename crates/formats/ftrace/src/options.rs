@@ -79,7 +79,7 @@ impl TraceOptions {
     ///
     /// # Errors
     /// When its content makes no sense.
-    pub(crate) fn take(&mut self, option: u16, content: &[u8], order: ByteOrder, offset: u64) -> Result<bool> {
+    pub(crate) fn apply_option(&mut self, option: u16, content: &[u8], order: ByteOrder, offset: u64) -> Result<bool> {
         let mut reader = ByteReader::new(content, order, offset);
         match option {
             id::DATE => {
@@ -159,25 +159,25 @@ mod tests {
     #[test]
     fn times() {
         let mut options = TraceOptions::default();
-        assert!(options.take(id::DATE, b"0x10\0", ByteOrder::Little, 0).unwrap());
-        assert!(options.take(id::OFFSET, b"-7\0", ByteOrder::Little, 0).unwrap());
+        assert!(options.apply_option(id::DATE, b"0x10\0", ByteOrder::Little, 0).unwrap());
+        assert!(options.apply_option(id::OFFSET, b"-7\0", ByteOrder::Little, 0).unwrap());
         assert_eq!((options.offset_ns, options.is_date), (15_993, true));
-        let error = options.take(id::OFFSET, b"soon\0", ByteOrder::Little, 99).unwrap_err();
+        let error = options.apply_option(id::OFFSET, b"soon\0", ByteOrder::Little, 99).unwrap_err();
         assert_eq!((error.message(), error.place().offset), ("the offset of times `soon` is no number", Some(99)));
-        assert!(options.take(id::TRACECLOCK, b"local global [mono] boot\n\0", ByteOrder::Little, 0).unwrap());
+        assert!(options.apply_option(id::TRACECLOCK, b"local global [mono] boot\n\0", ByteOrder::Little, 0).unwrap());
         assert_eq!(options.clock.as_deref(), Some("mono"));
         let tsc = [0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9];
-        assert!(options.take(id::TSC2NSEC, &tsc, ByteOrder::Big, 0).unwrap());
+        assert!(options.apply_option(id::TSC2NSEC, &tsc, ByteOrder::Big, 0).unwrap());
         let tsc = options.tsc.unwrap();
         assert_eq!((tsc.ns(1001), tsc.offset_ns), (1501, 9));
         assert_eq!(tsc.ns(u64::MAX), ((u128::from(u64::MAX) * 3) >> 1) as u64);
-        assert!(options.take(id::TSC2NSEC, &[0; 15], ByteOrder::Big, 0).is_err());
+        assert!(options.apply_option(id::TSC2NSEC, &[0; 15], ByteOrder::Big, 0).is_err());
         assert!(
             options
-                .take(id::TSC2NSEC, &[1, 0, 0, 0, 65, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ByteOrder::Little, 0)
+                .apply_option(id::TSC2NSEC, &[1, 0, 0, 0, 65, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ByteOrder::Little, 0)
                 .is_err()
         );
-        assert!(!options.take(99, b"", ByteOrder::Big, 0).unwrap());
+        assert!(!options.apply_option(99, b"", ByteOrder::Big, 0).unwrap());
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct StreamInfo {
 
 impl StreamInfo {
     /// Pages that stand in a file as the ring buffer held them, with times in ns.
-    pub fn of_pages(cpu: u32, layout: PageLayout) -> Self {
+    pub fn from_pages(cpu: u32, layout: PageLayout) -> Self {
         StreamInfo { cpu, layout, tsc: None, packed: None }
     }
 }
@@ -268,12 +268,12 @@ pub fn each_record(
         let page = match layout.page(bytes) {
             Ok(page) => page,
             Err(error) => {
-                faults.tell(|| places.place(error, base));
+                faults.report(|| places.place(error, base));
                 continue;
             }
         };
         if let Some(fault) = page_fault(&page, layout, bytes, base, places) {
-            faults.tell(|| fault);
+            faults.report(|| fault);
         }
         if let Some(missed) = page.missed {
             let count = match missed {
@@ -289,7 +289,7 @@ pub fn each_record(
                 Ok(record) => record,
                 Err(error) => {
                     let at = base + error.place().offset.unwrap_or(0) as usize;
-                    faults.tell(|| places.place(Error::new(error.kind(), error.message()), at));
+                    faults.report(|| places.place(Error::new(error.kind(), error.message()), at));
                     break;
                 }
             };
@@ -328,7 +328,7 @@ fn scan(
             return;
         };
         if bytes.len() < class.min_bytes {
-            faults.tell(|| too_short(bytes.len(), class.min_bytes, &class.name, places, at));
+            faults.report(|| too_short(bytes.len(), class.min_bytes, &class.name, places, at));
             return;
         }
         if !class.repeated.is_empty() {
@@ -342,19 +342,19 @@ fn scan(
             let copies = copies.get_or_insert_with(|| content.to_vec());
             body_bits = (copies.len() * 8) as u32;
             class.copy(bytes, machine, 0, copies, |field| {
-                faults.tell(|| elsewhere(&field.name, &class.name, places, at));
+                faults.report(|| misplaced(&field.name, &class.name, places, at));
             });
         }
         spine.push(class.class, cycles, start_bits, body_bits);
     });
     for (id, (count, at)) in unknown {
-        faults.tell(|| match oddities.unusable.get(&id) {
+        faults.report(|| match oddities.unusable.get(&id) {
             Some(error) => error.clone(),
             None => no_format(id, count, places, at).with_help("they are shown as bytes"),
         });
     }
     for error in ambiguous.iter().filter_map(|id| oddities.ambiguous.get(id)) {
-        faults.tell(|| error.clone());
+        faults.report(|| error.clone());
     }
     let len = copies.as_ref().map_or(content.len(), Vec::len);
     Scan { spine, copies, len, faults, gaps, repeated }
@@ -369,7 +369,7 @@ pub fn too_short(len: usize, min: usize, name: &str, places: &PacketPlaces, at: 
 
 /// A field that says that it is where the record is not.
 #[cold]
-pub fn elsewhere(field: &str, event: &str, places: &PacketPlaces, at: usize) -> Error {
+pub fn misplaced(field: &str, event: &str, places: &PacketPlaces, at: usize) -> Error {
     let message = format!("`{field}` is said to be where the record is not");
     let error = places.place(Error::malformed(message), at).in_event(event);
     error.with_help("only what is there of it is shown")

@@ -90,7 +90,7 @@ fn read_options(container: &mut Container, reader: &mut ByteReader<'_>) -> Resul
                 let count = ByteReader::new(content, order, offset).u32("the number of CPUs");
                 count.map(|count| instances.last_mut().into_iter().for_each(|last| last.cpus = Some(count)))
             }
-            _ => container.options.take(option, content, order, offset).map(drop),
+            _ => container.options.apply_option(option, content, order, offset).map(drop),
         };
         if let Err(error) = result {
             container.fault(error.with_help("the option is skipped"));

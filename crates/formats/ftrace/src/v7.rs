@@ -22,7 +22,7 @@ const MAX_LISTS: usize = 10_000;
 pub(crate) fn read(container: &mut Container, reader: &mut ByteReader<'_>, file: &[u8]) -> Result<()> {
     let name = reader.string("the name of the compression")?;
     let version = reader.string("the version of the compression")?;
-    let algorithm = match Algorithm::of(&name) {
+    let algorithm = match Algorithm::parse(&name) {
         Ok(algorithm) => algorithm,
         Err(error) => {
             container.fault(error.at_offset(reader.offset()));
@@ -104,7 +104,7 @@ impl UnpackedSection<'_> {
     fn reader(&self) -> ByteReader<'_> {
         match &self.bytes {
             Cow::Borrowed(bytes) => ByteReader::new(bytes, self.order, self.offset),
-            Cow::Owned(bytes) => ByteReader::of_unpacked(bytes, self.order, self.offset),
+            Cow::Owned(bytes) => ByteReader::for_unpacked(bytes, self.order, self.offset),
         }
     }
 }
@@ -176,7 +176,7 @@ fn read_list(container: &mut Container, reader: &mut ByteReader<'_>, places: &mu
             id::HEADER_INFO..=id::CMDLINES => {
                 inside.u64("the place of a section").map(|at| places.sections.push((option, at)))
             }
-            _ => container.options.take(option, content, container.byte_order, offset).map(drop),
+            _ => container.options.apply_option(option, content, container.byte_order, offset).map(drop),
         };
         if let Err(error) = result {
             container.fault(error.with_help("the option is skipped"));

@@ -50,12 +50,12 @@ fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace
 fn open_file(found: &FoundTrace, file: Arc<dyn Bytes>) -> Vec<Result<OpenTrace>> {
     let len = file.bytes().len();
     file.will_read(0, len);
-    let mut survey = Survey::of(file.bytes(), &found.path);
+    let mut survey = Survey::read(file.bytes(), &found.path);
     if file.len_now() < len as u64 {
         let message = "the file was cut while it was read";
         return vec![Err(Error::malformed(message).in_file(&found.path).at_offset(file.len_now()))];
     }
-    let data = DataFile::alone(found, file.clone());
+    let data = DataFile::single(found, file.clone());
     let (kinds, traces) = Kinds::new(&mut survey, &found.path, &data.relative);
     let (mut faults, mut warnings) = (std::mem::take(&mut survey.faults), std::mem::take(&mut survey.warnings));
     if traces.is_empty() {
@@ -64,7 +64,7 @@ fn open_file(found: &FoundTrace, file: Arc<dyn Bytes>) -> Vec<Result<OpenTrace>>
     }
     let reader = Arc::new(JsonlReader { file, path: found.path.clone(), survey, kinds, waiting: Mutex::default() });
     let open_one = |trace: classes::TraceKind| {
-        let mut opened = OpenTrace::of_file(found, trace.schema, reader.clone());
+        let mut opened = OpenTrace::from_file(found, trace.schema, reader.clone());
         opened.name = trace.name.unwrap_or(opened.name);
         opened.streams = trace.streams;
         opened.streams.iter_mut().for_each(|stream| stream.files.push(data.clone()));

@@ -50,7 +50,7 @@ impl PacketReader for JsonlReader {
         let packet = &stream.packets.at(index);
         let of = self.survey.packets.get(packet.index as usize);
         let of = of.ok_or_else(|| Error::malformed("the file has no such packet"))?;
-        let encoded = self.take(of.slice, of.context).ok_or_else(|| {
+        let encoded = self.take_packet(of.slice, of.context).ok_or_else(|| {
             Error::malformed("the lines changed while they were read").in_file(&self.path).at_offset(of.at)
         })?;
         let packet = Packet { content_bits: encoded.bytes.len() as u64 * 8, ..packet.clone() };
@@ -61,7 +61,7 @@ impl PacketReader for JsonlReader {
 }
 
 impl JsonlReader {
-    fn take(&self, slice: u64, context: usize) -> Option<Encoded> {
+    fn take_packet(&self, slice: u64, context: usize) -> Option<Encoded> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let known = waiting.iter_mut().find(|known| known.number == slice);
         if let Some(encoded) = known.and_then(|known| known.packets.remove(&context)) {

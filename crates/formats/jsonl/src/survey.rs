@@ -109,7 +109,7 @@ pub(super) struct Survey {
 
 impl Survey {
     /// Reads all lines of a file.
-    pub(super) fn of(file: &[u8], path: &Path) -> Survey {
+    pub(super) fn read(file: &[u8], path: &Path) -> Survey {
         let mut survey = Survey::default();
         let (mut tokens, mut number, mut first_packet) = (Vec::new(), 0, 0);
         for slice in 0..file.len().div_ceil(SLICE_BYTES) {
@@ -120,7 +120,7 @@ impl Survey {
                     continue;
                 }
                 if let Err((inside, message)) = survey.line(line, &mut tokens, number, (slice, at), first_packet) {
-                    survey.wrong(path, at + inside, number, &message);
+                    survey.add_error(path, at + inside, number, &message);
                 }
             }
             first_packet = survey.packets.len();
@@ -150,7 +150,7 @@ impl Survey {
         refused.is_some_and(|lines| lines.binary_search(&((at - slice as usize * SLICE_BYTES) as u32)).is_ok())
     }
 
-    fn wrong(&mut self, path: &Path, at: usize, number: u64, message: &str) {
+    fn add_error(&mut self, path: &Path, at: usize, number: u64, message: &str) {
         self.wrong += 1;
         if self.wrong <= MAX_REPORTED {
             let error = Error::malformed(format!("line {number}: {message}; the line is skipped"));
@@ -250,7 +250,7 @@ impl Survey {
         }
         let mut count = 0;
         let mut make = |scope: usize| -> Result<Option<ValueShape>, String> {
-            let shape = own.scopes[scope].map(|at| ValueShape::of(&mut TokenWalk { line, tokens, at }, &mut count));
+            let shape = own.scopes[scope].map(|at| ValueShape::infer(&mut TokenWalk { line, tokens, at }, &mut count));
             Ok(shape.transpose()?)
         };
         let shapes = [make(0)?, make(PACKET_CONTEXT)?, make(2)?];

@@ -90,7 +90,7 @@ pub(crate) fn info_sections(storage: &dyn Storage, root: &Path, warnings: &mut V
         });
         let columns: [SectionColumn<'_, (String, String)>; 2] =
             [("name", &|(name, _)| Section::text(name)), ("value", &|(_, value)| Section::text(value))];
-        sections.push(Section::of("system", rows, &columns));
+        sections.push(Section::from_items("system", rows, &columns));
     }
     let bookmarks = read("bookmarks.xml", "location");
     if !bookmarks.is_empty() {

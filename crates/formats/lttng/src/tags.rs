@@ -143,7 +143,7 @@ impl<'a> Lexer<'a> {
         let at = self.pos;
         self.pos += 1;
         self.skip_space()?;
-        let is_end = self.take(b'/');
+        let is_end = self.accept(b'/');
         self.skip_space()?;
         let name = self.word();
         if name.is_empty() {
@@ -152,11 +152,11 @@ impl<'a> Lexer<'a> {
         let mut tag = Tag { name, is_end, is_empty: false, attributes: Vec::new(), at, end: at };
         loop {
             self.skip_space()?;
-            if self.take(b'>') {
+            if self.accept(b'>') {
                 tag.end = self.pos;
                 return Ok(tag);
             }
-            if self.take(b'/') {
+            if self.accept(b'/') {
                 tag.is_empty = true;
                 continue;
             }
@@ -167,7 +167,7 @@ impl<'a> Lexer<'a> {
             }
             self.skip_space()?;
             let mut value = None;
-            if self.take(b'=') {
+            if self.accept(b'=') {
                 self.skip_space()?;
                 value = Some(self.attribute_value()?);
             }
@@ -205,7 +205,7 @@ impl<'a> Lexer<'a> {
         String::from_utf8_lossy(&rest[..len]).into_owned()
     }
 
-    fn take(&mut self, byte: u8) -> bool {
+    fn accept(&mut self, byte: u8) -> bool {
         let is_it = self.rest().first() == Some(&byte);
         self.pos += usize::from(is_it);
         is_it

@@ -198,7 +198,7 @@ struct MemberBuilder<'s> {
 
 impl MemberBuilder<'_> {
     fn add(&mut self, name: &'static str, kind: FieldKind, place: FieldOffset, len_bytes: usize) {
-        let class = self.schema.add_field_class(FieldClass::new(kind, 8).at(place));
+        let class = self.schema.add_field_class(FieldClass::new(kind, 8).with_offset(place));
         // Two parts of a record may have one name: who wrote it, and of whom it speaks, are in different scopes.
         self.members.push(Member::new(name, class));
         self.at += len_bytes as u32;

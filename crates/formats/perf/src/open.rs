@@ -48,7 +48,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     schema.byte_order = file.order;
     schema.environment = environment(&file);
     let classes = PerfClasses::add(&mut schema, &file, &survey.keys, &comms);
-    let data = DataFile { is_indexed: true, ..DataFile::alone(found, bytes) };
+    let data = DataFile { is_indexed: true, ..DataFile::single(found, bytes) };
     let mut streams = Vec::new();
     let mut names = HashMap::new();
     for (&key, parts) in &survey.streams {
@@ -94,7 +94,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
         cpus,
         waiting: Mutex::default(),
     };
-    let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
+    let mut trace = OpenTrace::from_file(found, schema, Arc::new(reader));
     trace.own_name = found.name.clone();
     trace.streams = streams;
     trace.sections = sections;
@@ -162,7 +162,7 @@ fn sections(file: &PerfFile, counts: &BTreeMap<u32, (u64, u64)>) -> Vec<Section>
     let events: Vec<usize> = (0..file.events.len()).collect();
     let attr = |at: &usize| &file.events[*at].attr;
     let mut sections = vec![
-        Section::of(
+        Section::from_items(
             "events",
             events,
             &[
@@ -175,7 +175,7 @@ fn sections(file: &PerfFile, counts: &BTreeMap<u32, (u64, u64)>) -> Vec<Section>
                 ("ids", &|at| number(file.events[*at].ids.len() as u64)),
             ],
         ),
-        Section::of(
+        Section::from_items(
             "records",
             counts,
             &[
@@ -185,7 +185,7 @@ fn sections(file: &PerfFile, counts: &BTreeMap<u32, (u64, u64)>) -> Vec<Section>
                 ("is_event", &|(kind, _)| text(if is_event(**kind) { "yes" } else { "no" })),
             ],
         ),
-        Section::of(
+        Section::from_items(
             "groups",
             &file.groups,
             &[
@@ -194,7 +194,7 @@ fn sections(file: &PerfFile, counts: &BTreeMap<u32, (u64, u64)>) -> Vec<Section>
                 ("members", &|(_, _, members)| number(u64::from(*members))),
             ],
         ),
-        Section::of(
+        Section::from_items(
             "build ids",
             &file.build_ids,
             &[
@@ -203,12 +203,12 @@ fn sections(file: &PerfFile, counts: &BTreeMap<u32, (u64, u64)>) -> Vec<Section>
                 ("file", &|of| text(&of.file)),
             ],
         ),
-        Section::of(
+        Section::from_items(
             "PMUs",
             &file.pmus,
             &[("type", &|(pmu, _)| number(u64::from(*pmu))), ("name", &|(_, name)| text(name))],
         ),
-        Section::of(
+        Section::from_items(
             "features",
             &file.features,
             &[("feature", &|(name, _)| text(name)), ("bytes", &|(_, bytes)| number(*bytes))],

@@ -218,11 +218,11 @@ impl Encoder<'_> {
             }
         }
         let Some(class) = self.reader.classes.of(&origin.key(record, form)) else {
-            encoded.faults.tell(|| place(Error::unsupported("an event of one class too many; it is skipped")));
+            encoded.faults.report(|| place(Error::unsupported("an event of one class too many; it is skipped")));
             return;
         };
         if is_short {
-            encoded.faults.tell(|| {
+            encoded.faults.report(|| {
                 let message = format!("a record of {} bytes is too short for its fields", record.bytes.len());
                 place(Error::malformed(message))
                     .in_event(&*class.name)
@@ -234,7 +234,7 @@ impl Encoder<'_> {
             None => None,
             Some(layout) if raw.len() >= layout.min_bytes => Some((layout, raw, machine)),
             Some(layout) => {
-                encoded.faults.tell(|| {
+                encoded.faults.report(|| {
                     let (len, min, name) = (raw.len(), layout.min_bytes, &class.name);
                     let message = format!("{len} raw bytes, and the format of `{name}` needs {min}");
                     place(Error::malformed(message)).with_help("the event is skipped")
@@ -245,14 +245,14 @@ impl Encoder<'_> {
         let start = encoded.bytes.len();
         let faults = &mut encoded.faults;
         event.finish(&mut encoded.bytes, tracepoint, |field| {
-            faults.tell(|| {
+            faults.report(|| {
                 let error = Error::malformed(format!("`{field}` is said to be where the record is not"));
                 place(error).in_event(&*class.name).with_help("only what is there of it is shown")
             });
         });
         let (Ok(bits), Ok(_)) = (u32::try_from(start * 8), u32::try_from(encoded.bytes.len() * 8)) else {
             encoded.bytes.truncate(start);
-            encoded.faults.tell(|| place(Error::unsupported("the packet is too large for another event")));
+            encoded.faults.report(|| place(Error::unsupported("the packet is too large for another event")));
             return;
         };
         let time = origin.id.time.unwrap_or(encoded.last);

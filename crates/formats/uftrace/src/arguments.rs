@@ -181,7 +181,7 @@ impl ArgumentSpec {
     }
 
     /// Bytes of its value at `at` of a payload, and where the next value begins; `None` past the end.
-    pub(super) fn take<'p>(&self, payload: &'p [u8], at: usize, order: ByteOrder) -> Option<(&'p [u8], usize)> {
+    pub(super) fn read_value<'p>(&self, payload: &'p [u8], at: usize, order: ByteOrder) -> Option<(&'p [u8], usize)> {
         let (from, len) = match self.form {
             ArgumentForm::Text | ArgumentForm::StdString => (at + 2, u16_at(payload, at, order)?.into()),
             _ => (at, self.size),
@@ -196,7 +196,7 @@ impl ArgumentSpec {
 pub(super) fn payload_len(specs: &[ArgumentSpec], payload: &[u8], order: ByteOrder) -> Option<usize> {
     let mut at = 0;
     for spec in specs {
-        (_, at) = spec.take(payload, at, order)?;
+        (_, at) = spec.read_value(payload, at, order)?;
     }
     let len = at.next_multiple_of(8);
     (len <= payload.len()).then_some(len)
@@ -256,7 +256,7 @@ impl Items {
     }
 
     /// The items for a function, in their order.
-    fn of(&self, name: &str) -> Vec<&OptionItem> {
+    fn for_function(&self, name: &str) -> Vec<&OptionItem> {
         let mut found = self.exact.get(name).cloned().unwrap_or_default();
         found.extend(self.patterns.iter().filter(|(_, pattern)| pattern.is_match(name)).map(|(at, _)| *at));
         found.sort_unstable();
@@ -320,7 +320,7 @@ pub fn wanted_values(
         [0, 1].map(|at: usize| {
             let mut list = SpecList::new();
             let fits = |item: &&OptionItem| item.module.as_deref().is_none_or(|wanted| module.starts_with(wanted));
-            for item in items[at].of(name).into_iter().filter(fits) {
+            for item in items[at].for_function(name).into_iter().filter(fits) {
                 item.specs
                     .iter()
                     .for_each(|spec| add(&mut list, ArgumentSpec { is_exact: item.is_exact, ..spec.clone() }));
@@ -370,7 +370,7 @@ impl Signatures {
                 let name = simple_name(symbol.name);
                 let mut lists = [0, 0];
                 for (maker, list) in makers.iter_mut().zip(&mut lists) {
-                    let mut specs_of = maker.of(&name, symbol.address, symbol.kind, module, specs, word);
+                    let mut specs_of = maker.make_specs(&name, symbol.address, symbol.kind, module, specs, word);
                     if specs_of.is_empty() {
                         continue;
                     }
@@ -411,10 +411,10 @@ struct Maker {
 }
 
 impl Maker {
-    fn of(&self, name: &str, address: u64, kind: u8, module: &Module, specs: &Specs, word: usize) -> SpecList {
+    fn make_specs(&self, name: &str, address: u64, kind: u8, module: &Module, specs: &Specs, word: usize) -> SpecList {
         let mut list = SpecList::new();
         let mut is_named = false;
-        for item in self.explicit.of(name) {
+        for item in self.explicit.for_function(name) {
             let fits = match item.module.as_deref() {
                 None => true,
                 Some(wanted) if wanted.eq_ignore_ascii_case("plt") => kind == b'P',
@@ -454,7 +454,7 @@ impl Maker {
         if !list.is_empty() {
             return list;
         }
-        self.table.of(name).first().map(|item| item.specs.clone()).unwrap_or_default()
+        self.table.for_function(name).first().map(|item| item.specs.clone()).unwrap_or_default()
     }
 }
 
@@ -523,7 +523,8 @@ mod tests {
     #[test]
     fn items_match_by_their_pattern() {
         let read = |text: &str, patterns| Items::read(text, patterns, false, 8, false);
-        let count = |items: &Items, name: &str| items.of(name).iter().map(|item| item.specs.len()).sum::<usize>();
+        let count =
+            |items: &Items, name: &str| items.for_function(name).iter().map(|item| item.specs.len()).sum::<usize>();
         let items = read("foo@arg1;^ba@arg1,arg2,retval;std::x@fparg1,libx;only@retval", PatternKind::Regex);
         assert_eq!((count(&items, "foo"), count(&items, "foo2"), count(&items, "bar")), (1, 0, 2));
         assert_eq!((count(&items, "std::x"), count(&items, "only")), (1, 0));

@@ -316,7 +316,7 @@ impl EventClassBuilder<'_> {
         let (mut entries, mut exits) = (vec![entry_unread], vec![exit_unread]);
         for list in &signatures.lists[1..] {
             let values: Vec<FieldClassId> = list.iter().map(|spec| self.value(fields, spec)).collect();
-            let tuple = values.iter().enumerate().map(|(at, &class)| Member::of_tuple(at, class)).collect();
+            let tuple = values.iter().enumerate().map(|(at, &class)| Member::for_tuple(at, class)).collect();
             let tuple = self.leaf(FieldKind::Struct(StructClass { members: tuple }));
             let (mut of_entry, mut of_exit) = (entry_unread, exit_unread);
             match (list.first().is_some_and(ArgumentSpec::is_return_value), values.first()) {
@@ -377,7 +377,7 @@ impl EventClassBuilder<'_> {
         };
         let word = self.leaf(FieldKind::Integer(word));
         let values = FieldKind::Array(ArrayClass { element: word, length: Length::Located });
-        let values = FieldClass::new(values, 8).at(FieldOffset::Located { offset_bytes: KERNEL_CALL as u32 });
+        let values = FieldClass::new(values, 8).with_offset(FieldOffset::Located { offset_bytes: KERNEL_CALL as u32 });
         let values = self.schema.add_field_class(values);
         let source = self.constant("kernel");
         // They are of no module, and say what else they are instead.

@@ -10,7 +10,7 @@ use super::arguments::{ArgumentForm, ArgumentSpec, NULL_TEXT};
 use super::calls::{CallFile, FolderCalls, call};
 use super::info::{FEATURES, GROUPS, InfoHeader, feature};
 use super::kernel::CpuRecords;
-use super::naming::shown;
+use super::naming::demangled;
 use super::records::{Payload, RECORD, Record, RecordKind, RecordStep, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{perf, slices};
@@ -54,7 +54,7 @@ pub(super) fn write(
         if let Some(bytes) = file.filter(|_| is_read) {
             let mut task = calls.definitions.task(bytes.bytes(), tid);
             let (from, to) = match options.between {
-                Some((from, to)) => slices::around(&mut task, from, to),
+                Some((from, to)) => slices::byte_range(&mut task, from, to),
                 None => (0, usize::MAX),
             };
             task.bytes = &task.bytes[..to.min(task.bytes.len())];
@@ -104,7 +104,7 @@ impl Begin {
 
     /// Appends time and task.
     #[inline]
-    fn put(&mut self, text: &mut Vec<u8>, time: u64, tid: i64) {
+    fn write(&mut self, text: &mut Vec<u8>, time: u64, tid: i64) {
         let seconds = (time / 1_000_000_000) & 0xffff_ffff;
         if seconds != self.seconds || tid != self.tid {
             self.change(seconds, tid);
@@ -220,7 +220,7 @@ impl Dump<'_> {
 
     fn line(&mut self, time: u64, tid: i64) {
         self.gather();
-        self.begin.put(&mut self.bytes, time, tid);
+        self.begin.write(&mut self.bytes, time, tid);
     }
 
     /// Puts what stands in `text` behind the lines that are complete.
@@ -318,14 +318,14 @@ impl Dump<'_> {
         let is_exit = record.kind == CallKind::Exit;
         let mut end = 0;
         for spec in specs {
-            end = spec.take(data, end, order).map_or(end, |(_, next)| next);
+            end = spec.read_value(data, end, order).map_or(end, |(_, next)| next);
         }
         self.line(record.time, tid);
         let word = if is_exit { "retval" } else { "args " };
         let _ = writeln!(self.text, "[{word}] length = {end}");
         let mut at = 0;
         for (index, spec) in specs.iter().enumerate() {
-            let Some((value, next)) = spec.take(data, at, order) else { return };
+            let Some((value, next)) = spec.read_value(data, at, order) else { return };
             at = next;
             if is_exit {
                 self.text += "  retval ";
@@ -354,7 +354,7 @@ impl Dump<'_> {
                 let symbol = self.calls.definitions.names.symbol(id).filter(|_| id > 0);
                 let _ = match symbol {
                     Some(symbol) => {
-                        writeln!(self.text, "p: {number:x} (&{})", shown(symbol.name, self.calls.demangle))
+                        writeln!(self.text, "p: {number:x} (&{})", demangled(symbol.name, self.calls.demangle))
                     }
                     None if number == 0 => writeln!(self.text, "p: {}", if is_exit { "(nil)" } else { "0" }),
                     None => writeln!(self.text, "p: {number:#x}"),

@@ -101,7 +101,7 @@ struct Unread {
 
 impl SliceWriter<'_> {
     fn fault(&mut self, at: usize, error: Error) {
-        self.faults.tell(|| error.at_offset(at as u64));
+        self.faults.report(|| error.at_offset(at as u64));
     }
 
     #[inline]
@@ -294,7 +294,7 @@ fn put_values(specs: &[ArgumentSpec], payload: &[u8], order: ByteOrder, start: u
     let texts_from = out.len() - start + fixed;
     let (mut at, mut texts) = (0, Vec::new());
     for spec in specs {
-        let Some((value, next)) = spec.take(payload, at, order) else { return false };
+        let Some((value, next)) = spec.read_value(payload, at, order) else { return false };
         at = next;
         match spec.form {
             ArgumentForm::Text | ArgumentForm::StdString => {

@@ -32,7 +32,7 @@ pub(super) type Headed = (Vec<(String, FileHeader)>, Vec<OpenedFile>);
 ///
 /// # Errors
 /// Wrong usage: a folder that cannot be listed.
-pub(super) fn symbols_elsewhere(storage: &dyn Storage, folder: &str) -> Result<Headed> {
+pub(super) fn read_symbol_folder(storage: &dyn Storage, folder: &str) -> Result<Headed> {
     let path = Path::new(folder);
     let refuse = |error: Error| Error::misuse(format!("--{WITH_SYMS} {folder} cannot be listed: {}", error.message()));
     let entries = storage.list(path).map_err(refuse)?;

@@ -67,7 +67,7 @@ struct CallPlaces {
 }
 
 impl CallPlaces {
-    fn of(call: &CallForm, task: Option<&FormatField>) -> Option<CallPlaces> {
+    fn from_form(call: &CallForm, task: Option<&FormatField>) -> Option<CallPlaces> {
         let place = |field: &FormatField, bytes: u32| (field.size == bytes).then_some(field.offset as usize);
         let is_number = |field: &&FormatField| matches!(field.content, Content::Integer(element) if element.signed);
         let task = task.filter(is_number).and_then(|task| place(task, 4))?;
@@ -171,7 +171,7 @@ impl Kernel {
             return Ok(());
         };
         let format = EventFormat::parse(&String::from_utf8_lossy(text), machine)?;
-        let call = CallForm::of(system, &format);
+        let call = CallForm::from_format(system, &format);
         let print = PrintFormat::parse(&format, machine);
         let name = format!("{system}:{}", format.name);
         if let Some(known) = self.formats.get(&format.id) {
@@ -181,7 +181,7 @@ impl Kernel {
         let [task, next, other] = ["common_pid", "next_pid", "pid"].map(|name| format.field(name).cloned());
         let others = [next, other];
         let min_bytes = format.min_bytes() as usize;
-        let places = call.as_ref().and_then(|call| CallPlaces::of(call, task.as_ref()));
+        let places = call.as_ref().and_then(|call| CallPlaces::from_form(call, task.as_ref()));
         self.formats.insert(format.id, KernelFormat { format, name, call, print, min_bytes, task, others, places });
         Ok(())
     }
@@ -257,7 +257,7 @@ impl Kernel {
         class: StreamClassId,
         is_cut: bool,
     ) -> (Vec<Packet>, StreamInfo) {
-        let info = StreamInfo::of_pages(cpu, self.layout);
+        let info = StreamInfo::from_pages(cpu, self.layout);
         let is_used = |page: &[u8]| self.layout.page(page).map_or(true, |page| !page.records.is_empty());
         let packets = match is_cut {
             true => packets::in_file(bytes, CpuData { cpu, offset: 0, len: bytes.len() as u64 }, &info, class),
@@ -271,7 +271,7 @@ impl Kernel {
 }
 
 impl CallForm {
-    fn of(system: &str, format: &EventFormat) -> Option<CallForm> {
+    fn from_format(system: &str, format: &EventFormat) -> Option<CallForm> {
         let is_fixed =
             |field: &&FormatField| field.place == ContentPlace::Fixed && matches!(field.content, Content::Integer(_));
         let number = |name: &str| format.field(name).filter(is_fixed).cloned();
@@ -333,11 +333,11 @@ const RECENT_FORMATS: usize = 8;
 
 impl<'a> CpuRecords<'a> {
     pub(super) fn new(kernel: &'a Kernel, bytes: &'a [u8]) -> Self {
-        CpuRecords::of_pages(kernel, bytes, (0, bytes.len()))
+        CpuRecords::from_pages(kernel, bytes, (0, bytes.len()))
     }
 
     /// The records of some pages of the file, from where the first one begins to where the last one ends.
-    pub(super) fn of_pages(kernel: &'a Kernel, bytes: &'a [u8], (from, to): (usize, usize)) -> Self {
+    pub(super) fn from_pages(kernel: &'a Kernel, bytes: &'a [u8], (from, to): (usize, usize)) -> Self {
         let bytes = &bytes[..to.min(bytes.len())];
         let recent = [None; RECENT_FORMATS];
         CpuRecords { kernel, bytes, page: from, records: None, base: from, lost: None, faults: Vec::new(), recent }
@@ -368,7 +368,7 @@ impl<'a> CpuRecords<'a> {
     ) -> Option<i64> {
         let pages = (from..bytes.len()).step_by(kernel.layout.page_bytes).rev();
         let last_of = |page: usize| {
-            let mut records = CpuRecords::of_pages(kernel, bytes, (page, page + kernel.layout.page_bytes));
+            let mut records = CpuRecords::from_pages(kernel, bytes, (page, page + kernel.layout.page_bytes));
             std::iter::from_fn(|| records.next(&is_traced)).last().map(|record| record.tid)
         };
         pages.into_iter().find_map(last_of)

@@ -30,7 +30,7 @@ pub(super) fn read(
         if known.is_none()
             && let Some(format) = kernel.formats.get(&id)
         {
-            return faults.tell(|| packets::too_short(record.len(), format.min_bytes, &format.name, &places, at));
+            return faults.report(|| packets::too_short(record.len(), format.min_bytes, &format.name, &places, at));
         }
         let tid = kernel.tid(known, record, |tid| traced.contains(&tid));
         if !traced.contains(&tid) {
@@ -69,7 +69,7 @@ pub(super) fn read(
                 out.extend_from_slice(&info.cpu.to_le_bytes());
                 out.extend_from_slice(&u32::from(id).to_le_bytes());
                 layout.copy(record, machine, KERNEL_EVENT, out, |field| {
-                    faults.tell(|| packets::elsewhere(&field.name, &known.name, &places, at));
+                    faults.report(|| packets::misplaced(&field.name, &known.name, &places, at));
                 });
                 layout.class
             }
@@ -84,7 +84,7 @@ pub(super) fn read(
         events.push(class, time, start);
     });
     for (id, (count, at)) in unknown {
-        faults.tell(|| packets::no_format(id, count, &places, at).with_help("they are shown as bytes"));
+        faults.report(|| packets::no_format(id, count, &places, at).with_help("they are shown as bytes"));
     }
     events.gaps = gaps;
     events.faults = faults.finish(packets::MORE_FAULTS);

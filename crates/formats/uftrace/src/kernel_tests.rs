@@ -251,7 +251,7 @@ fn what_was_entered_before_a_stretch_of_time_is_not_left_in_it() {
 struct Judge(fn(&CallRecord) -> Judgement);
 
 impl CallJudge for Judge {
-    fn see(&mut self, record: &CallRecord) -> Judgement {
+    fn judge(&mut self, record: &CallRecord) -> Judgement {
         (self.0)(record)
     }
 }
@@ -263,7 +263,7 @@ fn calls_of_the_kernel_are_judged_while_they_are_read() {
     let times = |judge: fn(&CallRecord) -> Judgement| {
         let mut stream = calls.open(1);
         let mut judge: Option<Box<dyn CallJudge>> = Some(Box::new(Judge(judge)));
-        stream.be_judged(&mut judge);
+        stream.set_judge(&mut judge);
         assert!(judge.is_none());
         let mut records = Vec::new();
         let mut before = 0;

@@ -5,7 +5,7 @@ use tracemill_format::Demangle;
 use super::demangle::{full_cpp_name, simple_name};
 
 /// The name of a symbol in a form; one that is not mangled, or not understood, as it is.
-pub(super) fn shown(symbol: &str, form: Demangle) -> String {
+pub(super) fn demangled(symbol: &str, form: Demangle) -> String {
     match form {
         Demangle::Simple => simple_name(symbol),
         Demangle::Full => full_name(symbol).unwrap_or_else(|| symbol.to_string()),
@@ -43,10 +43,10 @@ mod tests {
     #[test]
     fn names_have_three_forms() {
         let symbol = "_ZNSt6vectorIiSaIiEE9push_backERKi";
-        assert_eq!(shown(symbol, Demangle::Simple), "std::vector::push_back");
-        assert_eq!(shown(symbol, Demangle::Full), "std::vector<int, std::allocator<int> >::push_back(int const&)");
-        assert_eq!(shown(symbol, Demangle::No), symbol);
-        let full = |symbol: &str| shown(symbol, Demangle::Full);
+        assert_eq!(demangled(symbol, Demangle::Simple), "std::vector::push_back");
+        assert_eq!(demangled(symbol, Demangle::Full), "std::vector<int, std::allocator<int> >::push_back(int const&)");
+        assert_eq!(demangled(symbol, Demangle::No), symbol);
+        let full = |symbol: &str| demangled(symbol, Demangle::Full);
         let constructor = "_ZNSt10unique_ptrIiSt14default_deleteIiEEC2IS1_vEEPi";
         let want = "std::unique_ptr<int, std::default_delete<int> >::unique_ptr<std::default_delete<int>, void>(int*)";
         assert_eq!(full(constructor), want);
@@ -87,7 +87,7 @@ mod tests {
         let function = "_Z1fOFviE";
         assert_eq!(full(function), "f(void (&&)(int))");
         for form in [Demangle::Simple, Demangle::Full, Demangle::No] {
-            assert_eq!((shown("main", form), shown("_Z", form)), ("main".to_string(), "_Z".to_string()));
+            assert_eq!((demangled("main", form), demangled("_Z", form)), ("main".to_string(), "_Z".to_string()));
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
             ),
             ("_Z4sizeIJciEESt17integral_constantIiXsZT_EEv", "std::integral_constant<int, 2> size<char, int>()"),
         ] {
-            assert_eq!(shown(symbol, Demangle::Full), want, "{symbol}");
+            assert_eq!(demangled(symbol, Demangle::Full), want, "{symbol}");
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
                 "std::basic_string<char, std::char_traits<char>, std::allocator<char> >::basic_string()@GLIBCXX_3.4",
             ),
         ] {
-            assert_eq!(shown(symbol, Demangle::Full), want, "{symbol}");
+            assert_eq!(demangled(symbol, Demangle::Full), want, "{symbol}");
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
         for suffix in ["", ".llvm.1234567890123456789"] {
             let both = |symbol: &str| {
                 let symbol = symbol.to_string() + suffix;
-                (shown(&symbol, Demangle::Simple), shown(&symbol, Demangle::Full))
+                (demangled(&symbol, Demangle::Simple), demangled(&symbol, Demangle::Full))
             };
             let names = ("core::ptr::drop<T>".to_string(), "core::ptr::drop<T>::h0123456789abcdef".to_string());
             assert_eq!(both(legacy), names);
@@ -202,7 +202,7 @@ mod tests {
         ] {
             for behind in ["", "C1Ev", "1gEv", "i"] {
                 let symbol = before.to_string() + &part.repeat(20_000) + behind;
-                assert!(shown(&symbol, Demangle::Full).len() <= MAX_SHOWN.max(symbol.len()));
+                assert!(demangled(&symbol, Demangle::Full).len() <= MAX_SHOWN.max(symbol.len()));
             }
         }
     }
@@ -214,6 +214,6 @@ mod tests {
         for _ in 0..64 {
             symbol = format!("_Z1gI{}E{}", "S_".repeat(8), &symbol[2..]);
         }
-        assert!(shown(&symbol, Demangle::Full).len() <= MAX_SHOWN.max(symbol.len()));
+        assert!(demangled(&symbol, Demangle::Full).len() <= MAX_SHOWN.max(symbol.len()));
     }
 }

@@ -66,7 +66,7 @@ impl<'a> Opening<'a> {
             folder.warnings.push(Error::inconsistent("no file of records has any record").in_file(&found.path));
         }
         let sections = if has_packets { sections(&reader.definitions.names, &tids) } else { Vec::new() };
-        let mut trace = OpenTrace::of_folder(found, schema, Arc::new(reader));
+        let mut trace = OpenTrace::from_folder(found, schema, Arc::new(reader));
         (trace.streams, trace.sections) = (streams, sections);
         (trace.faults, trace.warnings) = (folder.faults, folder.warnings);
         Ok(trace)
@@ -81,7 +81,7 @@ impl<'a> Opening<'a> {
         });
         let mut folder =
             DataFolder { storage, path: &found.path, files: files.collect(), warnings: Vec::new(), faults: Vec::new() };
-        let symbols = settings.get(WITH_SYMS).map(|folder| folder::symbols_elsewhere(storage, folder)).transpose()?;
+        let symbols = settings.get(WITH_SYMS).map(|folder| folder::read_symbol_folder(storage, folder)).transpose()?;
         let path = found.path.join("info");
         let bytes = storage.open(&path)?;
         let mut info = Info::read(bytes.bytes()).map_err(|error| error.in_file(&path))?;

@@ -93,7 +93,7 @@ pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<PerfPart> {
     let mut at = 0;
     while at < bytes.len() {
         let Ok((kind, _, size)) = reader.header(at) else {
-            at = reader.behind(at);
+            at = reader.resync_after(at);
             continue;
         };
         if let Some(time) = reader.time(at, kind, size) {
@@ -125,7 +125,7 @@ const MAX_KIND: u32 = 255;
 
 /// The part of a file that has all records from one time to another, as far as they are in order; both ends are places
 /// where a record begins, or the ends of the file. Of a large file only some dozens of places are looked at.
-pub(super) fn around(bytes: &[u8], order: ByteOrder, from: u64, to: u64) -> (usize, usize) {
+pub(super) fn byte_range(bytes: &[u8], order: ByteOrder, from: u64, to: u64) -> (usize, usize) {
     let reader = PerfReader { bytes, order };
     let first = reader.times(0).next().map_or(0, |(_, time)| time);
     slices::search(bytes.len(), NEAR, first, (from, to), |middle, _, after| reader.boundary(middle, after))
@@ -159,7 +159,7 @@ impl PerfReader<'_> {
             let Some(next) = self.plausible(from + 8 * place).map(|size| from + 8 * place + size) else { continue };
             let Some(lead) = (if next < end { leads[(next - from) / 8] } else { Some(next) }) else { continue };
             // A chain of one record tells nothing yet; one that goes on behind the window is a chain of records.
-            if next >= end && !self.goes_on(next) {
+            if next >= end && !self.has_records_at(next) {
                 continue;
             }
             leads[place] = Some(lead);
@@ -173,13 +173,13 @@ impl PerfReader<'_> {
     /// Where reading goes on behind something at `at` that is no record: as soon as it is sure where one begins, which takes
     /// some records behind it; otherwise the end.
     #[cold]
-    fn behind(&self, at: usize) -> usize {
+    fn resync_after(&self, at: usize) -> usize {
         let mut windows = (at + 8..self.bytes.len()).step_by(WINDOW);
         windows.find_map(|from| self.landing(from)).unwrap_or(self.bytes.len())
     }
 
     /// Do some records follow from `at` on?
-    fn goes_on(&self, at: usize) -> bool {
+    fn has_records_at(&self, at: usize) -> bool {
         let steps = std::iter::successors(Some(at), |&at| self.plausible(at).map(|size| at + size));
         steps.take(ORDERED + 1).count() > ORDERED
     }
@@ -260,7 +260,7 @@ pub(super) fn next(bytes: &[u8], order: ByteOrder, at: usize) -> Option<(usize, 
     Some(match reader.header(at) {
         Ok((kind, flags, size)) => (at + size, Ok(reader.event(at, kind, flags, size))),
         Err(error) => {
-            let behind = reader.behind(at);
+            let behind = reader.resync_after(at);
             let skipped = match behind - at {
                 rest if behind == bytes.len() => format!("the rest of the file, {rest} bytes, is skipped"),
                 bytes => format!("{bytes} bytes are skipped"),

@@ -222,14 +222,14 @@ fn a_stretch_of_a_file_of_perf_is_found_without_reading_it() {
         for _ in 0..30 {
             let from = first + random.below(last - first);
             let to = from + random.below(100_000);
-            let (start, end) = perf::around(&bytes, order, from, to);
+            let (start, end) = perf::byte_range(&bytes, order, from, to);
             let is_in = |(_, time): &&(usize, u64)| (from..=to).contains(time);
             let found = times(start, end);
             let wanted: Vec<_> = all.iter().filter(is_in).collect();
             assert_eq!(found.iter().filter(is_in).collect::<Vec<_>>(), wanted, "{round} {from} {to}");
             assert!(end - start < bytes.len() / 3, "{round}: {} of {} bytes", end - start, bytes.len());
         }
-        assert_eq!(perf::around(&bytes, order, 0, u64::MAX), (0, bytes.len()));
+        assert_eq!(perf::byte_range(&bytes, order, 0, u64::MAX), (0, bytes.len()));
     }
 }
 
@@ -267,7 +267,7 @@ fn a_damaged_file_of_perf_is_read_on() {
         assert_eq!((parts[0].from, parts.last().unwrap().to), (0, bytes.len()));
         assert_eq!(parts.last().unwrap().end, whole.last().unwrap().1);
         let to = time + 3_000_000;
-        let (start, end) = perf::around(&bytes, order, to, to + 50_000);
+        let (start, end) = perf::byte_range(&bytes, order, to, to + 50_000);
         let is_in = |(_, time): &&(usize, u64)| (to..=to + 50_000).contains(time);
         let near = found.iter().filter(|(at, _)| (start..end).contains(at));
         assert_eq!(near.filter(is_in).count(), found.iter().filter(is_in).count());

@@ -36,7 +36,7 @@ pub(super) struct Record {
 impl Record {
     /// The record with which some bytes begin.
     #[inline]
-    pub(super) fn of(bytes: &[u8], order: ByteOrder) -> Option<Record> {
+    pub(super) fn read(bytes: &[u8], order: ByteOrder) -> Option<Record> {
         let bytes = bytes.first_chunk::<RECORD>()?;
         Some(Record { time: u64_at(bytes, 0, order)?, word: u64_at(bytes, 8, order)? })
     }
@@ -140,7 +140,7 @@ impl TaskBytes<'_> {
     /// The 16 bytes at `at`.
     #[inline]
     pub(super) fn record(&self, at: usize) -> Option<Record> {
-        Record::of(self.bytes.get(at..)?, self.order)
+        Record::read(self.bytes.get(at..)?, self.order)
     }
 
     /// The time of the first record with a time from `at` on, which stands behind one that was lost.

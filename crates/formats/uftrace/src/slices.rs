@@ -96,7 +96,7 @@ pub(super) fn cut(task: &mut TaskBytes<'_>, size: usize) -> Vec<FileSlice> {
 
 /// The part of a file that has all records from one time to another, as far as they are in order; both ends are places
 /// where a record begins, or the ends of the file. Of a file of any length a few hundred places are looked at.
-pub(super) fn around(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize, usize) {
+pub(super) fn byte_range(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize, usize) {
     let first = first_time(task, 0).unwrap_or(0);
     search(task.bytes.len(), NEAR, first, (from, to), |middle, high, after| {
         let tries = (0..TRIES).map(|place| middle + place * SPAN).take_while(|&place| place == middle || place < high);

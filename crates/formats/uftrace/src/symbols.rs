@@ -120,15 +120,15 @@ impl Symbols {
 
     /// A symbol by its index.
     pub(super) fn get(&self, at: usize) -> Option<Symbol<'_>> {
-        self.all.get(at).map(|symbol| self.shown(symbol))
+        self.all.get(at).map(|symbol| self.to_symbol(symbol))
     }
 
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
-        self.all.iter().map(|symbol| self.shown(symbol))
+        self.all.iter().map(|symbol| self.to_symbol(symbol))
     }
 
-    fn shown(&self, symbol: &StoredSymbol) -> Symbol<'_> {
+    fn to_symbol(&self, symbol: &StoredSymbol) -> Symbol<'_> {
         Symbol { address: symbol.address, size: symbol.size, kind: symbol.kind, name: self.name(symbol) }
     }
 

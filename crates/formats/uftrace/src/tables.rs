@@ -25,7 +25,7 @@ pub(super) fn sections(names: &SymbolNames, tids: &[i64]) -> Vec<Section> {
     let (text, number) = (Section::text, |value: i64| Section::number(value));
     let task = |tid: &i64| names.tasks.tasks.get(tid);
     vec![
-        Section::of(
+        Section::from_items(
             "tasks",
             tids.iter().copied(),
             &[
@@ -34,7 +34,7 @@ pub(super) fn sections(names: &SymbolNames, tids: &[i64]) -> Vec<Section> {
                 ("parent", &|tid| number(task(tid).filter(|task| task.parent != 0)?.parent)),
             ],
         ),
-        Section::of(
+        Section::from_items(
             "sessions",
             &names.tasks.sessions,
             &[
@@ -45,7 +45,7 @@ pub(super) fn sections(names: &SymbolNames, tids: &[i64]) -> Vec<Section> {
                 ("loaded_libraries", &|session| number(session.loaded.len() as i64)),
             ],
         ),
-        Section::of(
+        Section::from_items(
             "modules",
             &names.modules,
             &[

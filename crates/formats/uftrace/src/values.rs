@@ -15,7 +15,7 @@ use tracemill_format::calls::{Color, ColorStyle, ValueStyle};
 const LARGE: i64 = 100_000;
 
 /// Appends the values of a payload, with a comma between two.
-pub(super) fn put(
+pub(super) fn write_values(
     specs: &[ArgumentSpec],
     payload: &[u8],
     order: ByteOrder,
@@ -26,7 +26,7 @@ pub(super) fn put(
 ) {
     let mut at = 0;
     for (number, spec) in specs.iter().enumerate() {
-        let Some((value, next)) = spec.take(payload, at, order) else { return };
+        let Some((value, next)) = spec.read_value(payload, at, order) else { return };
         at = next;
         if number > 0 {
             out.extend_from_slice(b", ");

@@ -212,14 +212,14 @@ impl StateLane {
             }
             for piece in self.decoded(at) {
                 if piece.to > into.begin && piece.from <= end {
-                    into.take(piece);
+                    into.add_piece(piece);
                 }
             }
         }
     }
 
     /// Pieces near an instant: the last one before it, those at it, and the first one after it.
-    pub(super) fn around(&self, time: i64) -> Vec<StoredPiece> {
+    pub(super) fn pieces_near(&self, time: i64) -> Vec<StoredPiece> {
         let behind = self.blocks.partition_point(|block| block.from <= time);
         let blocks = behind.saturating_sub(2)..(behind + 1).min(self.blocks.len());
         let all: Vec<StoredPiece> = blocks.flat_map(|block| self.decoded(block)).collect();
@@ -244,7 +244,7 @@ impl Gathered<'_> {
         (time - self.begin) >> self.level
     }
 
-    fn take(&mut self, piece: StoredPiece) {
+    fn add_piece(&mut self, piece: StoredPiece) {
         let (at, length) = (self.bucket(piece.from), piece.to - piece.from);
         if length >> self.level == 0 {
             return self.short(at, 1, length, length, piece.name);

@@ -12,7 +12,7 @@ use super::{Of, StatesBuilder};
 use tracemill_semantics::states::thread_title;
 
 /// Does a recording of calls tell what CPUs run?
-pub fn tells_of_cpus(calls: &dyn CallSource) -> bool {
+pub fn has_cpu_events(calls: &dyn CallSource) -> bool {
     (0..calls.stream_count()).any(|stream| matches!(calls.holds(stream), StreamHolds::System { .. }))
 }
 

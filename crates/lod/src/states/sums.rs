@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::lanes::StoredPiece;
-use super::{Of, StatePiece, States, is_running, near};
+use super::{Of, StatePiece, States, clamp_ns, is_running};
 use crate::ranks::Ranks;
 
 /// The percentiles that statistics have.
@@ -38,7 +38,7 @@ pub struct StateStatistics {
 
 impl StateStatistics {
     /// Pieces that begin and end inside of the range.
-    pub fn whole(&self) -> u64 {
+    pub fn complete_count(&self) -> u64 {
         self.durations.count()
     }
 
@@ -64,7 +64,9 @@ impl States {
         is_over: &dyn Fn() -> bool,
     ) -> Option<Vec<StateStatistics>> {
         let (begin, last) = match range {
-            Some((begin, last)) => (near(begin.saturating_sub(self.base)), near(last.saturating_sub(self.base))),
+            Some((begin, last)) => {
+                (clamp_ns(begin.saturating_sub(self.base)), clamp_ns(last.saturating_sub(self.base)))
+            }
             None => (i64::MIN / 2, i64::MAX / 2),
         };
         let is_whole = |from: i64, to: i64| begin <= from && to <= last;
@@ -110,7 +112,7 @@ impl States {
 
     /// Ns for which a thread runs in a range of ns with both ends included; 0 for what is no thread.
     pub fn running(&self, track: usize, (begin, last): (i128, i128)) -> i64 {
-        let (begin, last) = (near(begin.saturating_sub(self.base)), near(last.saturating_sub(self.base)));
+        let (begin, last) = (clamp_ns(begin.saturating_sub(self.base)), clamp_ns(last.saturating_sub(self.base)));
         let Some(track) = self.tracks.get(track).filter(|track| matches!(track.of, Of::Thread(..))) else { return 0 };
         let Some(lane) = track.lanes.last() else { return 0 };
         let pieces = lane.pieces_in(begin, last).filter(|piece| is_running(piece.name));
@@ -125,7 +127,7 @@ impl States {
         at: i128,
         is_next: bool,
     ) -> Option<(usize, StatePiece)> {
-        let time = near(at.saturating_sub(self.base));
+        let time = clamp_ns(at.saturating_sub(self.base));
         let mut best: Option<(usize, u32, StoredPiece)> = None;
         for &track in tracks {
             let Some((lane, depth)) = self.tracks.get(track).and_then(|track| track.lanes.iter().zip(0..).last())

@@ -66,7 +66,7 @@ impl LabelList {
 
     /// The labels of `value`, in the order of declaration.
     #[inline]
-    pub fn of(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
+    pub fn labels_for(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
         let mappings = match usize::try_from(value).ok().and_then(|at| self.mappings.get(at)) {
             _ if !self.is_numbered => &self.mappings[..],
             Some(one) => std::slice::from_ref(one),
@@ -335,7 +335,7 @@ impl Member {
 
     /// The member `index` of a tuple: a structure whose members have no names and are identified by their place, such as the
     /// arguments of a call. Programs see a list, and reach a member by its index.
-    pub fn of_tuple(index: usize, class: FieldClassId) -> Self {
+    pub fn for_tuple(index: usize, class: FieldClassId) -> Self {
         Member { name: format!("[{index}]").into(), raw_name: "".into(), class }
     }
 
@@ -345,7 +345,7 @@ impl Member {
 }
 
 impl StructClass {
-    /// Whether it is a tuple; see [`Member::of_tuple`].
+    /// Whether it is a tuple; see [`Member::for_tuple`].
     pub fn is_tuple(&self) -> bool {
         !self.members.is_empty() && self.members.iter().all(Member::is_of_tuple)
     }
@@ -531,7 +531,7 @@ impl FieldClass {
 
     /// This class at the given place.
     #[must_use]
-    pub fn at(mut self, place: FieldOffset) -> Self {
+    pub fn with_offset(mut self, place: FieldOffset) -> Self {
         self.place = Some(place);
         self
     }
@@ -562,7 +562,7 @@ mod tests {
                 |(at, ranges): (usize, &&[Range])| Mapping { label: format!("l{at}").into(), ranges: ranges.to_vec() };
             LabelList::new(ranges.iter().enumerate().map(mapping).collect())
         };
-        let of = |list: &LabelList, value| list.of(value).map(|label| label.to_string()).collect::<Vec<_>>();
+        let of = |list: &LabelList, value| list.labels_for(value).map(|label| label.to_string()).collect::<Vec<_>>();
         let numbered = list(&[&[(0, 0)], &[(1, 1)], &[(2, 2)]]);
         assert!(numbered.is_numbered);
         assert_eq!([0, 2].map(|value| of(&numbered, value)), [["l0"], ["l2"]]);

@@ -158,7 +158,7 @@ pub fn recover(output: &Path, tracefs: Option<&Path>) -> io::Result<Recorded> {
     if let (Some(tracefs), Ok(depth)) = (&tracefs, fs::read_to_string(folder.join(parts::DEPTH))) {
         tracefs.put_back_depth(&depth);
     }
-    let instance = tracefs.as_ref().and_then(|tracefs| Some((tracefs, Instance::left(tracefs, name)?)));
+    let instance = tracefs.as_ref().and_then(|tracefs| Some((tracefs, Instance::leftover(tracefs, name)?)));
     let Some((tracefs, instance)) = instance else { return parts::finish(output) };
     instance.try_set("tracing_on", "0");
     let cpus = instance.cpus().map_err(|error| io::Error::other(error.to_string()))?;

@@ -107,7 +107,7 @@ impl Tracefs {
         let known: Vec<(&str, &str)> = text.lines().filter_map(|line| line.trim().split_once(':')).collect();
         let mut wanted: Vec<Option<Option<String>>> = vec![None; known.len()];
         for pattern in patterns {
-            let wish = EventPattern::of(pattern);
+            let wish = EventPattern::parse(pattern);
             let mut is_any = false;
             for ((system, name), wanted) in known.iter().zip(&mut wanted) {
                 if wish.matches(system, name) {
@@ -191,7 +191,7 @@ struct EventPattern {
 }
 
 impl EventPattern {
-    fn of(pattern: &str) -> EventPattern {
+    fn parse(pattern: &str) -> EventPattern {
         let (events, filter) = match pattern.split_once(" if ") {
             Some((events, filter)) => (events, Some(filter.trim().to_string())),
             None => (pattern, None),
@@ -294,7 +294,7 @@ impl Instance<'_> {
     }
 
     /// The instance that a killed recorder left.
-    pub(crate) fn left<'a>(tracefs: &'a Tracefs, name: &str) -> Option<Instance<'a>> {
+    pub(crate) fn leftover<'a>(tracefs: &'a Tracefs, name: &str) -> Option<Instance<'a>> {
         maker(name)?;
         let root = tracefs.path("instances").join(name);
         root.join("tracing_on").exists().then_some(Instance { tracefs, root, depth_before: None, depth: None })

@@ -90,7 +90,7 @@ pub fn recover_beside(folder: &Path, tracefs: Option<&Path>) -> io::Result<Recor
     if let Some(tracefs) = &tracefs {
         tracefs.put_back_depth(&depth);
     }
-    let instance = tracefs.as_ref().and_then(|tracefs| Instance::left(tracefs, name));
+    let instance = tracefs.as_ref().and_then(|tracefs| Instance::leftover(tracefs, name));
     let Some(instance) = instance else {
         fs::remove_file(folder.join(STATE))?;
         return Ok(Recorded::default());

@@ -96,7 +96,7 @@ fn count_unrecorded(thread: &ThreadData) {
 fn enter_beyond(thread: &ThreadData, call: StartedCall<'_>) {
     if thread.tells_depth.get() && (!thread.is_selective || selective::would_record(thread, call.address)) {
         thread.tells_depth.set(false);
-        wakeup::tell_depth();
+        wakeup::signal_depth();
     }
     if call.hook == Hook::Instrumented {
         // Its end is told as well.
@@ -118,7 +118,7 @@ unsafe fn enter_plainly(thread: &ThreadData, call: StartedCall<'_>) -> bool {
     unsafe { thread.push(call) };
     if !thread.record(RecordKind::Entry, depth, call.address) {
         // A handler took the last place.
-        thread.lose(1);
+        thread.count_lost(1);
     }
     true
 }
@@ -137,7 +137,7 @@ unsafe fn slow_enter(call: StartedCall<'_>) {
             };
             if !thread.next_slot() {
                 // Neither its entry nor its exit are recorded.
-                thread.lose(2);
+                thread.count_lost(2);
                 break;
             }
         }

@@ -127,7 +127,7 @@ unsafe fn texts<'a>(list: TextList) -> impl Iterator<Item = &'a CStr> + Clone {
 
 impl SharedVariable {
     /// The variable with our part beside theirs.
-    fn beside<'a>(&'a self, theirs: &'a [u8]) -> EnvironmentText<'a> {
+    fn join_with<'a>(&'a self, theirs: &'a [u8]) -> EnvironmentText<'a> {
         let colon: &[u8] = if theirs.is_empty() { b"" } else { b":" };
         EnvironmentText::Made(match self.is_last {
             true => [self.name, theirs, colon, &self.part],
@@ -141,7 +141,7 @@ impl Environment {
     fn entry<'a>(&'a self, text: &'a CStr) -> EnvironmentText<'a> {
         let shared = self.shared.iter().find_map(|shared| Some((shared, text.to_bytes().strip_prefix(shared.name)?)));
         match shared {
-            Some((shared, theirs)) if parts(theirs).all(|part| part != shared.part) => shared.beside(theirs),
+            Some((shared, theirs)) if parts(theirs).all(|part| part != shared.part) => shared.join_with(theirs),
             _ => EnvironmentText::There(text),
         }
     }
@@ -162,7 +162,7 @@ impl Environment {
         let others = theirs.clone();
         let is_missing =
             move |shared: &&SharedVariable| others.clone().all(|text| !text.to_bytes().starts_with(shared.name));
-        let shared = self.shared.iter().filter(is_missing).map(|shared| shared.beside(b""));
+        let shared = self.shared.iter().filter(is_missing).map(|shared| shared.join_with(b""));
         let all = of_theirs.map(|text| self.entry(text)).chain(own).chain(shared);
         let is_more = !has_own || all.clone().any(|entry| matches!(entry, EnvironmentText::Made(_)));
         is_more.then_some(all)

@@ -64,7 +64,7 @@ pub(crate) unsafe extern "C" fn slow_exit(saved: &Saved) -> usize {
         loop {
             if !thread.next_slot() {
                 // Not recorded: the call ends all the same.
-                thread.lose(1);
+                thread.count_lost(1);
                 // SAFETY: the caller's.
                 return thread.while_busy(|| unsafe { exit(saved) });
             }
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn __cyg_profile_func_exit(function: usize, _call_site: us
     while thread.depth.get() > at {
         while !thread.close(None) {
             if !system::keeping_errno(|| thread.next_slot()) {
-                thread.lose(1);
+                thread.count_lost(1);
                 thread.while_busy(|| thread.close(None));
                 break;
             }

@@ -79,7 +79,7 @@ fn become_child(parent: i32, thread: Option<&ThreadData>) {
         .time(system::clock_ns(SETTINGS.clock()))
         .add(b" pid=")
         .number(pid as u64, 1);
-    session::tell(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
+    session::append_line(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
     ring::forget_kept();
     match thread {
         Some(thread) => thread.go_on(),

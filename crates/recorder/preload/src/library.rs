@@ -29,14 +29,14 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_int, caller: *const c_vo
         let path = find(open, name, caller);
         let library = open(path.as_ref().map_or(name, |path| path.as_ptr()), flags);
         if settings::is_on() && !library.is_null() && !name.is_null() {
-            tell(library, name, time);
+            record_library(library, name, time);
         }
         library
     }
 }
 
 /// Tells of a library that was opened by this name.
-unsafe fn tell(library: *mut c_void, name: *const c_char, time: u64) {
+unsafe fn record_library(library: *mut c_void, name: *const c_char, time: u64) {
     // SAFETY: a handle leads to where the library lies, and to its path; both names are the loader's or the program's.
     let (base, known) = unsafe {
         let [base, path] = *library.cast::<[usize; 2]>();
@@ -46,8 +46,8 @@ unsafe fn tell(library: *mut c_void, name: *const c_char, time: u64) {
     // As the recorder finds it, which may be in another folder.
     let path = std::fs::canonicalize(OsStr::from_bytes(known.to_bytes()));
     match &path {
-        Ok(path) => session::tell_library(time, base, path.as_os_str().as_bytes()),
-        Err(_) => session::tell_library(time, base, known.to_bytes()),
+        Ok(path) => session::append_library(time, base, path.as_os_str().as_bytes()),
+        Err(_) => session::append_library(time, base, known.to_bytes()),
     }
 }
 

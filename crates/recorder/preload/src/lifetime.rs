@@ -89,7 +89,7 @@ fn begin_ring() -> bool {
         &*pages
     };
     thread.not_in_children.keep();
-    session::tell_task(system::clock_ns(SETTINGS.clock()));
+    session::append_task(system::clock_ns(SETTINGS.clock()));
     // SAFETY: the mapping is removed where it does not become the thread's; the key was made at the start, and the mapping
     // lives until `end` gets it.
     unsafe {

@@ -30,7 +30,7 @@ pub(crate) unsafe fn patch_all() {
         // SAFETY: the compiler left instructions without effect there, and a function after those.
         let entries = addresses.iter().map(|address| unsafe { entry(*address) });
         let mut relay = None;
-        for address in entries.filter(|address| rules::of(*address).flags & table::PATCH != 0) {
+        for address in entries.filter(|address| rules::action_at(*address).flags & table::PATCH != 0) {
             relay = relay.or_else(|| make_relay(address));
             // SAFETY: the address is that of a function's entry.
             wakeup::count_patch(relay.is_some_and(|relay| unsafe { patch(address, relay) }));

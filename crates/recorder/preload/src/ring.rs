@@ -37,7 +37,7 @@ unsafe fn half(base: *mut u8, at: usize) -> &'static AtomicU32 {
 
 impl ThreadData {
     /// Counts records that are not there.
-    pub(crate) fn lose(&self, count: u64) {
+    pub(crate) fn count_lost(&self, count: u64) {
         self.lost.change(|lost| lost + count);
         let known = self.number(layout::DISCARDED);
         known.change(|known| known + count);

@@ -32,12 +32,12 @@ fn rules() -> Option<&'static Rules> {
 }
 
 /// Does the table say so?
-pub(crate) fn says(flag: u64) -> bool {
+pub(crate) fn has_flag(flag: u64) -> bool {
     rules().is_some_and(|rules| rules.flags & flag != 0)
 }
 
 /// The action at the calls of the function that has this address in it.
-pub(crate) fn of(address: usize) -> &'static Action {
+pub(crate) fn action_at(address: usize) -> &'static Action {
     let Some(rules) = rules() else { return &NOTHING };
     let address = address as u64;
     let cached = &rules.cache[(address ^ address >> 16) as usize % CACHED];

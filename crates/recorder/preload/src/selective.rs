@@ -48,7 +48,7 @@ pub(crate) fn is_simple() -> bool {
         && SETTINGS.size.get() == 0
         && !SETTINGS.guesses.get()
         && IS_ON.load(Ordering::Relaxed)
-        && !rules::says(table::HAS_CALLERS)
+        && !rules::has_flag(table::HAS_CALLERS)
         && !rules::has_any(others)
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn begin() -> Selection {
 
 /// Are functions without an action left out?
 pub(crate) fn skips(selection: &Selection) -> bool {
-    selection.outs > 0 || selection.ins == 0 && rules::says(table::OPT_IN)
+    selection.outs > 0 || selection.ins == 0 && rules::has_flag(table::OPT_IN)
 }
 
 /// Changes the selection that holds now.
@@ -89,7 +89,7 @@ pub(crate) fn len() -> usize {
 
 /// Does an entry wait for the end of its call?
 pub(crate) fn is_late() -> bool {
-    SETTINGS.time.get() > 0 || rules::says(table::IS_LATE)
+    SETTINGS.time.get() > 0 || rules::has_flag(table::IS_LATE)
 }
 
 /// The selection that an action makes of the one that holds.
@@ -102,13 +102,13 @@ struct Decision {
 }
 
 fn is_let_in(selection: &Selection) -> bool {
-    selection.ins > 0 || !rules::says(table::OPT_IN)
+    selection.ins > 0 || !rules::has_flag(table::OPT_IN)
 }
 
 impl Action {
     /// Has it one of these flags?
     #[inline(always)]
-    fn is(&self, flags: u64) -> bool {
+    fn has_flag(&self, flags: u64) -> bool {
         self.flags & flags != 0
     }
 }
@@ -116,7 +116,7 @@ impl Action {
 impl Decision {
     /// Is the call recorded, if recording is on?
     fn records(&self, action: &Action) -> bool {
-        !self.is_skipped && self.selection.outs == 0 && is_let_in(&self.selection) && !action.is(table::ALONE)
+        !self.is_skipped && self.selection.outs == 0 && is_let_in(&self.selection) && !action.has_flag(table::ALONE)
     }
 }
 
@@ -128,29 +128,30 @@ fn decide(thread: &ThreadData, action: &Action) -> Decision {
         if selection.outs > 0 || IS_OVER.load(Ordering::Relaxed) {
             break 'skipped true;
         }
-        if action.is(table::FILTER_IN | table::FILTER_OUT) {
-            selection.ins += u32::from(action.is(table::FILTER_IN));
-            selection.outs += u32::from(action.is(table::FILTER_OUT));
+        if action.has_flag(table::FILTER_IN | table::FILTER_OUT) {
+            selection.ins += u32::from(action.has_flag(table::FILTER_IN));
+            selection.outs += u32::from(action.has_flag(table::FILTER_OUT));
             selection.depth = SETTINGS.nesting.get() as u64;
         } else if !is_let_in(&selection) {
             break 'skipped true;
         }
-        if action.is(table::DEPTH) {
+        if action.has_flag(table::DEPTH) {
             selection.depth = action.depth;
         }
-        if action.is(table::TIME) {
+        if action.has_flag(table::TIME) {
             selection.time = action.time;
         }
-        if action.is(table::SIZE) {
+        if action.has_flag(table::SIZE) {
             selection.size = action.size;
         }
-        is_on = (is_on || action.is(table::ON)) && !action.is(table::OFF);
-        let is_filter = action.is(table::FILTER_IN | table::FILTER_OUT | table::DEPTH | table::TIME | table::SIZE);
-        if selection.depth == 0 || action.own_size < selection.size || action.is(table::ALONE) && !is_filter {
+        is_on = (is_on || action.has_flag(table::ON)) && !action.has_flag(table::OFF);
+        let is_filter =
+            action.has_flag(table::FILTER_IN | table::FILTER_OUT | table::DEPTH | table::TIME | table::SIZE);
+        if selection.depth == 0 || action.own_size < selection.size || action.has_flag(table::ALONE) && !is_filter {
             break 'skipped true;
         }
         // Without a limit the depth is not counted: the stubs do not count it either.
-        selection.depth -= u64::from(thread.path != RecordPath::Selected && !action.is(table::ALONE));
+        selection.depth -= u64::from(thread.path != RecordPath::Selected && !action.has_flag(table::ALONE));
         false
     };
     Decision { selection, is_on, is_skipped }
@@ -158,9 +159,9 @@ fn decide(thread: &ThreadData, action: &Action) -> Decision {
 
 /// Would this call be recorded, if it were not too deep? Not where that depends on its time or on what it calls.
 pub(crate) fn would_record(thread: &ThreadData, address: usize) -> bool {
-    let action = rules::of(address);
+    let action = rules::action_at(address);
     let decision = decide(thread, action);
-    let is_known = decision.selection.time == 0 && !rules::says(table::HAS_CALLERS);
+    let is_known = decision.selection.time == 0 && !rules::has_flag(table::HAS_CALLERS);
     decision.is_on && is_known && decision.records(action)
 }
 
@@ -169,7 +170,7 @@ pub(crate) fn would_record(thread: &ThreadData, address: usize) -> bool {
 /// # Safety
 /// As for [`ThreadData::push`]; what the stub saved are the registers of the caller.
 pub(crate) unsafe fn enter(thread: &ThreadData, call: StartedCall<'_>) -> bool {
-    let action = rules::of(call.address);
+    let action = rules::action_at(call.address);
     // As the stubs do it, with values as well.
     let is_plain = action.flags & !table::PATCH == 0 && action.results[1] == 0 && !thread.selected.skips.get();
     let recorded = thread.selected.now.recorded.get();
@@ -208,7 +209,7 @@ unsafe fn enter_decided(thread: &ThreadData, call: StartedCall<'_>, action: &Act
     let is_recorded = decision.records(action);
     let Decision { mut selection, is_on, is_skipped } = decision;
     let before = thread.selected.now.get();
-    let is_written = is_recorded && is_on && (!is_late() || action.is(table::FINISH));
+    let is_written = is_recorded && is_on && (!is_late() || action.has_flag(table::FINISH));
     let arguments = rules::values(action.arguments);
     if is_written && !thread.has_room(if arguments.is_empty() { RECORD } else { WITH_VALUES }) {
         return false;
@@ -221,13 +222,13 @@ unsafe fn enter_decided(thread: &ThreadData, call: StartedCall<'_>, action: &Act
     let flag = |has: bool, flag: u32| if has { flag } else { 0 };
     let mut flags = flag(is_recorded, RECORDED) | flag(!is_on, DISABLED);
     if !is_skipped {
-        flags |= flag(action.is(table::FILTER_IN), LET_IN) | flag(action.is(table::FILTER_OUT), LEFT_OUT);
-        flags |= flag(action.is(table::TRACED), TRACED) | flag(action.is(table::CALLER), CALLER);
+        flags |= flag(action.has_flag(table::FILTER_IN), LET_IN) | flag(action.has_flag(table::FILTER_OUT), LEFT_OUT);
+        flags |= flag(action.has_flag(table::TRACED), TRACED) | flag(action.has_flag(table::CALLER), CALLER);
     }
     let recorded = selection.recorded;
     if is_recorded {
         selection.recorded += 1;
-        if action.is(table::ON | table::OFF) || is_pause {
+        if action.has_flag(table::ON | table::OFF) || is_pause {
             selection.was_on = is_on;
         }
     }
@@ -257,7 +258,7 @@ unsafe fn enter_decided(thread: &ThreadData, call: StartedCall<'_>, action: &Act
         let values = CallValues { at: buffer(thread, at), len: values };
         if !thread.record_at(RecordKind::Entry, recorded, call.address, Some(clock), values) {
             // A handler took the last place.
-            thread.lose(1);
+            thread.count_lost(1);
         }
     }
     let has_values = action.results[1] > 0 || values > 0 && !is_written;
@@ -265,7 +266,7 @@ unsafe fn enter_decided(thread: &ThreadData, call: StartedCall<'_>, action: &Act
     if thread.path == RecordPath::Selected && is_same && !has_values {
         extra.flags.change(|flags| flags | SIMPLE);
     }
-    if action.is(table::FINISH) && !is_skipped {
+    if action.has_flag(table::FINISH) && !is_skipped {
         IS_OVER.store(true, Ordering::Relaxed);
     }
     true
@@ -300,7 +301,7 @@ unsafe fn enter_simply(thread: &ThreadData, call: StartedCall<'_>, arguments: &[
         };
         if !thread.record_at(RecordKind::Entry, at, call.address, Some(clock), CallValues { at: buffer, len }) {
             // A handler took the last place.
-            thread.lose(1);
+            thread.count_lost(1);
         }
     }
     true
@@ -385,7 +386,7 @@ fn record_exit(thread: &ThreadData, at: usize, flags: u32, saved: Option<&Saved>
     let (clock, now) = (extra.clock.get(), system::now());
     let is_kept = flags & (WRITTEN | TRACED) != 0
         || now.wrapping_sub(clock) > thread.selected.now.time.get()
-            && (flags & CALLER != 0 || !rules::says(table::HAS_CALLERS));
+            && (flags & CALLER != 0 || !rules::has_flag(table::HAS_CALLERS));
     let end = SETTINGS.guesses.get().then(|| guess(thread, clock, now));
     if !is_kept {
         return true;

@@ -9,7 +9,7 @@ use crate::system::{self, StackText};
 static SESSION: Path = Path::new();
 
 /// Appends a line to the list of tasks, by one write.
-pub(crate) fn tell(line: &StackText) {
+pub(crate) fn append_line(line: &StackText) {
     let name = StackText::new().add(settings::folder()).add(b"/task.txt");
     // SAFETY: the name and the bytes of the line outlive the calls, which take no more than their length.
     unsafe {
@@ -22,18 +22,18 @@ pub(crate) fn tell(line: &StackText) {
 }
 
 /// Tells that a library was loaded.
-pub(crate) fn tell_library(time: u64, base: u64, path: &[u8]) {
+pub(crate) fn append_library(time: u64, base: u64, path: &[u8]) {
     let line = StackText::new().add(b"DLOP timestamp=").time(time).add(b" tid=").number(system::gettid().into(), 1);
     let line = line.add(b" sid=").add(SESSION.get()).add(b" base=").hex(base).add(b" libname=\"");
-    tell(&line.add(path).add(b"\"\n"));
+    append_line(&line.add(path).add(b"\"\n"));
 }
 
 /// Tells of the calling thread.
-pub(crate) fn tell_task(time: u64) {
+pub(crate) fn append_task(time: u64) {
     // SAFETY: it takes nothing and cannot fail.
     let (tid, pid) = (system::gettid(), unsafe { system::getpid() });
     let line = StackText::new().add(b"TASK timestamp=").time(time).add(b" tid=").number(tid.into(), 1);
-    tell(&line.add(b" pid=").number(pid as u64, 1).add(b"\n"));
+    append_line(&line.add(b" pid=").number(pid as u64, 1).add(b"\n"));
 }
 
 /// Writes the map of the process and the line of the session.
@@ -80,6 +80,6 @@ pub(crate) fn begin(folder: &std::ffi::OsStr) -> Option<String> {
     let program = std::fs::read_link("/proc/self/exe").ok()?;
     let line = StackText::new().add(b"SESS timestamp=").time(time).add(b" pid=").number(pid.into(), 1);
     let line = line.add(b" sid=").add(id.as_bytes()).add(b" exename=\"");
-    tell(&line.add(program.as_os_str().as_bytes()).add(b"\"\n"));
+    append_line(&line.add(program.as_os_str().as_bytes()).add(b"\"\n"));
     Some(id)
 }

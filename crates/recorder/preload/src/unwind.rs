@@ -87,7 +87,7 @@ impl ThreadData {
     fn with_room(&self, work: impl Fn() -> bool) {
         while !work() {
             if !self.next_slot() {
-                self.lose(1);
+                self.count_lost(1);
                 self.while_busy(work);
                 return;
             }

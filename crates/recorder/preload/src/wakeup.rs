@@ -65,7 +65,7 @@ fn count(at: usize) {
 }
 
 /// Tells that calls are deeper than what is recorded.
-pub(crate) fn tell_depth() {
+pub(crate) fn signal_depth() {
     if let Some(is_deep) = word(layout::TOO_DEEP) {
         is_deep.store(1, Ordering::Relaxed);
     }

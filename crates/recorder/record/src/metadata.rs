@@ -28,7 +28,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// Of a new trace of this process, whose id that is.
-    pub(crate) fn of_process(pid: u32) -> io::Result<Environment> {
+    pub(crate) fn read_process(pid: u32) -> io::Result<Environment> {
         Ok(Environment { uuid: uuid()?, hostname: hostname(), procname: procname(), pid })
     }
 }

@@ -213,7 +213,7 @@ fn size(text: &str) -> Option<u64> {
 }
 
 /// Does a list of globs let this name through?
-pub(crate) fn lets_through(globs: &str, name: &str) -> bool {
+pub(crate) fn is_allowed(globs: &str, name: &str) -> bool {
     let mut globs = globs.split(',').filter(|glob| !glob.is_empty()).peekable();
     // A list that only leaves out begins with everything.
     let mut is_on = globs.peek().is_none_or(|first| first.starts_with('-'));
@@ -271,7 +271,7 @@ mod tests {
             ("-*,a:*d", "a:read", true),
             ("-*,a:*d?", "a:read", false),
         ] {
-            assert_eq!(lets_through(globs, name), lets, "{globs} {name}");
+            assert_eq!(is_allowed(globs, name), lets, "{globs} {name}");
         }
     }
 

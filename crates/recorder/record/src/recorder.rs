@@ -16,7 +16,7 @@ use crate::error::StartError;
 use crate::field::{FieldClass, LONGEST_TEXT};
 use crate::local::{process, system};
 use crate::metadata::{self, CallHalf, Environment, EventLevel, RecordedClass, RecordedClock};
-use crate::options::{Mode, Options, folder_of_child, lets_through};
+use crate::options::{Mode, Options, folder_of_child, is_allowed};
 use crate::ring::{Mapping, Reserve, RingWriter};
 use crate::site::Site;
 use crate::{clock, folder, local};
@@ -138,12 +138,12 @@ impl ProcessState {
         self.begin_pending();
         let RegisteredSite { site, classes, shape, .. } = self.sites[at];
         let name = site.full_name();
-        match self.running.as_mut().filter(|running| lets_through(&running.options.filter, &name)) {
+        match self.running.as_mut().filter(|running| is_allowed(&running.options.filter, &name)) {
             None => site.turn_off(),
             Some(running) => match running.add_class(site, name, classes) {
                 Some(id) => site.turn_on(id, shape),
                 None => {
-                    site.ask_again();
+                    site.recheck();
                     self.discard();
                 }
             },
@@ -166,7 +166,7 @@ impl ProcessState {
         self.uncounted = 0;
         LONGEST_TEXT.store(running.options.text_bytes, Ordering::Relaxed);
         self.running = Some(running);
-        self.sites.iter().for_each(RegisteredSite::ask_again);
+        self.sites.iter().for_each(RegisteredSite::recheck);
     }
 
     /// Has the first ring count what could be counted nowhere so far. Without any ring no packet does.
@@ -215,7 +215,7 @@ impl Running {
         let (frequency, origin_ns) = ring_file::estimate(first, pair).unwrap_or((1_000_000_000, 0));
         let clock = RecordedClock { frequency, origin_ns };
         let pid = std::process::id();
-        let environment = Environment::of_process(pid).map_err(failed)?;
+        let environment = Environment::read_process(pid).map_err(failed)?;
         let path = folder.join("metadata");
         let mut metadata = File::options().append(true).create_new(true).open(path).map_err(failed)?;
         let text = metadata::beginning(options.format, &environment, clock);
@@ -678,7 +678,7 @@ pub(crate) fn forget(state: &mut ProcessState) {
     let child = || Options { path: running.folder.clone(), ..running.options.clone() };
     state.pending = running.options.follow_fork.then(child);
     for known in &state.sites {
-        if state.pending.is_some() { known.ask_again() } else { known.turn_off() }
+        if state.pending.is_some() { known.recheck() } else { known.turn_off() }
     }
     // Its mappings are shared with the parent, its thread is not there: nothing of it may be dropped.
     std::mem::forget(running);

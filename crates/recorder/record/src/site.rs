@@ -101,7 +101,7 @@ impl Site {
     }
 
     /// Lets the next event ask the recorder.
-    pub(crate) fn ask_again(&self) {
+    pub(crate) fn recheck(&self) {
         self.state.store(UNKNOWN, Ordering::Relaxed);
     }
 

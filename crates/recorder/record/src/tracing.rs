@@ -116,7 +116,7 @@ impl FieldsKey {
     }
 
     #[inline(always)]
-    fn is(&self, other: &FieldsKey) -> bool {
+    fn is_same(&self, other: &FieldsKey) -> bool {
         self.0[0] == other.0[0] && (self.0[1] | other.0[1] == 0 || self == other)
     }
 

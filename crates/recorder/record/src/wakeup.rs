@@ -39,7 +39,7 @@ impl Bell {
     }
 
     /// How often it rang.
-    pub fn rung(&self) -> u32 {
+    pub fn signal_count(&self) -> u32 {
         self.0.u32(header::RUNG).load(Ordering::SeqCst)
     }
 
@@ -74,7 +74,7 @@ impl Bell {
     }
 
     /// Tells threads that wait that there is room.
-    pub fn tell_room(&self) {
+    pub fn signal_room(&self) {
         let moved = self.0.u32(header::MOVED);
         moved.fetch_add(1, Ordering::SeqCst);
         if self.0.u32(header::WAITING).load(Ordering::SeqCst) != 0 {
@@ -95,11 +95,11 @@ mod tests {
         Bell::make(&folder)?;
         assert!(Bell::make(&folder).is_err());
         let (bell, theirs) = (Bell::open(&folder)?, Bell::open(&folder)?);
-        let rung = bell.rung();
+        let rung = bell.signal_count();
         theirs.0.u32(header::RUNG).fetch_add(1, Ordering::SeqCst);
         // It would be an hour.
         bell.sleep(rung, Duration::from_secs(3600));
-        assert_eq!((bell.rung(), theirs.0.u32(header::SLEEPS).load(Ordering::SeqCst)), (rung + 1, 0));
+        assert_eq!((bell.signal_count(), theirs.0.u32(header::SLEEPS).load(Ordering::SeqCst)), (rung + 1, 0));
         let thread = std::thread::spawn(move || {
             while theirs.0.u32(header::SLEEPS).load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
@@ -110,9 +110,9 @@ mod tests {
                 system::wake_shared(theirs.0.u32(header::RUNG));
             }
         });
-        bell.sleep(bell.rung(), Duration::from_secs(3600));
-        assert!(thread.join().is_ok() && bell.rung() > rung + 1);
-        bell.tell_room();
+        bell.sleep(bell.signal_count(), Duration::from_secs(3600));
+        assert!(thread.join().is_ok() && bell.signal_count() > rung + 1);
+        bell.signal_room();
         assert_eq!(bell.0.u32(header::MOVED).load(Ordering::SeqCst), 1);
         std::fs::remove_dir_all(folder)
     }

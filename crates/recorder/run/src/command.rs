@@ -176,7 +176,7 @@ pub fn record_started(
     let child = start(&mut recording.command(arguments, options, std::process::id())).inspect_err(|_| {
         let _ = remove_rings(&recording.folder);
     })?;
-    recording.follow(arguments, FollowedProcesses::Descendants(Descendants::of(child.id())), options)
+    recording.follow(arguments, FollowedProcesses::Descendants(Descendants::new(child.id())), options)
 }
 
 /// Becomes the program, whose calls the process records that `start` starts: it gets the id of this process, and gives its
@@ -208,7 +208,7 @@ pub fn record_beside(pid: u32, program: &Path, arguments: &[OsString], options: 
     let begin = Instant::now();
     let recording = Recording { program, folder, rings, library, begin, rate, _rings_lock: rings_lock };
     // How it ended only its parent knows.
-    let heirs = Heirs::of(pid, FOLDER_VARIABLE, recording.folder.as_os_str());
+    let heirs = Heirs::new(pid, FOLDER_VARIABLE, recording.folder.as_os_str());
     recording.follow(arguments, FollowedProcesses::Process(heirs), options)
 }
 
@@ -406,14 +406,14 @@ impl Recording {
         let mut remaining = Vec::new();
         loop {
             if let Some(tables) = &mut tables {
-                tables.look(&self.folder)?;
+                tables.find_new(&self.folder)?;
             }
-            followed.look()?;
+            followed.poll()?;
             // Before the rings: what a process wrote before it ended is there then.
             let were_over = followed.are_over();
             let is_stopped = followed.is_program_over() && waiting.is_stopped(&followed, options);
-            let rung = watch.rings.bell().map_or(0, Bell::rung);
-            let (left, is_busy) = watch.look(&is_dead).unwrap_or_else(|error| {
+            let rung = watch.rings.bell().map_or(0, Bell::signal_count);
+            let (left, is_busy) = watch.find_rings(&is_dead).unwrap_or_else(|error| {
                 // The program is to run to its end, and does not wait: the next look may succeed.
                 watch.rings.failed.get_or_insert(error);
                 (usize::from(!were_over), false)
@@ -489,7 +489,7 @@ pub fn recover(folder: &Path, describe: impl FnOnce(&Selection) -> Option<Descri
     let folder = folder.canonicalize()?;
     let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
     let mut rings = Rings::new(&rings, &folder, false);
-    rings.look()?;
+    rings.find_new()?;
     let mut watch = RingWatch::new(rings, SystemClock::Mono);
     watch.rings.find_bell();
     watch.rings.pairs().into_iter().for_each(|pair| watch.times.add(pair));
@@ -499,7 +499,7 @@ pub fn recover(folder: &Path, describe: impl FnOnce(&Selection) -> Option<Descri
     }
     let tasks = fs::read_to_string(folder.join("task.txt")).unwrap_or_default();
     let program = tasks.lines().find_map(|line| line.split_once("exename=\"")?.1.strip_suffix('"')).unwrap_or_default();
-    let mut run = folder::left(&folder);
+    let mut run = folder::read_leftover(&folder);
     run.program = program.into();
     run.selection.describe = describe(&run.selection);
     watch.finish(&folder, &run, None)
@@ -534,8 +534,8 @@ impl RingWatch {
         self.paired = Instant::now();
     }
 
-    fn look(&mut self, is_dead: &dyn Fn(u32) -> bool) -> io::Result<(usize, bool)> {
-        let found = self.rings.look();
+    fn find_rings(&mut self, is_dead: &dyn Fn(u32) -> bool) -> io::Result<(usize, bool)> {
+        let found = self.rings.find_new();
         // Lines need two readings, some time apart.
         if self.pairs == 1 {
             std::thread::sleep(FIRST);
@@ -551,8 +551,8 @@ impl RingWatch {
 
     /// Takes all that threads have written up to now, of processes that go on as well: recording ends.
     fn take_all(&mut self) {
-        self.rings.ask_anew();
-        if let Err(error) = self.look(&|_| true) {
+        self.rings.recheck_processes();
+        if let Err(error) = self.find_rings(&|_| true) {
             self.rings.failed.get_or_insert(error);
         }
     }

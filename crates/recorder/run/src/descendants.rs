@@ -45,11 +45,11 @@ pub(crate) enum FollowedProcesses {
 
 impl FollowedProcesses {
     /// Takes note of those that ended.
-    pub(crate) fn look(&mut self) -> io::Result<()> {
+    pub(crate) fn poll(&mut self) -> io::Result<()> {
         match self {
             FollowedProcesses::Descendants(descendants) => descendants.reap(),
             FollowedProcesses::Process(heirs) => {
-                heirs.look();
+                heirs.poll();
                 Ok(())
             }
         }
@@ -114,12 +114,12 @@ const LOOK_AT_HEIRS: Duration = Duration::from_millis(20);
 
 impl Heirs {
     /// The processes of a program in whose environment a variable has this value.
-    pub(crate) fn of(program: u32, name: &str, value: &OsStr) -> Heirs {
+    pub(crate) fn new(program: u32, name: &str, value: &OsStr) -> Heirs {
         let variable = [name.as_bytes(), b"=", value.as_bytes()].concat();
         Heirs { program, variable, looked: None, are_none: false, is_program_over: false, are_over: false }
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         self.is_program_over = self.is_program_over || crate::command::is_dead(self.program);
         if !self.is_program_over || self.are_over || self.looked.is_some_and(|at| at.elapsed() < LOOK_AT_HEIRS) {
             return;
@@ -142,12 +142,12 @@ impl Heirs {
         let mut found: Vec<u32> =
             numbers.filter(|pid| *pid != own && has_it(pid) && !crate::command::is_dead(*pid)).collect();
         found.sort_unstable();
-        found.into_iter().map(RemainingProcess::of).collect()
+        found.into_iter().map(RemainingProcess::read).collect()
     }
 }
 
 impl RemainingProcess {
-    fn of(pid: u32) -> RemainingProcess {
+    fn read(pid: u32) -> RemainingProcess {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         RemainingProcess { pid, name: name.trim_end_matches('\n').to_string() }
     }
@@ -169,7 +169,7 @@ impl Descendants {
     }
 
     /// Follows the program that was just started.
-    pub(crate) fn of(program: u32) -> Descendants {
+    pub(crate) fn new(program: u32) -> Descendants {
         Descendants { program, status: None, are_over: false, killed_by_filter: 0 }
     }
 
@@ -202,7 +202,7 @@ fn remaining() -> Vec<RemainingProcess> {
             if crate::command::is_dead(pid) || found.iter().any(|known: &RemainingProcess| known.pid == pid) {
                 continue;
             }
-            found.push(RemainingProcess::of(pid));
+            found.push(RemainingProcess::read(pid));
             parents.push(pid);
         }
     }

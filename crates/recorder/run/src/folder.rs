@@ -53,7 +53,7 @@ pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection, command: &
 }
 
 /// The run of a recorder that died, as far as it is known.
-pub(crate) fn left(folder: &Path) -> RunFacts {
+pub(crate) fn read_leftover(folder: &Path) -> RunFacts {
     let text = fs::read(folder.join(RECORDING)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut parts = text.split('\0');

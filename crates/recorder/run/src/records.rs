@@ -39,7 +39,7 @@ impl TaskRecords {
     }
 
     #[inline(always)]
-    fn keep(&mut self, time: u64, word: u64, values: &[u8]) {
+    fn append(&mut self, time: u64, word: u64, values: &[u8]) {
         let mut record = [0; RECORD];
         record[..8].copy_from_slice(&time.to_le_bytes());
         record[8..].copy_from_slice(&word.to_le_bytes());
@@ -51,10 +51,10 @@ impl TaskRecords {
     }
 
     /// Adds a record of lost ones, if there are some.
-    pub(crate) fn lose(&mut self, count: u64) {
+    pub(crate) fn append_lost(&mut self, count: u64) {
         if count > 0 {
             self.told = (self.told.0 + 1, self.told.1 + count);
-            self.keep(0, LOST | MARKER | count << 16, &[]);
+            self.append(0, LOST | MARKER | count << 16, &[]);
         }
     }
 
@@ -84,7 +84,7 @@ impl TaskRecords {
             // Nearly all: an entry or an exit without values.
             if word & (MARKERS | MORE | LOST) == MARKER && !is_last {
                 (seen.clock, *last) = (clock, time(clock, *last));
-                self.keep(*last, word, &[]);
+                self.append(*last, word, &[]);
                 continue;
             }
             // A record that was being written when its thread died: without a marker, but with its length when it is longer.
@@ -108,10 +108,10 @@ impl TaskRecords {
             seen.clock = clock;
             if word & 3 == LOST {
                 seen.lost += word >> 16;
-                self.lose(word >> 16);
+                self.append_lost(word >> 16);
             } else {
                 *last = time(clock, *last);
-                self.keep(*last, word, values);
+                self.append(*last, word, values);
             }
         }
     }

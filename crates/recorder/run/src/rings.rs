@@ -77,7 +77,7 @@ struct Now {
 }
 
 impl Now {
-    fn of(file: &File) -> io::Result<Now> {
+    fn read(file: &File) -> io::Result<Now> {
         let mut bytes = [0; header::BEACON];
         file.read_exact_at(&mut bytes, 0)?;
         let half = |at: usize| (number(&bytes[at & !7..]) >> (at % 8 * 8)) as u32;
@@ -175,7 +175,7 @@ impl Rings {
     }
 
     /// Finds new rings.
-    pub(crate) fn look(&mut self) -> io::Result<()> {
+    pub(crate) fn find_new(&mut self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             let Some(number) = ring::number_of(&entry.file_name().to_string_lossy()) else { continue };
@@ -218,7 +218,7 @@ impl Rings {
     }
 
     /// Has the next look ask for each process whether it is over.
-    pub(crate) fn ask_anew(&mut self) {
+    pub(crate) fn recheck_processes(&mut self) {
         self.asked = None;
     }
 
@@ -275,8 +275,8 @@ impl Rings {
         is_newest: &dyn Fn(u32) -> bool,
     ) -> io::Result<(bool, bool)> {
         // The state before the slots: what a thread wrote before it ended is there then.
-        let state = Now::of(file)?.state;
-        let now = Now::of(file)?;
+        let state = Now::read(file)?.state;
+        let now = Now::read(file)?;
         if ring.is_free {
             // Another thread may have had it since, all its life.
             let was_given =
@@ -290,11 +290,11 @@ impl Rings {
         }
         let mut is_busy = false;
         while ring.taken < now.done {
-            self.take(ring, file, times, RingPart::Slot)?;
+            self.move_records(ring, file, times, RingPart::Slot)?;
             ring.taken += 1;
             file.write_all_at(&ring.taken.to_le_bytes(), header::TAKEN as u64)?;
             if let Some(bell) = &self.bell {
-                bell.tell_room();
+                bell.signal_room();
             }
             is_busy = true;
         }
@@ -302,7 +302,12 @@ impl Rings {
             return Ok((is_busy, false));
         }
         // A thread that ends in order ends its slot.
-        self.take(ring, file, times, if state == header::WRITING { RingPart::OpenSlot } else { RingPart::Lost })?;
+        self.move_records(
+            ring,
+            file,
+            times,
+            if state == header::WRITING { RingPart::OpenSlot } else { RingPart::Lost },
+        )?;
         if let Some(task) = self.tasks.get_mut(&ring.header.tid) {
             self.open_tasks -= usize::from(task.file.take().is_some());
         }
@@ -315,7 +320,13 @@ impl Rings {
     }
 
     /// Appends the records of a part of a ring to the file of its task.
-    fn take(&mut self, ring: &mut OpenRing, file: &File, times: &ClockMapping, part: RingPart) -> io::Result<()> {
+    fn move_records(
+        &mut self,
+        ring: &mut OpenRing,
+        file: &File,
+        times: &ClockMapping,
+        part: RingPart,
+    ) -> io::Result<()> {
         let tid = ring.header.tid;
         let mut last = match self.tasks.get(&tid) {
             Some(task) => task.last,
@@ -329,7 +340,7 @@ impl Rings {
         let before_slot = last;
         let unwritten = self.tasks.get(&tid).map_or(0, |task| task.unwritten);
         self.records.clear();
-        self.records.lose(unwritten);
+        self.records.append_lost(unwritten);
         if part != RingPart::Lost {
             self.slot.resize(ring.header.slot_size as usize, 0);
             file.read_exact_at(&mut self.slot, ring.header.slot_offset(ring.taken))?;
@@ -337,8 +348,8 @@ impl Rings {
         }
         if part != RingPart::Slot {
             // Losses since then are counted in the header only.
-            let uncounted = Now::of(file)?.discarded.saturating_sub(ring.seen.lost);
-            self.records.lose(uncounted);
+            let uncounted = Now::read(file)?.discarded.saturating_sub(ring.seen.lost);
+            self.records.append_lost(uncounted);
             ring.seen.lost += uncounted;
             self.lost += ring.seen.lost;
         }
@@ -468,13 +479,13 @@ mod tests {
         let mut rings = Rings::new(&folder, &folder, false);
         let readings = [5, 6].map(|at| Pair { cycles: at * 100, monotonic_ns: at * 10, realtime_ns: at as i64 });
         (5..).zip(readings).for_each(|(number, pair)| rings.keep_pair(number, pair));
-        rings.look().expect("it is found");
+        rings.find_new().expect("it is found");
         assert_eq!(rings.drain(&times, &is_dead).expect("it is read"), (1, true));
         // A recorder may die before it reads the clocks again.
         assert_eq!(read_header(&open_ring(&path).expect("it is there")).expect("a header").pairs, readings);
         // The next thread gets the ring, which is closed at its end: there are enough.
         let file = open_ring(&path).expect("it is there");
-        assert_eq!(Now::of(&file).expect("a header").state, header::FREE);
+        assert_eq!(Now::read(&file).expect("a header").state, header::FREE);
         let record = [10_u64.to_le_bytes(), (7 << 16 | MARKER).to_le_bytes()].concat();
         file.write_all_at(&record, header::LEN as u64).expect("a record");
         for (at, value) in [(header::PID, who(8)), (header::DONE, 1), (header::KIND, state(header::CLOSED))] {

@@ -98,7 +98,7 @@ pub enum ValuePlace {
 }
 
 impl RecordedValue {
-    fn of_table(self) -> table::CallValue {
+    fn to_table(self) -> table::CallValue {
         let form = match self.form {
             StoredForm::Plain => table::PLAIN,
             StoredForm::Text => table::TEXT,
@@ -229,7 +229,7 @@ impl TableWriter {
     }
 
     /// Looks for maps of sessions that have no table yet.
-    pub(crate) fn look(&mut self, folder: &Path) -> io::Result<()> {
+    pub(crate) fn find_new(&mut self, folder: &Path) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -367,7 +367,7 @@ impl Runs {
         }
         *self.places.entry(values.to_vec()).or_insert_with(|| {
             let first = self.all.len() as u64;
-            self.all.extend(values.iter().map(|value| value.of_table()));
+            self.all.extend(values.iter().map(|value| value.to_table()));
             [first, values.len() as u64]
         })
     }

@@ -285,7 +285,7 @@ impl EnumText {
     fn put_labels(&mut self, out: &mut Out, value: u64, signed: bool) {
         let value = if signed { i128::from(value as i64) } else { i128::from(value) };
         let EnumText { class, texts, palette, .. } = self;
-        texts.put(out, value, |out| put_labels(out, class, *palette, value));
+        texts.write(out, value, |out| put_labels(out, class, *palette, value));
     }
 }
 
@@ -294,7 +294,7 @@ fn put_labels(out: &mut Out, class: &LabelList, palette: Palette, value: i128) {
     let Palette { value: color, reset, unknown, .. } = palette;
     out.put(b"( ");
     let mut seen: Vec<&str> = Vec::new();
-    for label in class.of(value) {
+    for label in class.labels_for(value) {
         if seen.contains(&&**label) {
             continue;
         }

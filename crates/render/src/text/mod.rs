@@ -99,7 +99,7 @@ const MAX_MISSES: u8 = 16;
 
 impl KeptContext {
     /// Appends the texts of a packet context and of another common context, and keeps them.
-    fn put_anew(
+    fn render_again(
         &mut self,
         bytes: &[u8],
         packet: Option<&TextPiece>,
@@ -224,12 +224,12 @@ impl TextTrace {
                 kept.misses = 0;
                 out.put_piece(text);
             } else {
-                kept.put_anew(bytes, text.as_ref(), out, |out| {
+                kept.render_again(bytes, text.as_ref(), out, |out| {
                     event.visit_flat_context(state, &mut FieldPrinter { out, table: &mut table.table }).map(|_| ())
                 })?;
             }
             let behind = event.chunk.body_bits(event.at) + len as u64 * 8;
-            event.visit_flat_behind_context(behind, state, &mut FieldPrinter { out, table: &mut table.table })?;
+            event.visit_flat_after_context(behind, state, &mut FieldPrinter { out, table: &mut table.table })?;
         } else {
             if let Some(text) = text {
                 out.put_piece(text);
@@ -238,8 +238,8 @@ impl TextTrace {
                 None => event.visit_flat(state, &mut FieldPrinter { out, table: &mut table.table })?,
                 Some(origin) => {
                     let behind = event.visit_flat_context(state, &mut FieldPrinter { out, table: &mut table.table })?;
-                    origin.put(out, event, ns.unwrap_or(0), state, (self.palette, self.options.names.context))?;
-                    event.visit_flat_behind_context(
+                    origin.write(out, event, ns.unwrap_or(0), state, (self.palette, self.options.names.context))?;
+                    event.visit_flat_after_context(
                         behind,
                         state,
                         &mut FieldPrinter { out, table: &mut table.table },
@@ -273,7 +273,7 @@ impl TextTrace {
                     return at - from;
                 };
                 let body = content.get((chunk.body_bits(at) >> 3) as usize..).unwrap_or(&[]);
-                made.put(out, body, &mut self.name);
+                made.write(out, body, &mut self.name);
             }
             return to - from;
         };
@@ -291,7 +291,7 @@ impl TextTrace {
             }
             last = now;
             let body = content.get((chunk.body_bits(done) >> 3) as usize..).unwrap_or(&[]);
-            made.put(out, body, &mut self.name);
+            made.write(out, body, &mut self.name);
             done += 1;
         }
         *before = Before::At(last);
@@ -322,7 +322,7 @@ impl TextTrace {
         if self.options.time.cycles {
             out.put_fmt(format_args!("{:020}", now.cycles));
         } else {
-            self.wall.put(out, now.ns);
+            self.wall.write(out, now.ns);
         }
         out.put(self.palette.reset.as_bytes());
         if !names {
@@ -355,7 +355,7 @@ impl TextTrace {
             summary_table(&self.schema, event.class(), plan, self.palette)
         });
         if let Some(made) = &table.made {
-            made.put(out, event.body(), &mut self.name);
+            made.write(out, event.body(), &mut self.name);
             return Ok(());
         }
         self.name.clear();

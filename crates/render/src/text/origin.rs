@@ -30,7 +30,7 @@ impl OriginOf {
     }
 
     /// Appends what is known of the address of an event.
-    pub(super) fn put(
+    pub(super) fn write(
         &self,
         out: &mut Out,
         event: EventRef<'_>,

@@ -34,7 +34,9 @@ pub(super) fn summary_table(schema: &Schema, class: EventClassId, plan: &Plan, p
         strings::put_plain(&mut out, event.name.as_deref().unwrap_or_default().as_bytes());
         out.written().to_vec()
     });
-    let made = summary.filter(|_| event.open_ids.is_none()).and_then(|summary| made(schema, event.payload?, summary));
+    let made = summary
+        .filter(|_| event.open_ids.is_none())
+        .and_then(|summary| member_renderers(schema, event.payload?, summary));
     SummaryTable {
         made: made.map(|made| MadeSummary::new(made, name.as_deref(), palette)),
         before: summary.and_then(|summary| node_of(&summary.before)),
@@ -45,7 +47,7 @@ pub(super) fn summary_table(schema: &Schema, class: EventClassId, plan: &Plan, p
 }
 
 /// Renderers of the members of a summary, when these take no bytes of their own.
-fn made(schema: &Schema, payload: FieldClassId, summary: &Summary) -> Option<[Arc<dyn Render>; 2]> {
+fn member_renderers(schema: &Schema, payload: FieldClassId, summary: &Summary) -> Option<[Arc<dyn Render>; 2]> {
     let FieldKind::Struct(payload) = &schema.field_class(payload).kind else { return None };
     let made = |name: &str| {
         let member = payload.members.iter().find(|member| &*member.name == name)?;
@@ -78,7 +80,7 @@ impl MadeSummary {
     }
 
     #[inline]
-    pub(super) fn put(&self, out: &mut Out, body: &[u8], scratch: &mut Vec<u8>) {
+    pub(super) fn write(&self, out: &mut Out, body: &[u8], scratch: &mut Vec<u8>) {
         if out.put_two_texts(
             &self.name_and_more[1],
             |room| self.before.quick(body, &[], room),

@@ -61,7 +61,7 @@ pub(super) fn trace_words(
             words.text += ", ";
         }
     }
-    let recording = Recording::of(schema);
+    let recording = Recording::from_schema(schema);
     let process = recording.process.map(|process| format!("({process})"));
     let entries = [
         (true, "trace:path", found_as),

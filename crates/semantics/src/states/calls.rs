@@ -31,7 +31,7 @@ const RECENT: usize = 64;
 impl CallNames {
     /// The name of the system call that an event enters, where all events of its class have it.
     #[inline]
-    pub(super) fn of_class(&mut self, values: &impl ConceptValues) -> Option<CallName> {
+    pub(super) fn name_of_class(&mut self, values: &impl ConceptValues) -> Option<CallName> {
         let text = values.constant(Field::Name)?;
         let place = text.as_ptr() as usize;
         let recent = self.recent.get((place >> 4) % RECENT).copied();

@@ -49,7 +49,7 @@ pub fn missing_events(cpus: &[u64]) -> String {
 }
 
 impl Coverage {
-    fn of(&mut self, machine: u32) -> &mut MachineCoverage {
+    fn machine_mut(&mut self, machine: u32) -> &mut MachineCoverage {
         let at = machine as usize;
         if self.machines.len() <= at {
             self.machines.resize_with(at + 1, MachineCoverage::default);
@@ -69,7 +69,7 @@ impl Machines {
     /// The CPUs of a machine that have events at all: others that an event names are unseen. `names_sleep`: do its wakes
     /// say on which CPU the thread went to sleep ([`Field::From`](crate::Field::From))?
     pub fn record_cpus(&mut self, machine: u32, recorded: impl IntoIterator<Item = u64>, names_sleep: bool) {
-        let of = self.coverage.of(machine);
+        let of = self.coverage.machine_mut(machine);
         of.recorded = Some(recorded.into_iter().collect());
         of.names_sleep = names_sleep;
     }
@@ -119,17 +119,17 @@ impl Machines {
         }
         let cpu = self.cpu_or_new(machine, number);
         let is_missing = |recorded: &HashSet<u64>| !recorded.contains(&number);
-        if self.coverage.of(machine).recorded.as_ref().is_some_and(is_missing) {
+        if self.coverage.machine_mut(machine).recorded.as_ref().is_some_and(is_missing) {
             let begin = self.begin.unwrap_or(self.now);
             self.begin_partial(cpu);
-            self.coverage.of(machine).partial = vec![(begin, None)];
+            self.coverage.machine_mut(machine).partial = vec![(begin, None)];
         }
         cpu
     }
 
     /// A CPU that an event speaks of, if it is known or unseen.
     pub(super) fn spoken_cpu(&mut self, machine: u32, number: u64) -> Option<CpuIndex> {
-        let of = self.coverage.of(machine);
+        let of = self.coverage.machine_mut(machine);
         let is_missing = number < MAX_NAMED && of.recorded.as_ref().is_some_and(|recorded| !recorded.contains(&number));
         if is_missing { Some(self.named_cpu(machine, number)) } else { self.find_cpu(machine, number) }
     }
@@ -140,7 +140,7 @@ impl Machines {
         (of.is_unseen, of.was_unseen) = (true, true);
         let machine = of.machine;
         self.coverage.has_any = true;
-        let of = self.coverage.of(machine);
+        let of = self.coverage.machine_mut(machine);
         of.unseen += 1;
         if of.unseen == 1 {
             of.partial.push((now, None));
@@ -165,7 +165,7 @@ impl Machines {
         // The thread that runs until the CPU's first switch may have run since now.
         of.unknown_since = (of.current == Current::Unknown).then_some(now);
         let machine = of.machine;
-        let of = self.coverage.of(machine);
+        let of = self.coverage.machine_mut(machine);
         of.unseen -= 1;
         if of.unseen == 0
             && let Some((_, end)) = of.partial.last_mut()
@@ -189,7 +189,7 @@ impl Machines {
     pub(super) fn forget_unsure(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
         let Some(since) = self.unsure_since(thread) else { return };
         let Some((from, state)) = self.thread(thread).live().map(|live| live.piece) else { return };
-        self.tell_thread_piece(thread, (from, since.min(self.now)), state, observer);
+        self.report_thread_piece(thread, (from, since.min(self.now)), state, observer);
         if let Some(live) = self.live(thread) {
             live.piece = (since.max(from), Some(ThreadState::Unknown));
         }

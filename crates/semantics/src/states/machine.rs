@@ -110,7 +110,7 @@ impl<V: ConceptValues + ?Sized> Happening<'_, V> {
 impl<'a, V: ConceptValues> Happening<'a, V> {
     /// The event as observers see it.
     #[inline]
-    pub(super) fn shown(&self) -> Happening<'a> {
+    pub(super) fn for_observers(&self) -> Happening<'a> {
         Happening { concept: self.concept, is_legacy: self.is_legacy, values: self.values }
     }
 }
@@ -236,18 +236,18 @@ impl Machines {
     }
 
     /// The events of a machine can have these concepts only.
-    pub fn set_told(&mut self, machine: u32, told: HashSet<Concept>) {
+    pub fn set_possible(&mut self, machine: u32, told: HashSet<Concept>) {
         self.told.entry(machine).or_default().extend(told);
     }
 
     /// Can the events of a machine have one of some concepts? What others tell is not known.
-    pub fn tells(&self, machine: u32, concepts: &[Concept]) -> bool {
+    pub fn can_have(&self, machine: u32, concepts: &[Concept]) -> bool {
         self.told.get(&machine).is_none_or(|told| concepts.iter().any(|concept| told.contains(concept)))
     }
 
-    /// As [`tells`](Self::tells), of all machines.
-    pub fn all_tell(&self, concepts: &[Concept]) -> bool {
-        (0..self.count).all(|machine| self.tells(machine, concepts))
+    /// As [`can_have`](Self::can_have), of all machines.
+    pub fn all_can_have(&self, concepts: &[Concept]) -> bool {
+        (0..self.count).all(|machine| self.can_have(machine, concepts))
     }
 
     /// Contradictions so far.
@@ -363,7 +363,7 @@ impl Machines {
     }
 
     /// Events may have been lost on a CPU from a time on: what was known of it is not known any more.
-    pub fn lose(&mut self, machine: u32, cpu: u64, at: Ns) {
+    pub fn apply_loss(&mut self, machine: u32, cpu: u64, at: Ns) {
         self.push_loss(PendingLoss { at, kind: LossKind::Lost, machine, cpu });
     }
 
@@ -423,16 +423,26 @@ impl Machines {
 
     /// The newest life of a thread; its first one when it is met now.
     #[inline]
-    pub(super) fn known(&mut self, machine: u32, tid: i64, observer: &mut (impl Observer + ?Sized)) -> ThreadIndex {
+    pub(super) fn thread_or_new(
+        &mut self,
+        machine: u32,
+        tid: i64,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> ThreadIndex {
         match self.find_thread(machine, tid) {
             Some(thread) => thread,
             None => self.new_life(machine, tid, observer),
         }
     }
 
-    /// As [`known`](Self::known), but a life that has ended is followed by a new one.
+    /// As [`thread_or_new`](Self::thread_or_new), but a life that has ended is followed by a new one.
     #[inline]
-    pub(super) fn alive(&mut self, machine: u32, tid: i64, observer: &mut (impl Observer + ?Sized)) -> ThreadIndex {
+    pub(super) fn live_thread(
+        &mut self,
+        machine: u32,
+        tid: i64,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> ThreadIndex {
         match self.find_thread(machine, tid) {
             Some(thread) if !matches!(self.base(thread), Base::Zombie | Base::Dead) => thread,
             _ => self.new_life(machine, tid, observer),
@@ -476,7 +486,7 @@ impl Machines {
     }
 
     /// Keeps nothing of a thread that is dead but what tables show of it.
-    pub(super) fn bury(&mut self, thread: ThreadIndex) {
+    pub(super) fn discard_dead(&mut self, thread: ThreadIndex) {
         let begin = self.begin.unwrap_or(self.now);
         let of = &mut self.threads[thread.0 as usize];
         let Some((since, Some(ThreadState::Dead))) = of.live().map(|live| live.piece) else { return };
@@ -606,7 +616,7 @@ impl Machines {
         if before == Some(state) {
             return;
         }
-        self.tell_thread_piece(thread, (from, self.now), before, observer);
+        self.report_thread_piece(thread, (from, self.now), before, observer);
         let now = self.now;
         if let Some(live) = self.live(thread) {
             live.piece = (now, Some(state));
@@ -639,7 +649,7 @@ impl Machines {
                 Current::Idle => Some(None),
                 Current::Thread(thread) => Some(Some(thread)),
             };
-            self.tell_cpu_piece(CpuPiece { cpu, from, to: self.now, thread, status }, observer);
+            self.report_cpu_piece(CpuPiece { cpu, from, to: self.now, thread, status }, observer);
         }
     }
 
@@ -651,11 +661,11 @@ impl Machines {
             (None, Some(since)) => (self.begin.unwrap_or(self.now) + Ns::from(since), Some(ThreadState::Dead)),
             (None, None) => return,
         };
-        self.tell_thread_piece(thread, (from, self.now), state, observer);
+        self.report_thread_piece(thread, (from, self.now), state, observer);
     }
 
     #[inline]
-    pub(super) fn tell_thread_piece(
+    pub(super) fn report_thread_piece(
         &self,
         thread: ThreadIndex,
         (from, to): (Ns, Ns),

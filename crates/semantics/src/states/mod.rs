@@ -37,7 +37,7 @@
 //! let (mut machines, mut runs) = (Machines::new(1), Runs::default());
 //! for (ns, switch) in [(100, Switch(0, 42)), (350, Switch(42, 0))] {
 //!     let happening = Happening { concept: Concept::Switch, is_legacy: false, values: &switch };
-//!     machines.take(0, ns, Some(0), &happening, &mut runs);
+//!     machines.apply_event(0, ns, Some(0), &happening, &mut runs);
 //! }
 //! machines.finish(&mut runs);
 //! assert_eq!(runs.0, [(42, 250)]);

@@ -21,7 +21,7 @@ const COMM_BYTES: usize = 15;
 
 impl Machines {
     /// Takes an event of a concept. Events come in the order of time; one whose time goes back has that of the last.
-    pub fn take(
+    pub fn apply_event(
         &mut self,
         machine: u32,
         ns: Ns,
@@ -98,7 +98,7 @@ impl Machines {
             }
             _ => {}
         }
-        observer.applied(self, machine, cpu, &happening.shown(), self.now);
+        observer.applied(self, machine, cpu, &happening.for_observers(), self.now);
     }
 
     /// A context names the thread that runs: that is used where nothing else tells (decision K9).
@@ -121,7 +121,7 @@ impl Machines {
             self.set_current(cpu, Current::Idle, observer);
             return;
         }
-        let thread = self.alive(machine, tid, observer);
+        let thread = self.live_thread(machine, tid, observer);
         self.forget_unsure(thread, observer);
         self.leave_other_cpu(thread, cpu, observer);
         self.threads[thread.0 as usize].learn(CompactNumber::Pid, || happening.number(Field::Pid));
@@ -204,7 +204,7 @@ impl Machines {
         if known.is_some_and(|thread| self.base(thread) == Base::Run) {
             return;
         }
-        let thread = self.alive(machine, tid, observer);
+        let thread = self.live_thread(machine, tid, observer);
         self.learn_name(thread, happening);
         let now = self.now;
         let waker = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
@@ -267,7 +267,7 @@ impl Machines {
         if tid == 0 {
             return;
         }
-        let thread = self.known(machine, tid, observer);
+        let thread = self.thread_or_new(machine, tid, observer);
         if self.base(thread) == Base::Run {
             return;
         }
@@ -288,7 +288,7 @@ impl Machines {
         if tid == 0 {
             return;
         }
-        let parent = (parent_tid != 0).then(|| self.known(machine, parent_tid, observer));
+        let parent = (parent_tid != 0).then(|| self.thread_or_new(machine, parent_tid, observer));
         let child = match self.find_thread(machine, tid) {
             Some(known)
                 if happening.is_legacy && !matches!(self.base(known), Base::Unknown | Base::Zombie | Base::Dead) =>
@@ -352,7 +352,7 @@ impl Machines {
         let running = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
         let thread = match happening.number(Field::Tid) {
             Some(0) => None,
-            Some(tid) => Some(self.known(machine, tid, observer)),
+            Some(tid) => Some(self.thread_or_new(machine, tid, observer)),
             None => running,
         };
         let (Some(thread), Some(name)) = (thread, happening.text(Field::Name)) else { return };
@@ -373,7 +373,7 @@ impl Machines {
         observer: &mut (impl Observer + ?Sized),
     ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
-        let thread = self.known(machine, tid, observer);
+        let thread = self.thread_or_new(machine, tid, observer);
         let Some(live) = self.live(thread) else { return };
         live.has_exited = true;
         if live.stack.is_empty() {
@@ -392,7 +392,7 @@ impl Machines {
         observer: &mut (impl Observer + ?Sized),
     ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
-        let thread = self.known(machine, tid, observer);
+        let thread = self.thread_or_new(machine, tid, observer);
         let Some(live) = self.live(thread) else { return };
         live.is_freed = true;
         if live.running.is_none() {
@@ -408,7 +408,7 @@ impl Machines {
         observer: &mut (impl Observer + ?Sized),
     ) {
         let Current::Thread(thread) = self.cpu(cpu).current else { return };
-        let of_class = self.calls.of_class(happening.values);
+        let of_class = self.calls.name_of_class(happening.values);
         let now = self.now;
         let Some(live) = self.live(thread) else { return };
         let name = of_class.unwrap_or_else(|| {
@@ -424,7 +424,7 @@ impl Machines {
         live.is_mode_known = true;
         self.counts.replaced_syscalls += replaced;
         self.threads[thread.0 as usize].learn_user();
-        observer.call_began(self, thread, self.call_text(thread, name), &happening.shown(), now);
+        observer.call_began(self, thread, self.call_text(thread, name), &happening.for_observers(), now);
         self.refresh_cpu(cpu, observer);
     }
 
@@ -448,7 +448,7 @@ impl Machines {
         if let Some(name) = name {
             let (name, ret) = (self.call_text(thread, name), happening.number(Field::Ret));
             let call = SystemCall { thread, name, cpu, from, to: now, ret };
-            observer.call_ended(self, &call, &happening.shown());
+            observer.call_ended(self, &call, &happening.for_observers());
         }
         self.refresh_cpu(cpu, observer);
     }
@@ -517,7 +517,7 @@ impl Machines {
         observer: &mut (impl Observer + ?Sized),
     ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
-        let thread = self.known(machine, tid, observer);
+        let thread = self.thread_or_new(machine, tid, observer);
         if let Some(vtid) = happening.number(Field::Vtid) {
             // A context may name the thread without its process.
             for vpid in [happening.number(Field::Vpid), None] {

@@ -96,7 +96,7 @@ impl MachineSuspended {
 }
 
 impl Suspended {
-    fn of(&mut self, machine: u32) -> &mut MachineSuspended {
+    fn machine_mut(&mut self, machine: u32) -> &mut MachineSuspended {
         let at = machine as usize;
         if self.machines.len() <= at {
             self.machines.resize_with(at + 1, MachineSuspended::default);
@@ -172,25 +172,25 @@ impl Machines {
     #[cold]
     #[inline(never)]
     pub(super) fn end_silence(&mut self, machine: u32, ns: Ns) {
-        let of = self.suspended.of(machine);
+        let of = self.suspended.machine_mut(machine);
         of.second = second_of(ns);
         let Some(last) = of.last.replace(ns.max(of.last.unwrap_or(ns))).filter(|last| *last < ns) else { return };
         let is_long = ns - last >= MIN_SILENCE_NS.max(of.longest.saturating_mul(MIN_RATIO));
         let is_recorded = of.open.is_some();
         of.longest = of.longest.max(ns - last);
-        if !is_long || is_recorded || !self.tells(machine, &[Concept::Switch]) || self.has_unseen(machine) {
+        if !is_long || is_recorded || !self.can_have(machine, &[Concept::Switch]) || self.has_unseen(machine) {
             return;
         }
         if self.has_work(machine, ns) {
             self.infer(machine, last, ns);
         } else {
-            self.suspended.of(machine).possible = Some((last, ns));
+            self.suspended.machine_mut(machine).possible = Some((last, ns));
         }
     }
 
     fn infer(&mut self, machine: u32, from: Ns, to: Ns) {
         self.suspended.has_any = true;
-        let of = self.suspended.of(machine);
+        let of = self.suspended.machine_mut(machine);
         of.add(from, to);
         of.inferred += 1;
     }
@@ -231,7 +231,7 @@ impl Machines {
             _ => None,
         };
         let events = self.counts.events;
-        let of = self.suspended.of(machine);
+        let of = self.suspended.machine_mut(machine);
         let ended = match (unnamed, is_begin) {
             (Some(action), true) => {
                 of.unnamed = Some((action, now, events));
@@ -261,7 +261,7 @@ impl Machines {
             return;
         }
         let (machine, now) = (self.cpu(cpu).machine, self.now);
-        let of = self.suspended.of(machine);
+        let of = self.suspended.machine_mut(machine);
         if let Some((since, _)) = of.open.take_if(|(_, begun_on)| *begun_on == Some(cpu))
             && since < now
         {
@@ -271,7 +271,7 @@ impl Machines {
 
     /// Reports a piece of a CPU, divided where the machine was suspended.
     #[inline]
-    pub(super) fn tell_cpu_piece(&self, piece: CpuPiece, observer: &mut (impl Observer + ?Sized)) {
+    pub(super) fn report_cpu_piece(&self, piece: CpuPiece, observer: &mut (impl Observer + ?Sized)) {
         if !self.suspended.has_any {
             return observer.cpu_piece(self, &piece);
         }
@@ -297,12 +297,12 @@ impl Machines {
     }
 
     /// Reports that a thread ran on a CPU, but for the time in which the machine was suspended. It had work to do then.
-    pub(super) fn tell_credit(&mut self, credit: &Credit, observer: &mut (impl Observer + ?Sized)) {
+    pub(super) fn report_credit(&mut self, credit: &Credit, observer: &mut (impl Observer + ?Sized)) {
         let machine = self.cpu(credit.cpu).machine;
-        let possible = self.suspended.of(machine).possible;
+        let possible = self.suspended.machine_mut(machine).possible;
         let is_within = |(from, to): &(Ns, Ns)| credit.from <= *from && *to <= credit.to;
         if let Some((from, to)) = possible.filter(is_within) {
-            self.suspended.of(machine).possible = None;
+            self.suspended.machine_mut(machine).possible = None;
             self.infer(machine, from, to);
         }
         self.each_part(machine, (credit.from, credit.to), |from, to, is_suspended| {

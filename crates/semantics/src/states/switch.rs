@@ -47,13 +47,13 @@ impl Machines {
         if prev != 0 {
             // The thread that runs is alive.
             let running = current.thread().filter(|_| is_consistent);
-            let thread = running.unwrap_or_else(|| self.alive(machine, prev, observer));
+            let thread = running.unwrap_or_else(|| self.live_thread(machine, prev, observer));
             self.forget_unsure(thread, observer);
             if let Some(since) = unknown_since.filter(|_| is_consistent) {
                 let named = self.live(thread).and_then(|live| live.named_at);
                 let from = named.map_or(since, |named| named.max(since));
                 if from < self.now {
-                    self.tell_credit(&Credit { cpu, thread, from, to: self.now }, observer);
+                    self.report_credit(&Credit { cpu, thread, from, to: self.now }, observer);
                 }
             }
             self.turn_from(thread, cpu, happening, observer);
@@ -74,7 +74,7 @@ impl Machines {
         let current = if next == 0 {
             Current::Idle
         } else {
-            let thread = self.alive(machine, next, observer);
+            let thread = self.live_thread(machine, next, observer);
             if !self.is_placed_on(thread, cpu) {
                 self.forget_unsure(thread, observer);
             }
@@ -124,10 +124,10 @@ impl Machines {
         }
         self.cpus[cpu.0 as usize].unknown_since = Some(self.now);
         if prev != 0 {
-            let thread = self.alive(machine, prev, observer);
+            let thread = self.live_thread(machine, prev, observer);
             self.forget_unsure(thread, observer);
             if let Some(from) = unknown_since.filter(|from| current == Current::Unknown && *from < self.now) {
-                self.tell_credit(&Credit { cpu, thread, from, to: self.now }, observer);
+                self.report_credit(&Credit { cpu, thread, from, to: self.now }, observer);
             }
             self.turn_from(thread, cpu, happening, observer);
         }
@@ -181,7 +181,7 @@ impl Machines {
         {
             live.stack = Vec::new();
             live.woken = None;
-            self.bury(thread);
+            self.discard_dead(thread);
         }
     }
 

@@ -118,9 +118,9 @@ pub(crate) fn convert_in(
     let target = target(to, &[]).map_err(told)?;
     let sources = sources(session, &streams).map_err(told)?;
     let writer: Box<dyn TraceWriter + '_> = match split {
-        None => (target.create)(&FileSystem.at(path), &sources, options).map_err(told)?,
+        None => (target.create)(&FileSystem.path(path), &sources, options).map_err(told)?,
         Some(by) => Box::new(
-            Splitter::new(by, target, &FileSystem.at(path), (session, &streams), &sources, options).map_err(told)?,
+            Splitter::new(by, target, &FileSystem.path(path), (session, &streams), &sources, options).map_err(told)?,
         ),
     };
     let known = writer.losses();

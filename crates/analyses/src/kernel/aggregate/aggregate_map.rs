@@ -73,9 +73,9 @@ fn slot<const N: usize>(key: &SumKey<N>) -> usize {
 impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
     /// The aggregate of a key, since it was closed last.
     #[inline]
-    pub(crate) fn of(&mut self, key: SumKey<N>) -> &mut A {
+    pub(crate) fn entry(&mut self, key: SumKey<N>) -> &mut A {
         let place = self.place(key);
-        self.at(place)
+        self.get_mut(place)
     }
 
     /// The place of the aggregate of a key, until aggregates are [closed](AggregateMap::generation).
@@ -90,7 +90,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
 
     /// The aggregate at a place.
     #[inline]
-    pub(crate) fn at(&mut self, place: u32) -> &mut A {
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut A {
         let open = &mut self.open[place as usize];
         open.is_touched = true;
         &mut open.aggregate
@@ -122,7 +122,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
         open.retain_mut(|OpenAggregate { key, aggregate, is_touched }| {
             let is_open = std::mem::take(is_touched) || aggregate.is_large();
             if !is_open {
-                closed.put(key, aggregate);
+                closed.push(key, aggregate);
             }
             is_open
         });
@@ -145,7 +145,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
             for (key, mut aggregate) in all.iter() {
                 match aggregate.is_large() {
                     true => self.reopen(key, aggregate),
-                    false => self.closed.put(&key, &mut aggregate),
+                    false => self.closed.push(&key, &mut aggregate),
                 }
             }
         }
@@ -171,7 +171,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
         for OpenAggregate { key, mut aggregate, .. } in open {
             match aggregate.is_large() {
                 true => closed.large.push((key, aggregate)),
-                false => closed.put(&key, &mut aggregate),
+                false => closed.push(&key, &mut aggregate),
             }
         }
         closed.sort();
@@ -214,7 +214,7 @@ fn rank<const N: usize>(key: &SumKey<N>) -> u64 {
 }
 
 impl<const N: usize, A: Aggregate> PackedAggregates<N, A> {
-    fn put(&mut self, key: &SumKey<N>, aggregate: &mut A) {
+    fn push(&mut self, key: &SumKey<N>, aggregate: &mut A) {
         let PackedAggregates { cells, rows, .. } = self;
         cells.clear();
         cells.extend(key.map(Cell::from));
@@ -382,7 +382,7 @@ struct AggregateRows<const N: usize, A, D> {
 }
 
 impl<const N: usize, A: Aggregate, D: SumRows<N, A>> Source for AggregateRows<N, A, D> {
-    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+    fn append_row<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (key, aggregate) = (self.aggregates.key(row as usize), self.aggregates.get(row as usize));
         self.query.put_step(self.range, key[0], self.rows.machine(&key), values);
         let row = self.rows.row(&key, aggregate, self.query.length_of_step(self.range, key[0]));
@@ -410,12 +410,12 @@ pub(crate) fn rows_of<const N: usize, A: Aggregate + 'static>(
         is_wanted(&of.aggregates.get(*at as usize))
             && (query.test.is_none() || {
                 row.clear();
-                of.put(*at, &mut row);
+                of.append_row(*at, &mut row);
                 query.keeps_values(&row)
             })
     };
     let wanted = (0..of.aggregates.len() as u32).filter(is_kept).collect();
-    (columns, Rows::made(Rc::new(of), wanted))
+    (columns, Rows::from_source(Rc::new(of), wanted))
 }
 
 #[cfg(test)]
@@ -441,7 +441,7 @@ mod tests {
             let who = if next(3) == 0 { next(3) } else { at * keys / events + next(9) };
             let key = [step, 0, who as i64 - 2, next(2) as i64, i64::MIN];
             let ns = if next(50) == 0 { 1 << 40 } else { next(100_000) };
-            aggregates.of(key).0.add(ns);
+            aggregates.entry(key).0.add(ns);
             let step = step.min(last_step);
             known.entry([step, key[1], key[2], key[3], key[4]]).or_default().push(ns);
         }
@@ -493,8 +493,8 @@ mod tests {
             for round in rounds {
                 for key in 0..few {
                     // Others come between, so that each is closed before it comes again.
-                    aggregates.of([0, key]).0 += 1;
-                    aggregates.of([0, few + (round * few + key) % 7]).0 += 1;
+                    aggregates.entry([0, key]).0 += 1;
+                    aggregates.entry([0, few + (round * few + key) % 7]).0 += 1;
                 }
             }
             aggregates.closed.rows.size()

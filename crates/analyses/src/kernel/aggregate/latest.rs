@@ -19,7 +19,7 @@ impl<K: Copy + Eq + Hash, V> Latest<K, V> {
     }
 
     /// Puts an entry in the place of another one of this key. Gives the oldest entry, when it had to go.
-    pub(crate) fn put(&mut self, key: K, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.count += 1;
         self.entries.insert(key, (self.count, value));
         self.order.push_back((self.count, key));
@@ -30,14 +30,14 @@ impl<K: Copy + Eq + Hash, V> Latest<K, V> {
         while self.entries.len() > self.most {
             let (number, key) = self.order.pop_front()?;
             if self.entries.get(&key).is_some_and(|(own, _)| *own == number) {
-                return self.take(&key);
+                return self.remove(&key);
             }
         }
         None
     }
 
     /// Takes an entry out.
-    pub(crate) fn take(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         self.entries.remove(key).map(|(_, value)| value)
     }
 }
@@ -49,21 +49,21 @@ mod tests {
     #[test]
     fn the_oldest_entries_go() {
         let mut latest = Latest::new(2);
-        assert!(latest.put('a', 1).is_none() && latest.put('b', 2).is_none());
+        assert!(latest.insert('a', 1).is_none() && latest.insert('b', 2).is_none());
         // This one is younger than `b` now.
-        assert!(latest.put('a', 3).is_none());
-        assert_eq!(latest.put('c', 4), Some(2));
-        assert_eq!((latest.take(&'b'), latest.take(&'a'), latest.take(&'a')), (None, Some(3), None));
-        assert_eq!((latest.put('d', 5), latest.put('e', 6)), (None, Some(4)));
-        assert_eq!((latest.take(&'c'), latest.take(&'d'), latest.take(&'e')), (None, Some(5), Some(6)));
+        assert!(latest.insert('a', 3).is_none());
+        assert_eq!(latest.insert('c', 4), Some(2));
+        assert_eq!((latest.remove(&'b'), latest.remove(&'a'), latest.remove(&'a')), (None, Some(3), None));
+        assert_eq!((latest.insert('d', 5), latest.insert('e', 6)), (None, Some(4)));
+        assert_eq!((latest.remove(&'c'), latest.remove(&'d'), latest.remove(&'e')), (None, Some(5), Some(6)));
     }
 
     #[test]
     fn memory_does_not_grow_with_what_was_taken() {
         let mut latest = Latest::new(100);
         for number in 0..100_000u32 {
-            assert!(latest.put(number, ()).is_none());
-            assert!(latest.take(&number).is_some());
+            assert!(latest.insert(number, ()).is_none());
+            assert!(latest.remove(&number).is_some());
         }
         assert!(latest.entries.is_empty() && latest.order.len() <= 201);
     }

@@ -52,7 +52,7 @@ impl Statistics<'_> {
         Statistics { durations, percentiles }
     }
 
-    fn some(&self, ns: u64) -> Value<'static> {
+    fn non_empty(&self, ns: u64) -> Value<'static> {
         Value::integer((self.durations.moments.count > 0).then_some(ns))
     }
 
@@ -72,8 +72,8 @@ impl<'d> Statistics<'d> {
         own_column(Self::TOTAL, Unit::Duration, "sum of the durations", |of| {
             Value::Integer(of.durations.moments.total_ns as i128)
         }),
-        own_column("min_ns", Unit::Duration, "shortest duration", |of| of.some(of.durations.moments.min_ns)),
-        own_column("max_ns", Unit::Duration, "longest duration", |of| of.some(of.durations.moments.max_ns)),
+        own_column("min_ns", Unit::Duration, "shortest duration", |of| of.non_empty(of.durations.moments.min_ns)),
+        own_column("max_ns", Unit::Duration, "longest duration", |of| of.non_empty(of.durations.moments.max_ns)),
         own_column("mean_ns", Unit::Duration, "mean of the durations", |of| real(of.durations.moments.mean_ns())),
         own_column("deviation_ns", Unit::Duration, "standard deviation of the durations", |of| {
             real(of.durations.moments.deviation_ns())
@@ -167,7 +167,7 @@ impl<M: SpanFigures> Spans<M> {
     }
 
     /// Is a span wanted that ends at a time?
-    pub(crate) fn wants(&self, end: Ns, duration: u64) -> bool {
+    pub(crate) fn is_selected(&self, end: Ns, duration: u64) -> bool {
         self.query.has_instant(end)
             && self.query.min.is_none_or(|min| duration >= min)
             && self.query.max.is_none_or(|max| duration <= max)
@@ -184,7 +184,7 @@ impl<M: SpanFigures> Spans<M> {
         row: impl FnOnce() -> I,
     ) {
         let SpanTimes { machine, to, duration, .. } = *span;
-        if !self.wants(to, duration) {
+        if !self.is_selected(to, duration) {
             return;
         }
         match self.query.view {
@@ -195,7 +195,7 @@ impl<M: SpanFigures> Spans<M> {
             }
             View::Log => {
                 let Spans { query, rows, .. } = self;
-                query.put(machine, row(), rows);
+                query.emit_row(machine, row(), rows);
             }
             View::Top(most) => {
                 self.found += 1;
@@ -204,7 +204,7 @@ impl<M: SpanFigures> Spans<M> {
                     self.top.len() < most || self.top.last_key_value().is_some_and(|(last, _)| place < *last);
                 if is_wanted {
                     let cells: Vec<Cell> = self.query.row_values(machine, row()).map(Cell::from).collect();
-                    if self.query.keeps(&cells) {
+                    if self.query.accepts_row(&cells) {
                         self.top.insert(place, cells);
                     }
                     if self.top.len() > most {
@@ -224,7 +224,7 @@ impl<M: SpanFigures> Spans<M> {
     #[inline]
     pub(crate) fn group(&mut self, begin: Option<Ns>, at: Ns, key: GroupKey) -> &mut (Durations, M) {
         let step = self.query.step_of(begin, at);
-        self.groups.of([step, key.machine.into(), key.number, key.name, key.other])
+        self.groups.entry([step, key.machine.into(), key.number, key.name, key.other])
     }
 
     /// The table; `log` are the columns of lists.
@@ -277,7 +277,7 @@ impl<M: SpanFigures> Spans<M> {
                 };
                 let cells = |bucket| values_of(Bucket::COLUMNS, bucket).map(Cell::from).collect();
                 let mut rows: Vec<Vec<Cell>> = buckets.into_iter().map(cells).collect();
-                rows.retain(|row| self.query.keeps(row));
+                rows.retain(|row| self.query.accepts_row(row));
                 (table.columns, table.rows) = (columns_of(Bucket::COLUMNS).collect(), rows.into());
                 table.is_histogram = true;
             }
@@ -337,7 +337,7 @@ impl<M: SpanFigures, B: GroupBy> GroupRows<M, B> {
             }
             all.add(aggregate);
         }
-        if wanted.is_empty() { rows } else { Rows::made(Rc::new(self), wanted) }
+        if wanted.is_empty() { rows } else { Rows::from_source(Rc::new(self), wanted) }
     }
 
     /// The step and the key of a row.
@@ -366,7 +366,7 @@ impl<M: SpanFigures, B: GroupBy> GroupRows<M, B> {
 }
 
 impl<M: SpanFigures, B: GroupBy> Source for GroupRows<M, B> {
-    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+    fn append_row<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         match self.ready_of.binary_search(&row) {
             Ok(at) => values.extend(self.ready.values(at)),
             Err(_) => self.make(row, &mut self.groups.get(row as usize), values),
@@ -388,7 +388,7 @@ impl<M: SpanFigures, B: GroupBy> Source for GroupRows<M, B> {
             return Value::Integer(self.groups.get(row as usize).0.moments.total_ns as i128);
         }
         let mut values = Vec::new();
-        self.put(row, &mut values);
+        self.append_row(row, &mut values);
         values.get(column).copied().unwrap_or(Value::Null)
     }
 }

@@ -31,15 +31,15 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(query: &AnalysisQuery) -> By {
-        query.key(By::of_name).unwrap_or(By::Thread)
+    fn from_query(query: &AnalysisQuery) -> By {
+        query.key(By::from_name).unwrap_or(By::Thread)
     }
 }
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "cpu",
     about: "who used the CPUs, and what for",
-    forms: &[AnalysisForm::plain(By::NAMES, SUMS, RowNouns::of(&["threads", "processes", "cpus"]))],
+    forms: &[AnalysisForm::plain(By::NAMES, SUMS, RowNouns::for_groups(&["threads", "processes", "cpus"]))],
     needs: &[&[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
@@ -226,19 +226,19 @@ impl CpuRow {
 
 impl Cpu {
     fn new(query: &AnalysisQuery) -> Self {
-        Cpu { query: query.clone(), by: By::of(query), threads: AggregateMap::default(), cpus: Map::default() }
+        Cpu { query: query.clone(), by: By::from_query(query), threads: AggregateMap::default(), cpus: Map::default() }
     }
 
     fn is_by_cpu(&self) -> bool {
         self.by == By::Cpu
     }
 
-    fn of_thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut ThreadTimes> {
+    fn thread_times(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut ThreadTimes> {
         if !self.query.has_instant(at) || self.is_by_cpu() {
             return None;
         }
         let step = self.query.step_of(machines.begin(), at);
-        Some(self.threads.of([step, thread.0.into()]))
+        Some(self.threads.entry([step, thread.0.into()]))
     }
 
     fn thread_rows(self, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
@@ -353,7 +353,7 @@ impl Observer for Cpu {
         }
         let Cpu { query, threads, .. } = self;
         query.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            let of = threads.of([step, piece.thread.0.into()]);
+            let of = threads.entry([step, piece.thread.0.into()]);
             *match piece.state {
                 ThreadState::RunUser => &mut of.user,
                 ThreadState::Interrupted => &mut of.irq,
@@ -370,7 +370,7 @@ impl Observer for Cpu {
         }
         query.each_step(machines.begin(), credit.from, credit.to, |step, length| match by {
             By::Cpu => cpus.entry((step, credit.cpu)).or_default().task += length,
-            By::Thread | By::Process => threads.of([step, credit.thread.0.into()]).unknown += length,
+            By::Thread | By::Process => threads.entry([step, credit.thread.0.into()]).unknown += length,
         });
     }
 
@@ -380,7 +380,7 @@ impl Observer for Cpu {
         {
             return;
         }
-        if let Some(of) = self.of_thread(machines, thread, at) {
+        if let Some(of) = self.thread_times(machines, thread, at) {
             of.switches += 1;
             of.migrations += u64::from(has_migrated);
         }

@@ -71,7 +71,7 @@ enum Effect {
 }
 
 impl Effect {
-    fn of(name: &str, happening: &Happening<'_>) -> Effect {
+    fn from_call(name: &str, happening: &Happening<'_>) -> Effect {
         match name {
             "open" | "openat" | "openat2" | "creat" => Effect::Open,
             "socket" => Effect::Socket,
@@ -113,7 +113,7 @@ impl Files {
     }
 
     /// The file that the system call of a thread is about: its path, or what stood behind its descriptor when it began.
-    pub(crate) fn of_call(&self, thread: ThreadIndex) -> Option<&Rc<str>> {
+    pub(crate) fn file_of_call(&self, thread: ThreadIndex) -> Option<&Rc<str>> {
         let call = self.calls.get(&thread)?;
         call.argument.as_ref().filter(|_| call.effect == Effect::Open).or(call.file.as_ref())
     }
@@ -220,8 +220,8 @@ impl Observer for Files {
     }
 
     fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, happening: &Happening<'_>, _: Ns) {
-        let effect = Effect::of(name, happening);
-        if effect == Effect::None && crate::kernel::analyses::io::Class::of(name).is_none() {
+        let effect = Effect::from_call(name, happening);
+        if effect == Effect::None && crate::kernel::analyses::io::Class::from_call(name).is_none() {
             self.calls.remove(&thread);
             return;
         }
@@ -448,20 +448,20 @@ mod tests {
             Scene { machines: Machines::new(1), files: Files::with_room_for(most), running: 0 }
         }
 
-        fn take(&mut self, concept: Concept, values: &Given<'_>) {
+        fn apply(&mut self, concept: Concept, values: &Given<'_>) {
             let happening = Happening { concept, is_legacy: false, values };
-            self.machines.take(0, self.machines.now() + 1, Some(0), &happening, &mut self.files);
+            self.machines.apply_event(0, self.machines.now() + 1, Some(0), &happening, &mut self.files);
         }
 
         fn run(&mut self, tid: i128) {
             let numbers = &[(Field::Prev, self.running), (Field::Next, tid), (Field::State, 1)];
-            self.take(Concept::Switch, &Given { numbers, ..Given::default() });
+            self.apply(Concept::Switch, &Given { numbers, ..Given::default() });
             self.running = tid;
         }
 
         fn fork(&mut self, parent: i128, child: i128, pid: i128) {
             let numbers = &[(Field::Parent, parent), (Field::Child, child), (Field::Pid, pid), (Field::Ppid, parent)];
-            self.take(Concept::Fork, &Given { numbers, ..Given::default() });
+            self.apply(Concept::Fork, &Given { numbers, ..Given::default() });
         }
 
         fn begin(&mut self, name: &str, numbers: &[(Field, i128)], path: Option<&str>, address: Option<[u8; 4]>) {
@@ -469,11 +469,11 @@ mod tests {
                 .into_iter()
                 .filter_map(|(f, t)| Some((f, t?)))
                 .collect();
-            self.take(Concept::SysEntry, &Given { numbers, texts: &texts, address });
+            self.apply(Concept::SysEntry, &Given { numbers, texts: &texts, address });
         }
 
         fn end(&mut self, numbers: &[(Field, i128)], address: Option<[u8; 4]>) {
-            self.take(Concept::SysExit, &Given { numbers, texts: &[], address });
+            self.apply(Concept::SysExit, &Given { numbers, texts: &[], address });
         }
 
         fn call(&mut self, name: &str, numbers: &[(Field, i128)], ret: i128) {
@@ -487,7 +487,7 @@ mod tests {
         }
 
         /// Open files of a process.
-        fn of(&self, pid: i64) -> Vec<(i64, &str)> {
+        fn open_files(&self, pid: i64) -> Vec<(i64, &str)> {
             let all: Vec<_> = self.files.open().collect();
             assert_eq!(all.len(), self.files.count);
             all.into_iter().filter(|(_, own, ..)| *own == pid).map(|(_, _, fd, name)| (fd, name)).collect()
@@ -503,7 +503,7 @@ mod tests {
         scene.call("dup2", &[(Field::Fd, 3), (Field::New, 9)], 9);
         scene.call("fcntl", &[(Field::Fd, 3), (Field::Op, 1030)], 10);
         scene.call("fcntl", &[(Field::Fd, 3), (Field::Op, 3)], 4);
-        assert_eq!(scene.of(5), [(3, "/a"), (9, "/a"), (10, "/a")]);
+        assert_eq!(scene.open_files(5), [(3, "/a"), (9, "/a"), (10, "/a")]);
         // Only 0 says that it is closed.
         for other in [-4, -9, 5] {
             scene.call("close", &[(Field::Fd, 9)], other);
@@ -511,12 +511,12 @@ mod tests {
         scene.call("close", &[(Field::Fd, 3)], 0);
         // The file of descriptor 77 is unknown, so descriptor 10 names no file afterwards.
         scene.call("dup2", &[(Field::Fd, 77), (Field::New, 10)], 10);
-        assert_eq!(scene.of(5), [(9, "/a")]);
+        assert_eq!(scene.open_files(5), [(9, "/a")]);
         let numbers = &[(Field::Pid, 5), (Field::Fd, 1)];
-        scene.take(Concept::DumpFile, &Given { numbers, texts: &[(Field::Name, "/dev/tty")], address: None });
-        assert_eq!(scene.of(5), [(1, "/dev/tty"), (9, "/a")]);
-        scene.take(Concept::Free, &Given { numbers: &[(Field::Tid, 5)], ..Given::default() });
-        assert_eq!(scene.of(5), []);
+        scene.apply(Concept::DumpFile, &Given { numbers, texts: &[(Field::Name, "/dev/tty")], address: None });
+        assert_eq!(scene.open_files(5), [(1, "/dev/tty"), (9, "/a")]);
+        scene.apply(Concept::Free, &Given { numbers: &[(Field::Tid, 5)], ..Given::default() });
+        assert_eq!(scene.open_files(5), []);
     }
 
     #[test]
@@ -526,7 +526,7 @@ mod tests {
         scene.open("/a", 3);
         let of_call = |scene: &Scene| {
             let thread = scene.machines.find_thread(0, 5).expect("it runs");
-            scene.files.of_call(thread).map(|name| name.to_string())
+            scene.files.file_of_call(thread).map(|name| name.to_string())
         };
         scene.begin("close", &[(Field::Fd, 3)], None, None);
         assert_eq!(of_call(&scene).as_deref(), Some("/a"));
@@ -543,7 +543,7 @@ mod tests {
         let mut scene = Scene::new(MAX_FILES);
         scene.run(5);
         (3..9).for_each(|fd| scene.open("/a", fd));
-        let fds = |scene: &Scene| scene.of(5).iter().map(|(fd, _)| *fd).collect::<Vec<_>>();
+        let fds = |scene: &Scene| scene.open_files(5).iter().map(|(fd, _)| *fd).collect::<Vec<_>>();
         scene.call("close_range", &[(Field::Fd, 4), (Field::New, 5)], 0);
         assert_eq!(fds(&scene), [3, 6, 7, 8]);
         // It failed, its last descriptor is before the first one, or they are closed later.
@@ -570,7 +570,7 @@ mod tests {
         scene.end(&[(Field::Ret, 6), (Field::Port, 4242)], Some([127, 0, 0, 1]));
         scene.call("accept", &[(Field::Fd, 5)], 7);
         let expected = [(3, "10.0.0.1:80"), (4, "10.0.0.1:80"), (5, SOCKET), (6, "127.0.0.1:4242"), (7, SOCKET)];
-        assert_eq!(scene.of(5), expected);
+        assert_eq!(scene.open_files(5), expected);
     }
 
     #[test]
@@ -585,9 +585,9 @@ mod tests {
         scene.open("/thread", 4);
         scene.run(7);
         scene.open("/process", 4);
-        assert_eq!(scene.of(5), [(3, "/a"), (4, "/thread")]);
-        assert_eq!(scene.of(7), [(3, "/a"), (4, "/process")]);
-        assert_eq!(scene.of(6), []);
+        assert_eq!(scene.open_files(5), [(3, "/a"), (4, "/thread")]);
+        assert_eq!(scene.open_files(7), [(3, "/a"), (4, "/process")]);
+        assert_eq!(scene.open_files(6), []);
     }
 
     #[test]
@@ -598,14 +598,14 @@ mod tests {
         scene.open("/both", 4);
         for (fd, name) in [(4, "/dump"), (5, "/other")] {
             let numbers = &[(Field::Pid, 5), (Field::Fd, fd)];
-            scene.take(Concept::DumpFile, &Given { numbers, texts: &[(Field::Name, name)], address: None });
+            scene.apply(Concept::DumpFile, &Given { numbers, texts: &[(Field::Name, name)], address: None });
         }
         let numbers = &[(Field::Tid, 6), (Field::Pid, 5)];
-        scene.take(Concept::DumpTask, &Given { numbers, ..Given::default() });
-        assert_eq!(scene.of(6).len(), 2);
+        scene.apply(Concept::DumpTask, &Given { numbers, ..Given::default() });
+        assert_eq!(scene.open_files(6).len(), 2);
         scene.open("/late", 6);
-        assert_eq!(scene.of(6), []);
-        assert_eq!(scene.of(5), [(3, "/early"), (4, "/dump"), (5, "/other"), (6, "/late")]);
+        assert_eq!(scene.open_files(6), []);
+        assert_eq!(scene.open_files(5), [(3, "/early"), (4, "/dump"), (5, "/other"), (6, "/late")]);
     }
 
     #[test]
@@ -614,14 +614,14 @@ mod tests {
         scene.run(5);
         (0..6).for_each(|fd| scene.open("/a", fd));
         scene.fork(5, 7, 7);
-        assert_eq!((scene.of(5).len(), scene.of(7).len(), scene.files.left_out()), (6, 0, 6));
+        assert_eq!((scene.open_files(5).len(), scene.open_files(7).len(), scene.files.left_out()), (6, 0, 6));
         (6..12).for_each(|fd| scene.open("/b", fd));
-        assert_eq!((scene.of(5).len(), scene.files.left_out()), (8, 10));
+        assert_eq!((scene.open_files(5).len(), scene.files.left_out()), (8, 10));
         // A process that has ended makes room, but that is not looked for each time.
-        scene.take(Concept::Exit, &Given { numbers: &[(Field::Tid, 5)], ..Given::default() });
+        scene.apply(Concept::Exit, &Given { numbers: &[(Field::Tid, 5)], ..Given::default() });
         let numbers = &[(Field::Prev, 5), (Field::Next, 7), (Field::State, 64)];
-        scene.take(Concept::Switch, &Given { numbers, ..Given::default() });
+        scene.apply(Concept::Switch, &Given { numbers, ..Given::default() });
         (0..4).for_each(|fd| scene.open("/c", fd));
-        assert_eq!((scene.of(5).len(), scene.of(7).len(), scene.files.left_out()), (0, 2, 12));
+        assert_eq!((scene.open_files(5).len(), scene.open_files(7).len(), scene.files.left_out()), (0, 2, 12));
     }
 }

@@ -27,8 +27,8 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(query: &AnalysisQuery) -> By {
-        query.key(By::of_name).unwrap_or(By::Number)
+    fn from_query(query: &AnalysisQuery) -> By {
+        query.key(By::from_name).unwrap_or(By::Number)
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     forms: &[AnalysisForm::plain(
         By::NAMES,
         SPANS,
-        RowNouns::of(&["interrupts", "rows"]).with_spans("interrupts").with_buckets("interrupts"),
+        RowNouns::for_groups(&["interrupts", "rows"]).with_spans("interrupts").with_buckets("interrupts"),
     )],
     needs: &[&[Concept::IrqEntry, Concept::SoftEntry]],
     needs_for: &[],
@@ -48,7 +48,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         (Concept::SoftRaise, "raises of soft interrupts"),
     ],
     example: "irq --by cpu",
-    make: |query| Box::new(Irq { by: By::of(query), spans: Spans::new(query), names: Names::default() }),
+    make: |query| Box::new(Irq { by: By::from_query(query), spans: Spans::new(query), names: Names::default() }),
 };
 
 /// Names of the soft interrupts of Linux, by number.

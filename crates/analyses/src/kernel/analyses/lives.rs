@@ -43,7 +43,7 @@ impl Lives {
     }
 
     /// As [`new`](Self::new), with the times of all lives computed once, for callers that ask for many periods.
-    pub(crate) fn of_many(machines: &Machines, aggregates: PackedAggregates<2, LifeAggregate>) -> Self {
+    pub(crate) fn from_aggregates(machines: &Machines, aggregates: PackedAggregates<2, LifeAggregate>) -> Self {
         let lives = Lives::new(machines, aggregates);
         let times = machines.threads().map(|(life, _)| lives.time(machines, life)).collect();
         Lives { times, ..lives }
@@ -54,7 +54,7 @@ impl Lives {
         if let Some(time) = self.times.get(life.0 as usize) {
             return *time;
         }
-        let of = self.of(life);
+        let of = self.dates(life);
         let met = if machines.thread(life).life() > 0 { of.met.unwrap_or(0) } else { Ns::MIN };
         let ends = self.end(life).into_iter().chain(of.freed);
         (of.forked.unwrap_or(met), ends.min().unwrap_or(Ns::MAX))
@@ -65,24 +65,24 @@ impl Lives {
         self.aggregates.find([0, life.0.into()]).unwrap_or_default()
     }
 
-    pub(crate) fn of(&self, life: ThreadIndex) -> Life {
+    pub(crate) fn dates(&self, life: ThreadIndex) -> Life {
         self.aggregate(life).dates
     }
 
-    pub(crate) fn met(&self, life: ThreadIndex) -> Ns {
-        self.of(life).met.unwrap_or(0)
+    pub(crate) fn first_seen(&self, life: ThreadIndex) -> Ns {
+        self.dates(life).met.unwrap_or(0)
     }
 
     /// When another life of its number began: it ended before.
     pub(crate) fn end(&self, life: ThreadIndex) -> Option<Ns> {
         let next = self.next[life.0 as usize];
-        (next != NO_LIFE).then(|| self.met(ThreadIndex(next)))
+        (next != NO_LIFE).then(|| self.first_seen(ThreadIndex(next)))
     }
 
     /// The part of a range in which a life may have been: one that was not forked and is the first of its number was there
     /// before the trace; others begin when they are met.
     pub(crate) fn span(&self, machines: &Machines, life: ThreadIndex, (begin, end): (Ns, Ns)) -> (Ns, Ns) {
-        let of = self.of(life);
+        let of = self.dates(life);
         let first = match of.forked {
             None if machines.thread(life).life() == 0 => begin,
             forked => forked.or(of.met).unwrap_or(0),
@@ -92,11 +92,17 @@ impl Lives {
     }
 
     /// Is a life wanted, and was it there in the range?
-    pub(crate) fn wants(&self, query: &AnalysisQuery, machines: &Machines, life: ThreadIndex, range: (Ns, Ns)) -> bool {
+    pub(crate) fn is_selected(
+        &self,
+        query: &AnalysisQuery,
+        machines: &Machines,
+        life: ThreadIndex,
+        range: (Ns, Ns),
+    ) -> bool {
         let (began, ended) = self.time(machines, life);
         began <= range.1
             && ended >= range.0
-            && (query.cpus.is_none() || self.of(life).was_there)
+            && (query.cpus.is_none() || self.dates(life).was_there)
             && query.wants_thread(machines, Some(life))
     }
 
@@ -105,7 +111,7 @@ impl Lives {
         let parents = Parents::new(machines, lives);
         let mut children: HashMap<Option<ThreadIndex>, Vec<ThreadIndex>> = HashMap::new();
         for &life in lives {
-            children.entry(parents.of(machines, self, life)).or_default().push(life);
+            children.entry(parents.parent(machines, self, life)).or_default().push(life);
         }
         let mut ordered = Vec::with_capacity(lives.len());
         let mut seen = HashSet::new();
@@ -142,13 +148,13 @@ impl Parents {
     }
 
     /// The life that another one stands below: that of its ppid, else its creator, as far as they have rows.
-    fn of(&self, machines: &Machines, lives: &Lives, life: ThreadIndex) -> Option<ThreadIndex> {
+    fn parent(&self, machines: &Machines, lives: &Lives, life: ThreadIndex) -> Option<ThreadIndex> {
         let thread = machines.thread(life);
-        let born = lives.met(life);
+        let born = lives.first_seen(life);
         let of_ppid = thread.ppid().and_then(|ppid| {
             let of_number = self.by_number.get(&(thread.machine, ppid))?;
             // Numbers are used again: the parent is the one that lived when the child was born.
-            let before = of_number.iter().rev().find(|parent| lives.met(**parent) <= born);
+            let before = of_number.iter().rev().find(|parent| lives.first_seen(**parent) <= born);
             before.or(of_number.first()).copied()
         });
         let is_other = |parent: &ThreadIndex| *parent != life && self.shown.contains(parent);
@@ -206,28 +212,30 @@ pub(crate) struct Amounts<'r> {
 impl<'r> Amounts<'r> {
     /// The columns that can be added up; amounts of which no event tells are not known.
     pub(crate) const COLUMNS: &'r [ColumnOf<'static, Self>] = &[
-        column("user_ns", Unit::Duration, |of| of.told(of.spent.user, TELL_MODES)),
-        column("system_ns", Unit::Duration, |of| of.told(of.spent.system, TELL_MODES)),
-        column("irq_ns", Unit::Duration, |of| of.told(of.spent.irq, TELL_INTERRUPTS)),
-        column("wait_cpu_ns", Unit::Duration, |of| of.told(of.spent.wait_cpu, &[Concept::Wake])),
-        own_column("wait_ns", Unit::Duration, "time in which it was blocked", |of| of.told(of.spent.wait, TELL_RUNS)),
+        column("user_ns", Unit::Duration, |of| of.known_amount(of.spent.user, TELL_MODES)),
+        column("system_ns", Unit::Duration, |of| of.known_amount(of.spent.system, TELL_MODES)),
+        column("irq_ns", Unit::Duration, |of| of.known_amount(of.spent.irq, TELL_INTERRUPTS)),
+        column("wait_cpu_ns", Unit::Duration, |of| of.known_amount(of.spent.wait_cpu, &[Concept::Wake])),
+        own_column("wait_ns", Unit::Duration, "time in which it was blocked", |of| {
+            of.known_amount(of.spent.wait, TELL_RUNS)
+        }),
         own_column("wait_fork_ns", Unit::Duration, "time before its first wake", |of| {
-            of.told(of.spent.wait_fork, TELL_RUNS)
+            of.known_amount(of.spent.wait_fork, TELL_RUNS)
         }),
         own_column("zombie_ns", Unit::Duration, "time between its end and its parent's wait", |of| {
-            of.told(of.spent.zombie, TELL_RUNS)
+            of.known_amount(of.spent.zombie, TELL_RUNS)
         }),
-        column("unknown_ns", Unit::Duration, |of| of.told(of.spent.unknown, TELL_RUNS)),
-        column("switches", Unit::Count, |of| of.told(of.spent.switches, TELL_RUNS)),
-        column("preempted", Unit::Count, |of| of.told(of.spent.preempted, TELL_RUNS)),
-        column("migrations", Unit::Count, |of| of.told(of.spent.migrations, TELL_RUNS)),
+        column("unknown_ns", Unit::Duration, |of| of.known_amount(of.spent.unknown, TELL_RUNS)),
+        column("switches", Unit::Count, |of| of.known_amount(of.spent.switches, TELL_RUNS)),
+        column("preempted", Unit::Count, |of| of.known_amount(of.spent.preempted, TELL_RUNS)),
+        column("migrations", Unit::Count, |of| of.known_amount(of.spent.migrations, TELL_RUNS)),
         column("suspended_ns", Unit::Duration, |of| of.spent.suspended.into()),
     ];
 
-    fn told(&self, amount: i128, by: &[Concept]) -> Value<'static> {
+    fn known_amount(&self, amount: i128, by: &[Concept]) -> Value<'static> {
         let tells = |by: &[Concept]| match self.machine {
-            Some(machine) => self.machines.tells(machine, by),
-            None => self.machines.all_tell(by),
+            Some(machine) => self.machines.can_have(machine, by),
+            None => self.machines.all_can_have(by),
         };
         // Other events show only a part of the time: that is not a sum.
         if tells(by) && tells(TELL_RUNS) { Value::Integer(amount) } else { Value::Null }
@@ -235,7 +243,7 @@ impl<'r> Amounts<'r> {
 }
 
 impl Spent {
-    pub(crate) fn of(&mut self, state: ThreadState) -> &mut Ns {
+    pub(crate) fn time_in(&mut self, state: ThreadState) -> &mut Ns {
         match state {
             ThreadState::RunUser => &mut self.user,
             ThreadState::RunSyscall | ThreadState::RunTrap | ThreadState::RunKernel | ThreadState::Exit => {
@@ -252,7 +260,7 @@ impl Spent {
         }
     }
 
-    pub(crate) fn known(&self) -> Ns {
+    pub(crate) fn known_ns(&self) -> Ns {
         let running = self.user + self.system + self.irq + self.unknown;
         running + self.wait_cpu + self.wait + self.wait_fork + self.zombie + self.dead + self.suspended
     }

@@ -35,8 +35,8 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(query: &AnalysisQuery) -> By {
-        query.key(By::of_name).unwrap_or(By::Lock)
+    fn from_query(query: &AnalysisQuery) -> By {
+        query.key(By::from_name).unwrap_or(By::Lock)
     }
 }
 
@@ -46,14 +46,19 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     forms: &[AnalysisForm::plain(
         By::NAMES,
         SPANS,
-        RowNouns::of(&["locks", "threads", "processes"]).with_spans("waits"),
+        RowNouns::for_groups(&["locks", "threads", "processes"]).with_spans("waits"),
     )],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
     example: "locks --log --min 30ms",
     make: |query| {
-        Box::new(Locks { by: By::of(query), spans: Spans::new(query), role: PeriodRole::Alone, waits: Rc::default() })
+        Box::new(Locks {
+            by: By::from_query(query),
+            spans: Spans::new(query),
+            role: PeriodRole::Alone,
+            waits: Rc::default(),
+        })
     },
 };
 
@@ -214,7 +219,7 @@ impl<'r> WaitRow<'r> {
 
 impl Locks {
     /// Is a thread wanted that runs on a CPU?
-    fn wants(&self, machines: &Machines, thread: ThreadIndex, cpu: Option<CpuIndex>) -> bool {
+    fn is_selected(&self, machines: &Machines, thread: ThreadIndex, cpu: Option<CpuIndex>) -> bool {
         let query = &self.spans.query;
         query.wants_cpu(machines, cpu) && query.wants_thread(machines, Some(thread))
     }
@@ -239,7 +244,7 @@ impl Observer for Locks {
             && operation_of(happening).is_some_and(|operation| WAKES.contains(&operation))
             && self.spans.query.view == View::Statistics
             && self.spans.query.has_instant(at)
-            && self.wants(machines, thread, machines.thread(thread).running())
+            && self.is_selected(machines, thread, machines.thread(thread).running())
         {
             let key = self.key(machines, thread, happening.values.integer(Field::Uaddr));
             self.spans.group(machines.begin(), at, key).1.wakes += 1;
@@ -272,7 +277,7 @@ impl Observer for Locks {
             *ended
         };
         let Some(open) = ended else { return };
-        if !self.role.has_table() || !self.wants(machines, call.thread, Some(call.cpu)) {
+        if !self.role.has_table() || !self.is_selected(machines, call.thread, Some(call.cpu)) {
             return;
         }
         let thread = machines.thread(call.thread);

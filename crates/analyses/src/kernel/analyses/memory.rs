@@ -21,21 +21,27 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "memory",
     about: "pages and objects of the kernel that threads allocate and free",
     forms: &[
-        AnalysisForm::plain(&["thread"], SUMS, RowNouns::of(&["threads"])),
-        AnalysisForm { option: "--by site", word: None, keys: &["site"], takes: SUMS, nouns: RowNouns::of(&["sites"]) },
+        AnalysisForm::plain(&["thread"], SUMS, RowNouns::for_groups(&["threads"])),
+        AnalysisForm {
+            option: "--by site",
+            word: None,
+            keys: &["site"],
+            takes: SUMS,
+            nouns: RowNouns::for_groups(&["sites"]),
+        },
         AnalysisForm {
             option: "--slab",
             word: Some(FormWord::Slab),
             keys: &["thread"],
             takes: SUMS,
-            nouns: RowNouns::of(&["threads"]),
+            nouns: RowNouns::for_groups(&["threads"]),
         },
         AnalysisForm {
             option: "--slab --by site",
             word: Some(FormWord::Slab),
             keys: &["site"],
             takes: SUMS,
-            nouns: RowNouns::of(&["sites"]),
+            nouns: RowNouns::for_groups(&["sites"]),
         },
     ],
     needs: &[&[Concept::PageAlloc, Concept::PageFree, Concept::SlabAlloc, Concept::SlabFree]],
@@ -82,17 +88,17 @@ struct Objects {
 }
 
 impl Objects {
-    fn take(&mut self, machine: u32, happening: &Happening<'_>) -> Option<(Sums, Option<i128>)> {
+    fn apply(&mut self, machine: u32, happening: &Happening<'_>) -> Option<(Sums, Option<i128>)> {
         let integer = |field| happening.values.integer(field);
         // Without an address the allocation failed, and the call that frees nothing frees nothing.
         let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
         if happening.concept == Concept::SlabAlloc {
             let (bytes, site) = (integer(Field::Bytes)?.max(0), integer(Field::Site));
             let known = self.known.entry(machine).or_insert_with(|| Latest::new(MAX_OBJECTS));
-            self.dropped += u64::from(known.put(pointer, Object { bytes, site }).is_some());
+            self.dropped += u64::from(known.insert(pointer, Object { bytes, site }).is_some());
             return Some((Sums { allocs: 1, allocated: bytes, ..Sums::default() }, site));
         }
-        let object = self.known.get_mut(&machine).and_then(|known| known.take(&pointer));
+        let object = self.known.get_mut(&machine).and_then(|known| known.remove(&pointer));
         self.unmatched_frees += u64::from(object.is_none());
         let Object { bytes, site } = object.unwrap_or(Object { bytes: 0, site: None });
         Some((Sums { frees: 1, freed: bytes, ..Sums::default() }, site))
@@ -264,7 +270,7 @@ impl Memory {
             (Concept::SlabAlloc | Concept::SlabFree, true) => {
                 let mut objects = self.objects.borrow_mut();
                 if self.role.is_tracking() {
-                    objects.last = objects.take(machine, happening);
+                    objects.last = objects.apply(machine, happening);
                 }
                 objects.last.filter(|_| self.role.has_table())
             }
@@ -288,7 +294,7 @@ impl Observer for Memory {
             Current::Idle => Some(0),
             Current::Thread(thread) => Some(machines.thread(thread).tid.into()),
         });
-        self.groups.of([query.step_of(machines.begin(), at), machine.into(), number, kind]).add(sums);
+        self.groups.entry([query.step_of(machines.begin(), at), machine.into(), number, kind]).add(sums);
         self.level = self.level.saturating_add(sums.allocated - sums.freed);
         self.peak = self.peak.max(self.level);
     }
@@ -359,7 +365,7 @@ mod tests {
         let (mut machines, mut memory) = (Machines::new(1), Memory::new(query));
         for (concept, numbers) in events {
             let happening = Happening { concept: *concept, is_legacy: false, values: &Numbers(numbers) };
-            machines.take(0, machines.now() + 1, Some(0), &happening, &mut memory);
+            machines.apply_event(0, machines.now() + 1, Some(0), &happening, &mut memory);
         }
         let range = Some((1, machines.now()));
         let mut table = Box::new(memory).finish(&Rc::new(machines), range);

@@ -289,7 +289,7 @@ impl Observer for CriticalPath {
 
     fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         if self.role.is_tracking() {
-            self.known.borrow_mut().born(machines, thread, at);
+            self.known.borrow_mut().on_created(machines, thread, at);
         }
     }
 
@@ -301,7 +301,7 @@ impl Observer for CriticalPath {
 
     fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         if self.role.is_tracking() {
-            self.known.borrow_mut().taken(machines, machine, cpu, happening, at);
+            self.known.borrow_mut().on_applied(machines, machine, cpu, happening, at);
         }
     }
 
@@ -317,7 +317,7 @@ impl Pieces {
         self.births.insert(child, (parent, machines.now()));
     }
 
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+    fn on_created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         if machines.thread(thread).life() > 0 {
             self.begins.insert(thread, at);
         }
@@ -329,7 +329,14 @@ impl Pieces {
         self.woken.insert(woken.thread, (*woken, segment));
     }
 
-    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+    fn on_applied(
+        &mut self,
+        machines: &Machines,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        happening: &Happening<'_>,
+        at: Ns,
+    ) {
         let Some(cpu) = cpu.filter(|_| machines.count() > 1) else { return };
         match happening.concept {
             Concept::SegmentOut => {
@@ -448,7 +455,7 @@ impl Analysis for CriticalPath {
             known.search(machines, origin, Search { thread, from, to, same: 0 }, |found| {
                 *of_lives.entry((found.thread, found.state)).or_default() += found.to - found.from;
                 let thread = machines.thread(found.thread);
-                query.put(thread.machine, values_of(PathRow::COLUMNS, PathRow { found, thread }), &mut table.rows);
+                query.emit_row(thread.machine, values_of(PathRow::COLUMNS, PathRow { found, thread }), &mut table.rows);
             });
         }
         let mut totals: BTreeMap<(u32, i64, &'static str), Ns> = BTreeMap::new();

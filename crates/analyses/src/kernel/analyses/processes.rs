@@ -24,13 +24,13 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "processes",
     about: "the lives of threads, their parents, and how they spent their time",
     forms: &[
-        AnalysisForm::plain(&[], LIVES, RowNouns::of(&["threads"])),
+        AnalysisForm::plain(&[], LIVES, RowNouns::for_groups(&["threads"])),
         AnalysisForm {
             option: "--of files",
             word: Some(FormWord::Files),
             keys: &[],
             takes: OPEN_FILES,
-            nouns: RowNouns::of(&["open files"]),
+            nouns: RowNouns::for_groups(&["open files"]),
         },
     ],
     needs: &[&[Concept::Switch, Concept::Running, Concept::Fork, Concept::Wake, Concept::DumpTask]],
@@ -75,11 +75,11 @@ fn first_step(query: &AnalysisQuery) -> i64 {
 
 impl Processes {
     /// Notes something of a life.
-    fn note(&mut self, thread: ThreadIndex, note: impl FnOnce(&mut Life)) {
+    fn update_life(&mut self, thread: ThreadIndex, note: impl FnOnce(&mut Life)) {
         let key = [0, thread.0.into()];
         match self.role {
-            PeriodRole::Alone => note(&mut self.aggregates.of(key).dates),
-            PeriodRole::Tracker => note(&mut self.shared.borrow_mut().aggregates.of(key).dates),
+            PeriodRole::Alone => note(&mut self.aggregates.entry(key).dates),
+            PeriodRole::Tracker => note(&mut self.shared.borrow_mut().aggregates.entry(key).dates),
             PeriodRole::View => {}
         }
     }
@@ -89,12 +89,12 @@ impl Processes {
             return None;
         }
         let step = self.query.step_of(machines.begin(), at) + first_step(&self.query);
-        Some(&mut self.aggregates.of([step, thread.0.into()]).spent)
+        Some(&mut self.aggregates.entry([step, thread.0.into()]).spent)
     }
 
     fn visits(&mut self, machines: &Machines, thread: ThreadIndex) {
         if self.query.cpus.is_some() && self.query.wants_cpu(machines, machines.thread(thread).last_cpu()) {
-            self.note(thread, |life| life.was_there = true);
+            self.update_life(thread, |life| life.was_there = true);
         }
     }
 
@@ -157,7 +157,7 @@ impl LifeRows {
         if self.query.step.is_none() {
             of.dead = self.machines.died(life).map_or(0, |died| (to - died.max(from)).max(0));
         }
-        of.unknown += (to - from - of.known()).max(0);
+        of.unknown += (to - from - of.known_ns()).max(0);
         of
     }
 
@@ -179,7 +179,7 @@ impl LifeRows {
         let thread = self.machines.thread(life);
         self.query.put_step(Some(self.range), step, thread.machine, values);
         // A dump of states lists the threads of the kernel: others are not of it.
-        let is_listed = self.machines.tells(thread.machine, &[Concept::DumpTask]).then_some(false);
+        let is_listed = self.machines.can_have(thread.machine, &[Concept::DumpTask]).then_some(false);
         let row = LifeRow { thread, is_kernel: thread.kernel().or(is_listed), dates, end: self.range.1, depth };
         values.extend(LifeRow::COLUMNS.iter().map(|column| column.value(&row)));
         let amounts = Amounts { spent, machines: &self.machines, machine: Some(thread.machine) };
@@ -189,7 +189,7 @@ impl LifeRows {
 }
 
 impl Source for LifeRows {
-    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+    fn append_row<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let life = ThreadIndex(row);
         let LifeAggregate { dates, spent } = self.aggregate(life);
         self.put_row(0, (life, None), dates, &self.filled(0, life, spent), values);
@@ -202,11 +202,11 @@ impl Source for LifeRows {
 
 impl Observer for Processes {
     fn created(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
-        self.note(thread, |life| life.met = Some(at));
+        self.update_life(thread, |life| life.met = Some(at));
     }
 
     fn forked(&mut self, _: &Machines, _: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
-        self.note(child, |life| life.forked = Some(at));
+        self.update_life(child, |life| life.forked = Some(at));
     }
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
@@ -223,7 +223,7 @@ impl Observer for Processes {
             return;
         }
         query.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            *aggregates.of([step + first, piece.thread.0.into()]).spent.of(piece.state) += length;
+            *aggregates.entry([step + first, piece.thread.0.into()]).spent.time_in(piece.state) += length;
         });
     }
 
@@ -249,7 +249,7 @@ impl Observer for Processes {
         let Some(thread) = happening.number(Field::Tid).and_then(|tid| machines.find_thread(machine, tid)) else {
             return;
         };
-        self.note(thread, |life| {
+        self.update_life(thread, |life| {
             let date = if happening.concept == Concept::Exit { &mut life.exited } else { &mut life.freed };
             date.get_or_insert(at);
         });
@@ -283,11 +283,11 @@ impl Analysis for Processes {
             (PeriodRole::Alone, own) => Rc::new(Lives::new(machines, own.take().unwrap_or_default())),
             _ => {
                 let Shared { aggregates, lives } = &mut *self.shared.borrow_mut();
-                let new = || Rc::new(Lives::of_many(machines, std::mem::take(aggregates).finish(i64::MAX)));
+                let new = || Rc::new(Lives::from_aggregates(machines, std::mem::take(aggregates).finish(i64::MAX)));
                 lives.get_or_insert_with(new).clone()
             }
         };
-        let wants = |life: &ThreadIndex| lives.wants(&self.query, machines, *life, (begin, end));
+        let wants = |life: &ThreadIndex| lives.is_selected(&self.query, machines, *life, (begin, end));
         let mut wanted: Vec<ThreadIndex> = lives.order.iter().copied().filter(wants).collect();
         let (query, all_of, machines) = (self.query.clone(), machines.clone(), machines.clone());
         let of = LifeRows { query: query.clone(), machines, range: (begin, end), lives, spent: own };
@@ -338,14 +338,14 @@ impl Analysis for Processes {
                     found.sort_unstable();
                     for (place, at) in found {
                         let (life, depth) = places[place as usize];
-                        put(step - first_step(&query), life, of.lives.of(life), aggregates.get(at).spent, depth);
+                        put(step - first_step(&query), life, of.lives.dates(life), aggregates.get(at).spent, depth);
                     }
                     from = behind;
                 }
             }
         }
         if !is_tree && query.step.is_none() {
-            rows = Rows::made(Rc::new(of), wanted.into_iter().map(|life| life.0).collect());
+            rows = Rows::from_source(Rc::new(of), wanted.into_iter().map(|life| life.0).collect());
         }
         let all = cells_of(Amounts::COLUMNS, &Amounts { spent: &all, machines: &all_of, machine: None });
         let order = if is_tree { Order::Found } else { Order::Keys };

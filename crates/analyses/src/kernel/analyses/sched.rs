@@ -36,8 +36,8 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(query: &AnalysisQuery) -> By {
-        query.key(By::of_name).unwrap_or(By::Thread)
+    fn from_query(query: &AnalysisQuery) -> By {
+        query.key(By::from_name).unwrap_or(By::Thread)
     }
 }
 
@@ -48,21 +48,21 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         AnalysisForm::plain(
             By::NAMES,
             SPANS,
-            RowNouns::of(&["threads", "priorities", "cpus", "wakers", "processes"]).with_spans("waits"),
+            RowNouns::for_groups(&["threads", "priorities", "cpus", "wakers", "processes"]).with_spans("waits"),
         ),
         AnalysisForm {
             option: "--switches",
             word: Some(FormWord::Switches),
             keys: &[By::Cpu.name()],
             takes: SUMS,
-            nouns: RowNouns::of(&["cpus"]),
+            nouns: RowNouns::for_groups(&["cpus"]),
         },
         AnalysisForm {
             option: "--switches --by thread",
             word: Some(FormWord::Switches),
             keys: &[By::Thread.name()],
             takes: SUMS_OF_THREADS,
-            nouns: RowNouns::of(&["threads"]),
+            nouns: RowNouns::for_groups(&["threads"]),
         },
     ],
     needs: &[&[Concept::Switch]],
@@ -71,7 +71,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     example: "sched --top 5",
     make: |query| match query.has(FormWord::Switches) {
         true => Box::new(Switches { query: query.clone(), ..Switches::default() }),
-        false => Box::new(Sched { by: By::of(query), spans: Spans::new(query) }),
+        false => Box::new(Sched { by: By::from_query(query), spans: Spans::new(query) }),
     },
 };
 
@@ -293,7 +293,7 @@ impl Switches {
     fn thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut Runs> {
         let is_wanted = self.query.has_instant(at) && self.query.wants_thread(machines, Some(thread));
         let step = self.query.step_of(machines.begin(), at);
-        is_wanted.then(|| self.threads.of([step, thread.0.into()]))
+        is_wanted.then(|| self.threads.entry([step, thread.0.into()]))
     }
 }
 
@@ -326,7 +326,7 @@ impl Observer for Switches {
         }
         let Switches { query, threads, .. } = self;
         query.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            threads.of([step, piece.thread.0.into()]).wait_cpu += length;
+            threads.entry([step, piece.thread.0.into()]).wait_cpu += length;
         });
     }
 }
@@ -342,7 +342,7 @@ impl Analysis for Switches {
         let switches = cpus.values().sum();
         let all = cells_of(&[CpuRow::SWITCHES], &CpuRow { cpu: 0, switches });
         let table = Table { analysis: "sched", range, all, order: Order::Keys, ..Table::default() };
-        if query.key(By::of_name) == Some(By::Thread) {
+        if query.key(By::from_name) == Some(By::Thread) {
             let threads = threads.finish(query.last_step(range));
             let (columns, rows) = rows_of(&query, range, threads, ThreadRows(machines.clone()), |_| true);
             return Table { columns, rows, ..table };

@@ -160,16 +160,16 @@ impl<K: Copy + Eq + Hash> Requests<K> {
     }
 
     fn begin(&mut self, key: K) {
-        let before = self.counts.take(&key).unwrap_or(0);
-        let dropped = self.counts.put(key, before + 1).unwrap_or(0);
+        let before = self.counts.remove(&key).unwrap_or(0);
+        let dropped = self.counts.insert(key, before + 1).unwrap_or(0);
         self.count = self.count + 1 - dropped;
     }
 
     fn end(&mut self, key: K) {
-        let Some(count) = self.counts.take(&key) else { return };
+        let Some(count) = self.counts.remove(&key) else { return };
         self.count -= 1;
         if count > 1 {
-            self.counts.put(key, count - 1);
+            self.counts.insert(key, count - 1);
         }
     }
 }
@@ -194,7 +194,7 @@ struct LastPieces {
 impl LastPieces {
     /// Takes a piece, behind which rows have the place `next`: lengthens the last one, or gives that one back.
     #[inline]
-    fn put(&mut self, piece: &ThreadPiece, next: u32) -> Option<Open<ThreadPiece>> {
+    fn push(&mut self, piece: &ThreadPiece, next: u32) -> Option<Open<ThreadPiece>> {
         let at = piece.thread.0 as usize;
         if at >= self.places.len() {
             self.places.resize(at + 1, 0);
@@ -213,7 +213,7 @@ impl LastPieces {
         Some(std::mem::replace(last, Open { piece: *piece, place, next }))
     }
 
-    fn take(&mut self, thread: ThreadIndex) -> Option<Open<ThreadPiece>> {
+    fn remove(&mut self, thread: ThreadIndex) -> Option<Open<ThreadPiece>> {
         let place = std::mem::take(self.places.get_mut(thread.0 as usize)?).checked_sub(1)?;
         let piece = self.pieces.swap_remove(place as usize);
         if let Some(moved) = self.pieces.get(place as usize) {
@@ -227,7 +227,7 @@ impl LastPieces {
         let mut found: Vec<ThreadIndex> =
             self.pieces.iter().map(|open| open.piece.thread).filter(|thread| is_wanted(*thread)).collect();
         found.sort_unstable();
-        found.into_iter().filter_map(|thread| self.take(thread)).collect()
+        found.into_iter().filter_map(|thread| self.remove(thread)).collect()
     }
 
     /// All of them, by their threads.
@@ -304,7 +304,7 @@ impl States {
     }
 
     /// Adds a row that is kept.
-    fn keep(&mut self, row: &StateRow, place: u32) {
+    fn keep_row(&mut self, row: &StateRow, place: u32) {
         let of = match row.of {
             StateOf::Cpu { status, .. } => Some(TotalOf::Cpu(status.name())),
             StateOf::Thread(state) => Some(TotalOf::Thread(state.name())),
@@ -336,25 +336,25 @@ impl States {
     }
 
     #[inline]
-    fn put(&mut self, row: &mut StateRow, place: u32) {
+    fn emit_row(&mut self, row: &mut StateRow, place: u32) {
         let Some((from, to)) = self.query.clip(row.from, row.to) else { return };
         (row.from, row.to) = (from, to);
         let States { query, form, cells, .. } = self;
         if query.test.is_none() {
             match &query.states {
                 Some(sink) => return (sink.borrow_mut())(row),
-                None if query.sink.is_none() => return self.keep(row, place),
+                None if query.sink.is_none() => return self.keep_row(row, place),
                 None => {}
             }
         }
         cells.clear();
-        form.put(row, cells);
-        if !query.keeps(cells) {
+        form.append_cells(row, cells);
+        if !query.accepts_row(cells) {
             return;
         }
         match &query.sink {
             Some(sink) => (sink.borrow_mut())(&cells.iter().map(Value::from).collect::<Vec<_>>()),
-            None => self.keep(row, place),
+            None => self.keep_row(row, place),
         }
     }
 
@@ -368,7 +368,7 @@ impl States {
                 Some(tid) => (What::Cpu(piece.status), tid),
                 None => (What::Unknown(piece.status), 0),
             };
-            if self.rows.put((piece.from, piece.to), cpu.number as i64, other, what, *place) {
+            if self.rows.try_set((piece.from, piece.to), cpu.number as i64, other, what, *place) {
                 let of = TotalOf::Cpu(piece.status.name());
                 return self.add(cpu.machine, cpu.number as i64, of, piece.to - piece.from);
             }
@@ -378,14 +378,14 @@ impl States {
         }
         let what = StateOf::Cpu { tid, status: piece.status };
         let (from, to, machine, number) = (piece.from, piece.to, cpu.machine, cpu.number as i64);
-        self.put(&mut StateRow { from, to, machine, number, of: what }, *place);
+        self.emit_row(&mut StateRow { from, to, machine, number, of: what }, *place);
     }
 
     fn put_thread(&mut self, machines: &Machines, open: &Open<ThreadPiece>) {
         let Open { piece, place, .. } = open;
         if self.has_places && self.is_whole {
             let tid = machines.thread(piece.thread).tid;
-            if self.rows.put((piece.from, piece.to), tid, 0, What::Thread(piece.state), *place) {
+            if self.rows.try_set((piece.from, piece.to), tid, 0, What::Thread(piece.state), *place) {
                 let of = TotalOf::Thread(piece.state.name());
                 return self.add(machines.thread(piece.thread).machine, tid, of, piece.to - piece.from);
             }
@@ -395,7 +395,7 @@ impl States {
         }
         let thread = machines.thread(piece.thread);
         let (machine, number, what) = (thread.machine, thread.tid, StateOf::Thread(piece.state));
-        self.put(&mut StateRow { from: piece.from, to: piece.to, machine, number, of: what }, *place);
+        self.emit_row(&mut StateRow { from: piece.from, to: piece.to, machine, number, of: what }, *place);
     }
 
     /// Puts the last pieces of threads that are dead: nothing lengthens them.
@@ -411,11 +411,11 @@ impl States {
         let Some(disk) = self.disks.get(&key) else { return };
         let (from, (waiting, driver)) = (disk.since, disk.shown);
         let what = StateOf::Disk { name: self.disk_names.get(&key).cloned(), waiting, driver };
-        self.put(&mut StateRow { from, to, machine: key.0, number: key.1, of: what }, NO_PLACE);
+        self.emit_row(&mut StateRow { from, to, machine: key.0, number: key.1, of: what }, NO_PLACE);
     }
 
     fn request(&mut self, begin: Ns, machine: u32, happening: &Happening<'_>, at: Ns) {
-        let Some(DiskRequest { dev, sector, sectors }) = DiskRequest::of(happening) else { return };
+        let Some(DiskRequest { dev, sector, sectors }) = DiskRequest::from_event(happening) else { return };
         let key = (machine, dev);
         let disk = self.disks.entry(key).or_insert_with(|| Disk::new(begin));
         match happening.concept {
@@ -466,12 +466,12 @@ impl Observer for States {
             return;
         }
         let next = self.reserve(piece.to);
-        if let Some(last) = self.threads.put(piece, next) {
+        if let Some(last) = self.threads.push(piece, next) {
             self.put_thread(machines, &last);
         }
         if piece.state == ThreadState::Dead {
             // A dead thread has no further states in this life.
-            let last = self.threads.take(piece.thread);
+            let last = self.threads.remove(piece.thread);
             last.iter().for_each(|last| self.put_thread(machines, last));
         } else if self.threads.pieces.len() >= self.put_dead_at {
             self.put_dead(machines);
@@ -485,7 +485,7 @@ impl Observer for States {
         let cpu = machines.cpu(interrupt.cpu);
         let what = StateOf::Irq { kind: interrupt.kind, cpu: cpu.number };
         let Interrupt { from, to, number, .. } = *interrupt;
-        self.put(&mut StateRow { from, to, machine: cpu.machine, number, of: what }, NO_PLACE);
+        self.emit_row(&mut StateRow { from, to, machine: cpu.machine, number, of: what }, NO_PLACE);
     }
 
     fn applied(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
@@ -543,7 +543,7 @@ impl Analysis for States {
         let mut rows = Rows::default();
         states.for_each(&mut |row| {
             cells.clear();
-            states.form.put(row, &mut cells);
+            states.form.append_cells(row, &mut cells);
             rows.push(&cells);
         });
         Table { rows, ..table }

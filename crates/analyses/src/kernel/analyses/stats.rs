@@ -27,7 +27,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
     example: "stats --by event --sort events --limit 10",
     make: |query| {
-        let by = By::of(query);
+        let by = By::from_query(query);
         // A process and a name may become known later.
         let is_fixed = matches!(by, By::Thread | By::Trace) && query.pids.is_none() && query.comms.is_none();
         Box::new(Stats { query: query.clone(), by, is_fixed, ..Stats::default() })
@@ -125,8 +125,8 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(query: &AnalysisQuery) -> By {
-        query.key(By::of_name).unwrap_or_default()
+    fn from_query(query: &AnalysisQuery) -> By {
+        query.key(By::from_name).unwrap_or_default()
     }
 }
 
@@ -163,7 +163,7 @@ impl Stats {
         status: CpuStatus,
     ) -> Option<&mut Sums> {
         let place = self.place_of(machines, step, cpu, thread)?;
-        Some(&mut self.sums.at(place).0[status as usize])
+        Some(&mut self.sums.get_mut(place).0[status as usize])
     }
 
     /// The place of the aggregate of a CPU that runs a thread, until aggregates are closed.
@@ -202,7 +202,7 @@ impl Stats {
 
     /// Turns to another state of a CPU, of which an event was.
     #[inline(never)]
-    fn turn(&mut self, machines: &Machines, cpu: CpuIndex, next: Open) {
+    fn enter_state(&mut self, machines: &Machines, cpu: CpuIndex, next: Open) {
         let at = cpu.0 as usize;
         self.open.resize(self.open.len().max(at + 1), Open { events: 0, ..next });
         let Open { thread, status, step, events } = std::mem::replace(&mut self.open[at], next);
@@ -254,7 +254,7 @@ impl Observer for Stats {
         } else if let Some((from, to)) = self.query.clip(from, to)
             && let Some(place) = self.place_of(machines, 0, cpu, thread)
         {
-            let sums = &mut self.sums.at(place).0[status as usize];
+            let sums = &mut self.sums.get_mut(place).0[status as usize];
             sums.time += to - from;
             // One look for a row is enough for its time and its events.
             if let Some(open) = self.open.get_mut(cpu.0 as usize)
@@ -289,7 +289,7 @@ impl Analysis for Stats {
         if self.is_fixed {
             match self.open.get_mut(cpu.0 as usize) {
                 Some(open) if (open.thread, open.status, open.step) == (current, status, step) => open.events += 1,
-                _ => self.turn(machines, cpu, Open { thread: current, status, step, events: 1 }),
+                _ => self.enter_state(machines, cpu, Open { thread: current, status, step, events: 1 }),
             }
             return;
         }
@@ -298,7 +298,7 @@ impl Analysis for Stats {
             let Some(mut key) = self.key(machines, step, cpu, current) else { return };
             let name = event.name(&mut self.name).unwrap_or_default();
             key[4] = self.names.number(&String::from_utf8_lossy(name));
-            &mut self.sums.of(key).0[status as usize]
+            &mut self.sums.entry(key).0[status as usize]
         } else {
             let Some(sums) = self.sums_of(machines, step, cpu, current, status) else { return };
             sums
@@ -309,9 +309,9 @@ impl Analysis for Stats {
     fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         for at in 0..self.open.len() {
             let open = self.open[at];
-            self.turn(machines, CpuIndex(at as u32), open);
+            self.enter_state(machines, CpuIndex(at as u32), open);
         }
-        let columns = self.query.step_columns(columns_of(ModeRow::by(self.by)));
+        let columns = self.query.step_columns(columns_of(ModeRow::columns_for(self.by)));
         let Stats { query, by, sums, names, .. } = *self;
         let aggregates = sums.finish(query.last_step(range));
         let (mut sum, mut wanted, mut row) = (Sums::default(), Vec::new(), Vec::new());
@@ -322,7 +322,7 @@ impl Analysis for Stats {
                 let number = (at * MODES.len() + mode) as u32;
                 let is_kept = query.test.is_none() || {
                     row.clear();
-                    rows.put(number, &mut row);
+                    rows.append_row(number, &mut row);
                     query.keeps_values(&row)
                 };
                 wanted.extend(is_kept.then_some(number));
@@ -330,7 +330,7 @@ impl Analysis for Stats {
         }
         let columns_of_all = if by == By::Event { &[ModeRow::EVENTS][..] } else { &[ModeRow::CPU_NS, ModeRow::EVENTS] };
         let all = cells_of(columns_of_all, &ModeRow::new(CpuStatus::Unknown, sum));
-        let rows = Rows::made(Rc::new(rows), wanted);
+        let rows = Rows::from_source(Rc::new(rows), wanted);
         Table { analysis: "stats", range, columns, rows, all, order: Order::Keys, ..Table::default() }
     }
 }
@@ -379,7 +379,7 @@ impl<'r> ModeRow<'r> {
         &[Self::CPU, Self::TID, Self::MODE, Self::NAME, Self::NO_CPU_NS, Self::EVENTS];
     const BY_TRACE: &'r [ColumnOf<'r, Self>] = &[Self::MODE, Self::CPU_NS, Self::EVENTS];
 
-    fn by(by: By) -> &'r [ColumnOf<'r, Self>] {
+    fn columns_for(by: By) -> &'r [ColumnOf<'r, Self>] {
         match by {
             By::Thread => Self::BY_THREAD,
             By::Process => Self::BY_PROCESS,
@@ -397,7 +397,7 @@ impl<'r> ModeRow<'r> {
 const TIME: &str = "time of the CPU in this mode with this thread";
 
 impl Source for ModeRows {
-    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+    fn append_row<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (at, mode) = (row as usize / MODES.len(), MODES[row as usize % MODES.len()]);
         let [step, machine, who, cpu, name] = self.aggregates.key(at);
         self.query.put_step(self.range, step, machine as u32, values);
@@ -408,7 +408,7 @@ impl Source for ModeRows {
             name: self.names.name(name),
             ..ModeRow::new(mode, self.aggregates.get(at).0[mode as usize])
         };
-        values.extend(values_of(ModeRow::by(self.by), row));
+        values.extend(values_of(ModeRow::columns_for(self.by), row));
     }
 
     fn rank(&self, row: u32) -> i64 {

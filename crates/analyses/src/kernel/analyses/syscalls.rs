@@ -33,8 +33,8 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(query: &AnalysisQuery) -> By {
-        query.key(By::of_name).unwrap_or(By::Name)
+    fn from_query(query: &AnalysisQuery) -> By {
+        query.key(By::from_name).unwrap_or(By::Name)
     }
 }
 
@@ -44,13 +44,13 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     forms: &[AnalysisForm::plain(
         By::NAMES,
         SPANS,
-        RowNouns::of(&["system calls", "rows", "rows", "rows"]).with_spans("system calls"),
+        RowNouns::for_groups(&["system calls", "rows", "rows", "rows"]).with_spans("system calls"),
     )],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[],
     example: "syscalls --by thread --comm 'oven-*' --where 'max_us > 1000'",
-    make: |query| Box::new(Calls { by: By::of(query), spans: Spans::new(query), names: Names::default() }),
+    make: |query| Box::new(Calls { by: By::from_query(query), spans: Spans::new(query), names: Names::default() }),
 };
 
 struct Calls {
@@ -70,7 +70,7 @@ struct Errors {
 
 impl Errors {
     /// The errors of one call.
-    fn of(ret: Option<i64>) -> Errors {
+    fn from_return(ret: Option<i64>) -> Errors {
         Errors { one: error_of(ret), counts: BTreeMap::new() }
     }
 }
@@ -153,7 +153,7 @@ impl Observer for Calls {
         };
         let key = GroupKey { machine: thread.machine, number, name: self.names.number(call.name), other: 0 };
         let span = SpanTimes::new(machines, thread.machine, (call.from, call.to));
-        self.spans.add(machines, &span, key, Errors::of(call.ret), || {
+        self.spans.add(machines, &span, key, Errors::from_return(call.ret), || {
             values_of(SyscallRow::LOG, SyscallRow { call, thread, cpu: machines.cpu(call.cpu).number, span })
         });
     }

@@ -123,7 +123,7 @@ pub struct Periods {
 
 impl Written {
     /// The argument of an option.
-    pub fn of_option(option: &str, text: &str) -> Written {
+    pub fn from_option(option: &str, text: &str) -> Written {
         Written { source: option.into(), whole: text.into(), span: Span::new(0, text.len()) }
     }
 
@@ -138,7 +138,7 @@ impl Written {
         Written { span: Span::new(start, start + text.trim().len()), ..self.clone() }
     }
 
-    fn wrong(&self, message: impl Into<String>) -> Error {
+    fn error(&self, message: impl Into<String>) -> Error {
         misuse_of(&self.source, self.span.malformed(&self.whole, message))
     }
 
@@ -162,41 +162,41 @@ impl Definition {
     /// # Errors
     /// When a line is no definition, with its place in the file.
     pub fn read(file: &Path, text: &str) -> Result<Vec<Definition>> {
-        let whole = Written::of_option(&file.display().to_string(), text);
+        let whole = Written::from_option(&file.display().to_string(), text);
         let mut definitions = Vec::new();
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             let of_line = whole.part(start, start + line.len());
             start += line.len();
             if !of_line.text().is_empty() && !of_line.text().starts_with('#') {
-                definitions.push(Definition::of_line(&of_line)?);
+                definitions.push(Definition::from_line(&of_line)?);
             }
         }
         Ok(definitions)
     }
 
-    fn of_line(line: &Written) -> Result<Definition> {
+    fn from_line(line: &Written) -> Result<Definition> {
         let mut parts = pieces(line, b';').into_iter();
         let name = parts.next().filter(|name| !name.text().is_empty());
-        let name = name.ok_or_else(|| line.wrong("expected the name of a period"))?;
+        let name = name.ok_or_else(|| line.error("expected the name of a period"))?;
         let mut values: HashMap<&str, Written> = HashMap::new();
         const KEYS: [&str; 4] = ["begin", "end", "match", "parent"];
         for part in parts.filter(|part| !part.text().is_empty()) {
             let form = "a line is NAME; begin = EXPR; end = EXPR; match = PATH[=PATH], ..; parent = NAME";
             let Some(equal) = part.text().find('=') else {
-                return Err(part.wrong("expected KEY = VALUE").with_help(form));
+                return Err(part.error("expected KEY = VALUE").with_help(form));
             };
             let (key, value) = (part.part(0, equal), part.part(equal + 1, part.text().len()));
             let Some(known) = KEYS.into_iter().find(|known| *known == key.text()) else {
-                let error = key.wrong(format!("a period has no `{}`", key.text())).with_help(form);
+                let error = key.error(format!("a period has no `{}`", key.text())).with_help(form);
                 return Err(suggest(error, key.text(), KEYS));
             };
             if values.insert(known, value).is_some() {
-                return Err(key.wrong(format!("`{known}` is given twice")));
+                return Err(key.error(format!("`{known}` is given twice")));
             }
         }
         let mut needed = |key: &str| {
-            let lacks = || name.wrong(format!("the period `{}` has no `{key} = EXPR`", name.text()));
+            let lacks = || name.error(format!("the period `{}` has no `{key} = EXPR`", name.text()));
             values.remove(key).ok_or_else(lacks)
         };
         let (begin, end) = (needed("begin")?, needed("end")?);
@@ -236,19 +236,19 @@ impl Definitions {
     /// When one is none, or when the definitions do not fit together.
     pub fn parse(written: &[Definition]) -> Result<Definitions> {
         if let Some(first) = written.get(MAX_DEFINITIONS) {
-            return Err(first.name.wrong(format!("more than {MAX_DEFINITIONS} periods")));
+            return Err(first.name.error(format!("more than {MAX_DEFINITIONS} periods")));
         }
         let mut parsed: Vec<Parsed> = Vec::new();
         for definition in written {
             let name = definition.name.text();
             if name.is_empty() {
-                return Err(definition.name.wrong("a period needs a name"));
+                return Err(definition.name.error("a period needs a name"));
             }
             if parsed.iter().any(|other| *other.name == *name) {
-                return Err(definition.name.wrong(format!("the period `{name}` is defined twice")));
+                return Err(definition.name.error(format!("the period `{name}` is defined twice")));
             }
             let expression = |written: &Written| {
-                let parsed = Expression::parse(written.text()).and_then(|parsed| parsed.with_beside(&BESIDE));
+                let parsed = Expression::parse(written.text()).and_then(|parsed| parsed.with_columns(&BESIDE));
                 parsed.map_err(|error| written.placed(error)).map(|parsed| (written.clone(), parsed))
             };
             parsed.push(Parsed {
@@ -263,13 +263,13 @@ impl Definitions {
             let Some(parent) = &definition.parent else { continue };
             let found = parsed.iter().position(|other| *other.name == *parent.text());
             let Some(found) = found else {
-                let error = parent.wrong(format!("there is no period `{}`", parent.text()));
+                let error = parent.error(format!("there is no period `{}`", parent.text()));
                 return Err(suggest(error, parent.text(), parsed.iter().map(|other| &*other.name)));
             };
             parsed[at].parent = Some(found);
             let above = std::iter::successors(Some(found), |of| parsed[*of].parent);
             if above.take(MAX_DEFINITIONS).any(|of| of == at) {
-                return Err(parent.wrong(format!("the period `{}` is its own parent", parsed[at].name)));
+                return Err(parent.error(format!("the period `{}` is its own parent", parsed[at].name)));
             }
         }
         Ok(Definitions(parsed))
@@ -359,19 +359,19 @@ fn pairs(written: &Written) -> Result<Vec<Pair>> {
         let end = match rest {
             [] => begin,
             [end] => end,
-            _ => return Err(piece.wrong("expected PATH or PATH=PATH")),
+            _ => return Err(piece.error("expected PATH or PATH=PATH")),
         };
         let (name, begin) = path(begin.clone())?;
         let (_, end) = path(end.clone())?;
         if OWN_COLUMNS.contains(&&*name) {
-            let error = piece.wrong(format!("`{name}` is a column of its own"));
+            let error = piece.error(format!("`{name}` is a column of its own"));
             return Err(error.with_help(format!("a field of this name is `payload.{name}` or `$ctx.{name}`")));
         }
         if !names.insert(name.clone()) {
-            return Err(piece.wrong(format!("`{name}` is given twice")));
+            return Err(piece.error(format!("`{name}` is given twice")));
         }
         if pairs.len() == MAX_PATHS {
-            return Err(piece.wrong(format!("more than {MAX_PATHS} paths")));
+            return Err(piece.error(format!("more than {MAX_PATHS} paths")));
         }
         pairs.push(Pair { name: name.into(), paths: [begin, end] });
     }

@@ -37,7 +37,7 @@ pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     forms: &[AnalysisForm::plain(
         &["period", "match"],
         PERIODS,
-        RowNouns::of(&["periods", "periods"]).with_spans("periods").with_buckets("periods"),
+        RowNouns::for_groups(&["periods", "periods"]).with_spans("periods").with_buckets("periods"),
     )],
     needs: &[],
     needs_for: &[],
@@ -273,7 +273,7 @@ impl Analysis for Found {
         let periods = &bound.periods;
         let state = StateOf { machines, cpu };
         for &definition in periods.outer_first.iter().rev() {
-            if self.matchers[definition][1].matches_beside(event, &state) {
+            if self.matchers[definition][1].matches_with(event, &state) {
                 match bound.values(definition, 1, event, &state) {
                     Some(values) => {
                         if let Some(number) = self.by_key.get(&(definition, machine, values)).copied() {
@@ -285,7 +285,7 @@ impl Analysis for Found {
             }
         }
         for &definition in &periods.outer_first {
-            if self.matchers[definition][0].matches_beside(event, &state) {
+            if self.matchers[definition][0].matches_with(event, &state) {
                 match bound.values(definition, 0, event, &state) {
                     Some(values) => {
                         let query = &self.spans.query;

@@ -43,7 +43,7 @@ impl Condition {
 }
 
 impl RowTest for Condition {
-    fn keeps(&self, row: &[Value<'_>]) -> bool {
+    fn accepts(&self, row: &[Value<'_>]) -> bool {
         self.filter.matches(&Row { values: row, names: &self.names })
     }
 }
@@ -113,7 +113,7 @@ mod tests {
             row.extend([Cell::Real(33.5), Cell::Real(0.5), Cell::Integer(40)]);
             row.extend([50, 50, 50].map(Cell::Integer));
             row.extend([Cell::Integer(0), Cell::Counts(Vec::new())]);
-            condition.keeps(&row.iter().map(Value::from).collect::<Vec<_>>())
+            condition.accepts(&row.iter().map(Value::from).collect::<Vec<_>>())
         };
         assert!(keeps("name == \"re*\" and mean_ns > 33 and mean_ns < 34") && keeps("count == 3 and not errnos"));
         assert!(!keeps("errors > 0") && !keeps("name == \"write\""));

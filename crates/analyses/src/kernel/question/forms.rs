@@ -115,10 +115,10 @@ const ROWS: &str = "rows";
 
 impl RowNouns {
     /// Rows that have no other word: several columns say what they are.
-    pub(crate) const ROWS: RowNouns = RowNouns::of(&[]);
+    pub(crate) const ROWS: RowNouns = RowNouns::for_groups(&[]);
 
     /// Words for groups, in the order of their keys, or for the rows of a form without keys.
-    pub(crate) const fn of(groups: &'static [&'static str]) -> RowNouns {
+    pub(crate) const fn for_groups(groups: &'static [&'static str]) -> RowNouns {
         RowNouns { groups, spans: ROWS, buckets: ROWS }
     }
 

@@ -83,7 +83,7 @@ impl Numbers {
 /// A condition on rows.
 pub trait RowTest {
     /// Is a row wanted?
-    fn keeps(&self, row: &[Value<'_>]) -> bool;
+    fn accepts(&self, row: &[Value<'_>]) -> bool;
 }
 
 /// Where rows go that are not kept.
@@ -303,13 +303,13 @@ impl AnalysisQuery {
     }
 
     /// Is a row wanted? Each analysis asks this for each row of its table, be it a list or not.
-    pub(crate) fn keeps(&self, row: &[Cell]) -> bool {
-        self.test.as_ref().is_none_or(|test| test.keeps(&row.iter().map(Value::from).collect::<Vec<_>>()))
+    pub(crate) fn accepts_row(&self, row: &[Cell]) -> bool {
+        self.test.as_ref().is_none_or(|test| test.accepts(&row.iter().map(Value::from).collect::<Vec<_>>()))
     }
 
-    /// As [`keeps`](AnalysisQuery::keeps), of the values of a row.
+    /// As [`accepts_row`](AnalysisQuery::accepts_row), of the values of a row.
     pub(crate) fn keeps_values(&self, row: &[Value<'_>]) -> bool {
-        self.test.as_ref().is_none_or(|test| test.keeps(row))
+        self.test.as_ref().is_none_or(|test| test.accepts(row))
     }
 
     /// The columns of rows about steps and machines, and those rows that are wanted.
@@ -362,7 +362,7 @@ impl AnalysisQuery {
 
     /// Keeps a row of a list, or hands it on.
     #[inline]
-    pub(crate) fn put<'v>(&self, machine: u32, others: impl Iterator<Item = Value<'v>>, rows: &mut Rows) {
+    pub(crate) fn emit_row<'v>(&self, machine: u32, others: impl Iterator<Item = Value<'v>>, rows: &mut Rows) {
         let mut values = self.row_values(machine, others);
         if self.test.is_none() && self.sink.is_none() {
             return rows.push_values(values);

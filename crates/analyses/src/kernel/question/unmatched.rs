@@ -45,7 +45,7 @@ pub(crate) fn unmatched_options(machines: &Machines, query: &AnalysisQuery) -> V
         }
         of_threads.push(option);
         if !has_thread(machines, &alone) {
-            found.push(of_thread(machines, query, option));
+            found.push(check_thread(machines, query, option));
         }
     }
     if found.is_empty() && of_threads.len() > 1 && !has_thread(machines, query) {
@@ -66,7 +66,7 @@ fn has_thread(machines: &Machines, query: &AnalysisQuery) -> bool {
 }
 
 /// Says of an option that no thread fits it.
-fn of_thread(machines: &Machines, query: &AnalysisQuery, option: AnalysisOption) -> UnmatchedOption {
+fn check_thread(machines: &Machines, query: &AnalysisQuery, option: AnalysisOption) -> UnmatchedOption {
     let numbers = |number: fn(&Thread) -> Option<i64>| {
         let numbers: BTreeSet<i64> = machines.threads().filter_map(|(_, thread)| number(thread)).collect();
         numbers.iter().map(i64::to_string).collect()

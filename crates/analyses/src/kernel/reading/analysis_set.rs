@@ -90,12 +90,12 @@ impl AnalysisSet {
         if let Some(per) = &self.per
             && (per.next_end < last || per.periods.get(per.next).is_some_and(|next| next.from <= now))
         {
-            self.turn(last, now);
+            self.switch_periods(last, now);
         }
     }
 
     #[cold]
-    fn turn(&mut self, last: Ns, now: Ns) {
+    fn switch_periods(&mut self, last: Ns, now: Ns) {
         let Some(PerPeriod { periods, each, open, next, next_end, .. }) = &mut self.per else { return };
         let (each, mut changed) = (*each, Vec::new());
         while periods.get(*next).is_some_and(|period| period.from <= now) {

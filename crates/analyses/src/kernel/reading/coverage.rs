@@ -68,12 +68,12 @@ struct OfMachine {
 }
 
 /// Tells the machines which CPUs are seen, and when. Only streams that may have switches count.
-pub(crate) fn cover(machines: &mut Machines, reader: &Reader, session: &Session, streams: &[SelectedStream]) {
+pub(crate) fn report_coverage(machines: &mut Machines, reader: &Reader, session: &Session, streams: &[SelectedStream]) {
     let wanted: HashSet<(usize, usize)> = streams.iter().map(|of| (of.trace, of.index)).collect();
     let mut found: BTreeMap<u32, OfMachine> = BTreeMap::new();
     for (at, trace) in session.traces.iter().enumerate().filter(|(at, _)| reader.has(*at, Concept::Switch)) {
         let of = found.entry(reader.machine(at)).or_default();
-        let counted = Recording::of(&trace.schema).cpus.or(trace.reader.cpu_count());
+        let counted = Recording::from_schema(&trace.schema).cpus.or(trace.reader.cpu_count());
         of.named.extend(0..counted.filter(|count| *count <= MAX_CLAIMED).unwrap_or(0));
         of.names_sleep |= reader.has_field(at, Concept::Wake, Field::From);
         for (index, stream) in trace.streams.iter().enumerate() {
@@ -92,7 +92,7 @@ pub(crate) fn cover(machines: &mut Machines, reader: &Reader, session: &Session,
             }
         }
     }
-    found.into_iter().filter(|(_, of)| !of.has_other).for_each(|(machine, of)| of.tell(machines, machine));
+    found.into_iter().filter(|(_, of)| !of.has_other).for_each(|(machine, of)| of.report(machines, machine));
 }
 
 impl Covered {
@@ -115,7 +115,7 @@ impl Covered {
 }
 
 impl OfMachine {
-    fn tell(mut self, machines: &mut Machines, machine: u32) {
+    fn report(mut self, machines: &mut Machines, machine: u32) {
         let first = self.covered.values().filter_map(|covered| covered.from).min();
         let last = self.covered.values().filter_map(|covered| covered.to).max();
         // Every machine has a CPU 0.

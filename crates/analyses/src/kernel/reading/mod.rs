@@ -69,7 +69,7 @@ impl<'a> Reading<'a> {
     /// Are there several traces of kernels that do not say of which machine they are? Their states are kept apart.
     pub fn has_strangers(&self) -> bool {
         let is_stranger = |(at, trace): &(usize, &tracemill_format::OpenTrace)| {
-            Recording::of(&trace.schema).host.is_none() && self.reader.has(*at, Concept::Switch)
+            Recording::from_schema(&trace.schema).host.is_none() && self.reader.has(*at, Concept::Switch)
         };
         !self.input.same_host && self.input.session.traces.iter().enumerate().filter(is_stranger).count() > 1
     }
@@ -124,9 +124,9 @@ impl<'a> Reading<'a> {
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
         let mut machines = Machines::new(machine_names.len() as u32);
         for trace in 0..input.session.traces.len() {
-            machines.set_told(reader.machine(trace), reader.concepts_of(trace));
+            machines.set_possible(reader.machine(trace), reader.concepts_of(trace));
         }
-        coverage::cover(&mut machines, &reader, input.session, input.streams);
+        coverage::report_coverage(&mut machines, &reader, input.session, input.streams);
         let of_one_cpu = coverage::machines_of_one_cpu(&reader, machine_names.len(), input.session, input.streams);
         let state = RefCell::new(State {
             of_one_cpu,
@@ -142,11 +142,11 @@ impl<'a> Reading<'a> {
         let noted = |found: Note| {
             if let Note::Gap(stream, gap) = &found {
                 let at = stream.0 as usize;
-                state.borrow_mut().lose(at, &input.streams[at], gap);
+                state.borrow_mut().apply_gap(at, &input.streams[at], gap);
             }
             note(found)
         };
-        events.for_each_batch(|batch| state.borrow_mut().take(batch), noted);
+        events.for_each_batch(|batch| state.borrow_mut().apply_batch(batch), noted);
         let State { mut machines, mut all, left, .. } = state.into_inner();
         machines.finish(&mut all);
         let machines = Rc::new(machines);
@@ -197,7 +197,7 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    fn take(&mut self, batch: &Batch) {
+    fn apply_batch(&mut self, batch: &Batch) {
         let streams = self.streams;
         let mut shared: Vec<Shared<'_>> = Vec::with_capacity(batch.chunks.len());
         for run in &batch.runs {
@@ -225,7 +225,7 @@ impl State<'_> {
             for at in std::mem::take(&mut early[stream]) {
                 if let Some(cpu) = cpu {
                     left.lost_on.insert(cpu);
-                    machines.lose(machine, cpu, at);
+                    machines.apply_loss(machine, cpu, at);
                 }
             }
         }
@@ -241,8 +241,8 @@ impl State<'_> {
         };
         let machine = shared.machine;
         let class = &shared.classes[shared.chunk.class(at).0 as usize];
-        self.reader.turn();
-        self.reader.meet(shared, at, class);
+        self.reader.next_event();
+        self.reader.prepare_class(shared, at, class);
         self.all.advance(self.machines.now(), ns);
         self.machines.touch_time(machine, ns, &mut self.all);
         let cpu = match (&class.running, shared.known_cpu.get()) {
@@ -293,7 +293,7 @@ impl State<'_> {
     }
 
     /// Events of a stream are missing.
-    fn lose(&mut self, at: usize, of: &SelectedStream, gap: &Gap) {
+    fn apply_gap(&mut self, at: usize, of: &SelectedStream, gap: &Gap) {
         let ns = gap.begin_cycles.zip(of.clock.as_ref()).map(|(cycles, clock)| clock.ns(cycles));
         let ns = ns.unwrap_or(self.machines.now());
         match gap.kind {
@@ -303,7 +303,7 @@ impl State<'_> {
         match self.cpus[at].0 {
             Some(cpu) => {
                 self.left.lost_on.insert(cpu);
-                self.machines.lose(self.reader.machine(of.trace), cpu, ns);
+                self.machines.apply_loss(self.reader.machine(of.trace), cpu, ns);
             }
             None => self.early[at].push(ns),
         }

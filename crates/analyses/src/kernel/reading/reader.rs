@@ -118,7 +118,7 @@ impl Reader {
 
     /// Turns to another event.
     #[inline]
-    pub(crate) fn turn(&mut self) {
+    pub(crate) fn next_event(&mut self) {
         if self.captured.get().is_some() {
             self.drop_captured();
         }
@@ -134,7 +134,7 @@ impl Reader {
 
     /// The CPU of a packet of a stream.
     pub(crate) fn cpu_of(&mut self, of: &SelectedStream, packet: &Arc<PacketData>) -> Option<u64> {
-        self.cpus.of(self.first_streams[of.trace] + of.index, packet)
+        self.cpus.cpu(self.first_streams[of.trace] + of.index, packet)
     }
 
     /// The meaning of the classes of a trace.
@@ -182,7 +182,7 @@ impl Reader {
 
     /// Makes a class ready for its events, of which this is one.
     #[inline]
-    pub(crate) fn meet(&self, shared: &Shared<'_>, at: usize, class: &Class) {
+    pub(crate) fn prepare_class(&self, shared: &Shared<'_>, at: usize, class: &Class) {
         if !class.is_met.get() {
             self.prepare(&shared.event(at), class);
         }
@@ -280,7 +280,7 @@ fn machines_of(session: &Session, same_host: bool) -> (Vec<u32>, Vec<String>) {
     let mut known: HashMap<(Option<String>, String), u32> = HashMap::new();
     let mut names = Vec::new();
     let of = |(at, trace): (usize, &tracemill_format::OpenTrace)| {
-        let host = Recording::of(&trace.schema).host.map(str::to_string);
+        let host = Recording::from_schema(&trace.schema).host.map(str::to_string);
         let clock = trace.schema.clocks().first().map_or(String::new(), |clock| format!("{:?}", clock.name));
         let key = match (same_host, &host) {
             (true, _) => (None, String::new()),
@@ -329,7 +329,7 @@ impl<'r> EventValues<'r> {
 }
 
 fn label<'t>(labels: &Labels, value: i128) -> Option<Cow<'t, str>> {
-    labels.as_ref()?.of(value).next().map(|label| Cow::Owned(label.to_string()))
+    labels.as_ref()?.labels_for(value).next().map(|label| Cow::Owned(label.to_string()))
 }
 
 impl ConceptValues for EventValues<'_> {

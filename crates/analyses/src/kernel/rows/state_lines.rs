@@ -60,10 +60,10 @@ impl StateLines {
     }
 
     /// Appends a line.
-    pub fn put(&mut self, out: &mut Out, row: &StateRow) {
+    pub fn write_line(&mut self, out: &mut Out, row: &StateRow) {
         let machine = if self.templates.len() > 1 { row.machine as usize } else { 0 };
         let template = self.templates.get_mut(machine).and_then(|of| of[row.kind()].as_mut());
-        if !template.is_some_and(|template| template.put(out, row)) {
+        if !template.is_some_and(|template| template.write_line(out, row)) {
             self.put_any(out, row);
         }
     }
@@ -200,14 +200,14 @@ impl Texts {
         if self.0.get(place).is_none_or(|known| known.key != key || known.len == 0) {
             text.clear();
             make(text);
-            self.put(place, key, text.written())?;
+            self.insert(place, key, text.written())?;
         }
         self.0.get(place)
     }
 
     #[cold]
     #[inline(never)]
-    fn put(&mut self, place: usize, key: (i64, u64), text: &[u8]) -> Option<()> {
+    fn insert(&mut self, place: usize, key: (i64, u64), text: &[u8]) -> Option<()> {
         let mut bytes = [0; TEXT];
         bytes.get_mut(..text.len())?.copy_from_slice(text);
         let none = || Text { key: (0, 0), len: 0, bytes: [0; TEXT] };
@@ -293,7 +293,7 @@ impl Template {
     /// Appends a line; false, and nothing appended, when a part of it is too long, or a time is none of 64 bits that is not
     /// before the second second of the clock.
     #[inline]
-    fn put(&mut self, out: &mut Out, row: &StateRow) -> bool {
+    fn write_line(&mut self, out: &mut Out, row: &StateRow) -> bool {
         let (tid, word) = match row.of {
             StateOf::Cpu { tid, status } => (tid, status as u64),
             StateOf::Thread(state) => (Some(row.number), state as u64),
@@ -471,7 +471,7 @@ mod tests {
                 // Twice, as the second time texts are known.
                 for row in rows.iter().chain(&rows) {
                     let (mut found, mut expected) = (Out::default(), Out::default());
-                    lines.put(&mut found, row);
+                    lines.write_line(&mut found, row);
                     lines.put_any(&mut expected, row);
                     let text = |out: &Out| String::from_utf8_lossy(out.written()).into_owned();
                     assert_eq!(text(&found), text(&expected), "{row:?}");

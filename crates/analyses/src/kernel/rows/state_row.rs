@@ -175,7 +175,7 @@ pub struct RowForm {
 impl RowForm {
     /// The form of rows with these columns; `machines` are their names.
     pub fn new(columns: &[Column], machines: Rc<Vec<String>>) -> Self {
-        RowForm { keys: columns.iter().filter_map(|column| StateKey::of_name(&column.name)).collect(), machines }
+        RowForm { keys: columns.iter().filter_map(|column| StateKey::from_name(&column.name)).collect(), machines }
     }
 
     /// The columns, in their order.
@@ -230,7 +230,7 @@ impl RowForm {
     }
 
     /// Appends the cells of a row.
-    pub fn put(&self, row: &StateRow, cells: &mut Vec<Cell>) {
+    pub fn append_cells(&self, row: &StateRow, cells: &mut Vec<Cell>) {
         cells.extend(self.keys.iter().map(|key| Cell::from(self.value(row, *key))));
     }
 }

@@ -75,7 +75,7 @@ impl Place {
 
     /// The place of a row, whose number is that of a CPU or of a thread, which has a place already.
     #[inline]
-    fn of(self, length: u32, number: i64, other: i64, what: What) -> Option<Place> {
+    fn with_row(self, length: u32, number: i64, other: i64, what: What) -> Option<Place> {
         let (code, cpu, thread) = match what {
             What::Cpu(status) => (CPUS + status as u32, number, other),
             What::Unknown(status) => (UNKNOWN_CPUS + status as u32, number, 0),
@@ -161,7 +161,7 @@ impl StateRow {
 impl What {
     /// The content of the row; `other` is the number that is packed beside its kind.
     #[inline]
-    fn of(self, other: i64) -> StateOf {
+    fn to_state(self, other: i64) -> StateOf {
         match self {
             What::Cpu(status) => StateOf::Cpu { tid: Some(other), status },
             What::Unknown(status) => StateOf::Cpu { tid: None, status },
@@ -214,11 +214,11 @@ impl StateRows {
     /// Puts a row of the first machine into a place that begins when it does; false when it needs more room. `other` is the
     /// thread of a CPU.
     #[inline]
-    pub(crate) fn put(&mut self, (from, to): (Ns, Ns), number: i64, other: i64, what: What, place: u32) -> bool {
+    pub(crate) fn try_set(&mut self, (from, to): (Ns, Ns), number: i64, other: i64, what: What, place: u32) -> bool {
         let (Some(place), Ok(length)) = (self.places.get_mut(place as usize), u32::try_from(to - from)) else {
             return false;
         };
-        let Some(row) = place.of(length, number, other, what) else { return false };
+        let Some(row) = place.with_row(length, number, other, what) else { return false };
         *place = row;
         self.placed += 1;
         true
@@ -228,7 +228,7 @@ impl StateRows {
     #[inline]
     pub(crate) fn push(&mut self, row: &StateRow, place: u32) {
         let (what, other) = row.what();
-        if !self.put((row.from, row.to), row.number, other, what, place) {
+        if !self.try_set((row.from, row.to), row.number, other, what, place) {
             self.push_late(row);
         }
     }
@@ -407,7 +407,7 @@ impl StateRows {
                     to: time + Ns::from(place.length),
                     machine: 0,
                     number: place.number().into(),
-                    of: what.of(place.thread().into()),
+                    of: what.to_state(place.thread().into()),
                 });
             }
         }
@@ -423,7 +423,7 @@ impl StateRows {
 
     #[inline]
     fn unpacked(&self, packed: Packed) -> StateRow {
-        let of = packed.what.of(packed.other);
+        let of = packed.what.to_state(packed.other);
         let (from, to) = (self.time(packed.from), self.time(packed.to));
         StateRow { from, to, machine: packed.machine, number: packed.number, of }
     }

@@ -84,7 +84,7 @@ impl Starts {
     }
 
     /// The starts of the rows at some places, in their order.
-    fn at(&self, places: impl Iterator<Item = u32>) -> Starts {
+    fn select(&self, places: impl Iterator<Item = u32>) -> Starts {
         match self {
             Starts::Short(starts) => Starts::Short(places.map(|at| starts[at as usize]).collect()),
             Starts::Long(starts) => Starts::Long(places.map(|at| starts[at as usize]).collect()),
@@ -102,20 +102,20 @@ struct Made {
 /// The source of rows that are made when they are shown.
 pub(crate) trait Source {
     /// Appends the values of a row.
-    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>);
+    fn append_row<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>);
 
     /// A number that never falls where rows are in the order of their values: so most of them need not be compared.
     fn rank(&self, row: u32) -> i64;
 
     /// Appends the first values of a row, which tell apart most of those with one rank.
     fn put_head<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
-        self.put(row, values);
+        self.append_row(row, values);
     }
 
     /// The value of a row in a column.
     fn value(&self, row: u32, column: usize) -> Value<'_> {
         let mut values = Vec::new();
-        self.put(row, &mut values);
+        self.append_row(row, &mut values);
         values.get(column).copied().unwrap_or(Value::Null)
     }
 }
@@ -158,7 +158,7 @@ impl Rows {
     }
 
     /// Rows that are made of a source when they are shown.
-    pub(crate) fn made(source: Rc<dyn Source>, order: Vec<u32>) -> Rows {
+    pub(crate) fn from_source(source: Rc<dyn Source>, order: Vec<u32>) -> Rows {
         Rows { made: Some(Made { source, order }), ..Rows::default() }
     }
 
@@ -171,7 +171,7 @@ impl Rows {
     #[inline]
     pub fn push_values<'v>(&mut self, row: impl Iterator<Item = Value<'v>>) {
         self.starts.push(self.bytes.len());
-        row.for_each(|value| self.put(value));
+        row.for_each(|value| self.encode_value(value));
         self.bytes.push(END);
     }
 
@@ -183,7 +183,7 @@ impl Rows {
         }
     }
 
-    fn put(&mut self, value: Value<'_>) {
+    fn encode_value(&mut self, value: Value<'_>) {
         match value {
             Value::Null => self.bytes.push(NULL),
             Value::Bool(value) => self.bytes.push(if value { TRUE } else { FALSE }),
@@ -255,7 +255,7 @@ impl Rows {
         for at in 0..self.len() {
             row.clear();
             match &self.made {
-                Some(made) => made.source.put(made.order[at], &mut row),
+                Some(made) => made.source.append_row(made.order[at], &mut row),
                 None => {
                     for value in self.values(at) {
                         row.push(value);
@@ -294,7 +294,7 @@ impl Rows {
 
     /// Brings rows into another order.
     pub(crate) fn reorder(&mut self, order: impl Iterator<Item = u32>) {
-        self.starts = self.starts.at(order);
+        self.starts = self.starts.select(order);
     }
 
     /// Sorts rows by one of their cells, the largest first or last. Equal ones stay in their order.
@@ -314,7 +314,7 @@ impl Made {
         let Made { source, order } = self;
         let row = |row: u32| {
             let mut values = Vec::new();
-            source.put(row, &mut values);
+            source.append_row(row, &mut values);
             values
         };
         let keyed: Option<Vec<u64>> = order
@@ -473,7 +473,7 @@ mod tests {
     struct Texts(Vec<Vec<Cell>>);
 
     impl Source for Texts {
-        fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        fn append_row<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
             values.extend(self.0[row as usize].iter().map(Value::from));
         }
 
@@ -501,7 +501,7 @@ mod tests {
         let cells: Vec<Vec<Cell>> = (0..200).map(|_| row()).collect();
         let wanted: Vec<u32> = (0..200).filter(|at| at % 7 != 0).collect();
         for column in [None, Some((1, false)), Some((2, true)), Some((2, false)), Some((3, true)), Some((9, false))] {
-            let mut made = Rows::made(Rc::new(Texts(cells.clone())), wanted.clone());
+            let mut made = Rows::from_source(Rc::new(Texts(cells.clone())), wanted.clone());
             let mut kept: Rows = wanted.iter().map(|at| cells[*at as usize].clone()).collect::<Vec<_>>().into();
             assert_eq!((made.cells(), made.len()), (kept.cells(), kept.len()));
             for rows in [&mut made, &mut kept] {
@@ -539,7 +539,7 @@ mod tests {
         places.iter().for_each(|place| starts.push(*place));
         let all = |starts: &Starts| (0..starts.len()).map(|at| starts.get(at)).collect::<Vec<_>>();
         assert_eq!(all(&starts), places);
-        assert_eq!(all(&starts.at([4, 0, 2].into_iter())), [1 << 40, 0, u32::MAX as usize]);
+        assert_eq!(all(&starts.select([4, 0, 2].into_iter())), [1 << 40, 0, u32::MAX as usize]);
         starts.truncate(3);
         assert_eq!(all(&starts), places[..3]);
         // Rows are found and sorted by such places as by short ones.

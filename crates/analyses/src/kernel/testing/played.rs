@@ -76,15 +76,15 @@ fn play_in_turns<O: Observer + ?Sized>(stream: &str, observer: &mut O, turn: imp
         }
         let fields = words.map(|word| {
             let (name, value) = word.split_once('=').expect("a field");
-            (Field::of_name(name).expect(name), value)
+            (Field::from_name(name).expect(name), value)
         });
         let fields = Fields(fields.collect());
-        match Concept::of_name(name) {
+        match Concept::from_name(name) {
             Some(concept) => {
                 let happening = Happening { concept, is_legacy: false, values: &fields };
-                machines.take(machine, ns, Some(cpu), &happening, observer);
+                machines.apply_event(machine, ns, Some(cpu), &happening, observer);
             }
-            None if name == "loss" => machines.lose(machine, cpu, ns),
+            None if name == "loss" => machines.apply_loss(machine, cpu, ns),
             None => drop(machines.touch(machine, ns, Some(cpu), observer)),
         }
     }

@@ -28,7 +28,7 @@ impl Rng {
         self.below(count) == 0
     }
 
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 }
@@ -47,12 +47,12 @@ fn random_stream(seed: u64) -> Stream {
         rng.below(2);
     }
     let cpus = 1 + rng.below(3);
-    let nonsense = rng.of(&[4, 20, 200]);
-    let losses = rng.of(&[15, 60, 1000]);
+    let nonsense = rng.choose(&[4, 20, 200]);
+    let losses = rng.choose(&[15, 60, 1000]);
     let mut running = vec![0; cpus as usize];
     let mut now: Ns = 1000;
     let mut text = String::new();
-    for _ in 0..rng.of(&[20, 60, 150]) {
+    for _ in 0..rng.choose(&[20, 60, 150]) {
         now += if rng.one_in(5) { 0 } else { 1 + Ns::from(rng.below(20)) };
         let back = if rng.one_in(40) { Ns::from(rng.below(20)) } else { 0 };
         let cpu = rng.below(cpus);
@@ -61,15 +61,15 @@ fn random_stream(seed: u64) -> Stream {
             let _ = writeln!(text, "{} {cpu} loss", now + Ns::from(rng.below(50)) - 10);
             continue;
         }
-        let tid = rng.of(&TIDS);
+        let tid = rng.choose(&TIDS);
         let number = rng.below(3);
         let event = match rng.below(22) {
             0..=6 => {
-                let prev = if rng.one_in(nonsense) { rng.of(&TIDS) } else { *cur };
+                let prev = if rng.one_in(nonsense) { rng.choose(&TIDS) } else { *cur };
                 *cur = tid;
                 format!(
                     "switch prev={prev} next={tid} state={} prio={}",
-                    rng.of(&[0, 0, 1, 1, 1, 2, 16, 64]),
+                    rng.choose(&[0, 0, 1, 1, 1, 2, 16, 64]),
                     20 + number
                 )
             }
@@ -80,12 +80,14 @@ fn random_stream(seed: u64) -> Stream {
             }
             12 => format!("exit tid={}", if rng.one_in(nonsense) { tid } else { *cur }),
             13 => format!("free tid={tid}"),
-            14 | 15 => format!("sys_entry name={}", rng.of(&["read", "write", "futex"])),
-            16 => format!("sys_exit ret={}", rng.of(&[0, 5, -2])),
+            14 | 15 => format!("sys_entry name={}", rng.choose(&["read", "write", "futex"])),
+            16 => format!("sys_exit ret={}", rng.choose(&[0, 5, -2])),
             17 => format!("irq_entry nr={number}"),
             18 => format!("irq_exit nr={number}"),
-            19 => rng.of(&["soft_entry nr=1", "soft_entry nr=3", "soft_raise nr=3", "trap_entry"]).to_string(),
-            20 => rng.of(&["soft_exit nr=1", "soft_exit nr=3", "trap_exit", "timer_entry", "timer_exit"]).to_string(),
+            19 => rng.choose(&["soft_entry nr=1", "soft_entry nr=3", "soft_raise nr=3", "trap_entry"]).to_string(),
+            20 => {
+                rng.choose(&["soft_exit nr=1", "soft_exit nr=3", "trap_exit", "timer_entry", "timer_exit"]).to_string()
+            }
             _ => "-".to_string(),
         };
         let _ = writeln!(text, "{} {cpu} {event}", now - back);
@@ -242,9 +244,9 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
             3 | 4 => format!("rq_complete dev=8 sector={sector} nr_sector=8 rwbs=1"),
             5 | 6 => format!("slab_alloc ptr={pointer} bytes={} site={sector}", 8 * sector),
             7 => format!("slab_free ptr={pointer}"),
-            8 => format!("sys_entry name=futex uaddr={pointer} op={}", rng.of(&[0, 0, 1])),
+            8 => format!("sys_entry name=futex uaddr={pointer} op={}", rng.choose(&[0, 0, 1])),
             9 => format!("sys_entry name=openat path=/{pointer}"),
-            10 => format!("sys_entry name={} fd={fd}", rng.of(&["read", "close"])),
+            10 => format!("sys_entry name={} fd={fd}", rng.choose(&["read", "close"])),
             11..=14 => format!("sys_exit ret={fd}"),
             _ => continue,
         };

@@ -56,11 +56,11 @@ impl Compiler<'_> {
             self.at.known = self.at.known.join(self.at.known.advance(u64::from(bytes) * 8));
             return;
         }
-        let begin_array = self.here();
+        let begin_array = self.next_op();
         let outermost = self.slots.loops == 0;
         self.emit(Op::BeginArray { node, len, counter, end: 0, outermost });
         self.slots.loops += 1;
-        let begin = self.here();
+        let begin = self.next_op();
         let before = self.at.known;
         // Elements follow each other at any position that is possible after one of them.
         self.at.known = match self.fixed_element(element) {
@@ -70,7 +70,7 @@ impl Compiler<'_> {
         self.child(node, PathStep::Element, element, Arc::from(""));
         self.emit(Op::EndArray { node, counter, begin });
         self.slots.loops -= 1;
-        let end = self.here();
+        let end = self.next_op();
         self.out.ops[begin_array as usize] = Op::BeginArray { node, len, counter, end, outermost };
         self.at.known = before.join(self.at.known);
     }
@@ -153,18 +153,18 @@ impl Compiler<'_> {
         let mut after: Option<KnownAlignment> = None;
         let (mut targets, mut jumps) = (Vec::new(), Vec::new());
         for (at, (class, name)) in options.into_iter().enumerate() {
-            targets.push(self.here());
+            targets.push(self.next_op());
             self.at.known = before;
             if let Some(slot) = marks[at] {
                 self.emit(Op::Set { slot, value: 1 });
             }
             self.child(node, PathStep::Option(at as u32), class, name);
             self.visit(Op::EndVariant { node });
-            jumps.push(self.here());
+            jumps.push(self.next_op());
             self.emit(Op::Jump { to: 0 });
             after = Some(after.map_or(self.at.known, |known| known.join(self.at.known)));
         }
-        let end = self.here();
+        let end = self.next_op();
         for jump in jumps {
             self.out.ops[jump as usize] = Op::Jump { to: end };
         }
@@ -182,7 +182,7 @@ impl Compiler<'_> {
         let place = self.slots.values.get(selector).copied().filter(|_| element.is_some());
         let index = index.saturating_mul(2) | u32::from(is_big);
         let mark = self.mark(PathStep::Content);
-        let unmarked = self.here();
+        let unmarked = self.next_op();
         if let Some(place) = place {
             self.emit(Op::Unmarked { node, place, index, absent: 0 });
         } else if self.form.mode == PlanMode::Row {
@@ -238,7 +238,7 @@ impl Compiler<'_> {
         let table = self.out.tables.len() as u32;
         self.out.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
         self.emit(Op::Optional { node, slot, table });
-        let present = self.here();
+        let present = self.next_op();
         if let Some(slot) = mark {
             self.emit(Op::Set { slot, value: 1 });
         }
@@ -252,6 +252,6 @@ impl Compiler<'_> {
     fn content(&mut self, node: NodeId, content: FieldClassId) -> u32 {
         self.child(node, PathStep::Content, content, Arc::from(""));
         self.visit(Op::EndOptional { node });
-        self.here()
+        self.next_op()
     }
 }

@@ -333,7 +333,7 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    fn here(&mut self) -> u32 {
+    fn next_op(&mut self) -> u32 {
         self.flush();
         self.out.ops.len() as u32
     }
@@ -380,14 +380,14 @@ impl<'s> Compiler<'s> {
             let Some(at) = selected_at(path).filter(|_| path.scope == place.scope) else { return false };
             let is_option = matches!(place.steps.get(at), Some(PathStep::Option(_)));
             is_option && path.steps[..at] == place.steps[..at] && {
-                let (ours, theirs) = (self.names_behind(place, at), self.names_behind(path, at));
+                let (ours, theirs) = (self.names_after(place, at), self.names_after(path, at));
                 ours.is_some() && ours == theirs
             }
         })
     }
 
     /// The names of the members on a path after a step; `None` where it goes through an array.
-    fn names_behind(&self, path: &FieldPath, at: usize) -> Option<Vec<&'s str>> {
+    fn names_after(&self, path: &FieldPath, at: usize) -> Option<Vec<&'s str>> {
         let mut id = self.roots[path.scope as usize]?;
         let mut names = Vec::new();
         for (depth, step) in path.steps.iter().enumerate() {

@@ -71,7 +71,7 @@ pub struct SharedSlots {
 
 impl SharedSlots {
     /// Finds every field of a shared scope that some class of the schema refers to. Linear in the schema.
-    pub fn of(schema: &Schema) -> Self {
+    pub fn from_schema(schema: &Schema) -> Self {
         let mut shared = SharedSlots { mixes_orders: mixes_orders(schema), ..SharedSlots::default() };
         let has_wide = has_wide(schema);
         for at in 0..schema.field_class_count() {

@@ -30,7 +30,7 @@ pub(super) enum Compression {
 
 impl Compression {
     /// How a file that begins so is compressed.
-    pub(super) fn of(start: &[u8]) -> Option<Compression> {
+    pub(super) fn detect(start: &[u8]) -> Option<Compression> {
         // A block of bzip2 begins with the digits of pi, an empty file with those of its root.
         let is_bzip2 = |start: &[u8]| {
             let block = start.get(4..10);
@@ -103,7 +103,7 @@ impl Compression {
             match from.read(&mut buffer) {
                 Ok(0) => return Ok(Ok(())),
                 Ok(len) => {
-                    budget.take(len as u64)?;
+                    budget.spend(len as u64)?;
                     spool.write(&buffer[..len])?;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

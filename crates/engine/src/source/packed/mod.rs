@@ -113,7 +113,7 @@ fn plain_name(name: &[u8]) -> Option<PathBuf> {
 
 /// How a file that begins so is packed.
 fn packing(start: &[u8]) -> Option<Packing> {
-    if let Some(compression) = Compression::of(start) {
+    if let Some(compression) = Compression::detect(start) {
         return Some(Packing::Compressed(compression));
     }
     let is_zip = start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06");
@@ -130,7 +130,7 @@ struct Budget {
 }
 
 impl Budget {
-    fn take(&mut self, bytes: u64) -> Result<()> {
+    fn spend(&mut self, bytes: u64) -> Result<()> {
         self.left = self.left.checked_sub(bytes).ok_or_else(|| {
             let message = format!("it holds more than {} bytes unpacked", self.limit);
             let help = "a higher limit is --max-unpacked SIZE; or unpack it, and name what comes out";
@@ -146,22 +146,22 @@ impl<'a> Packed<'a> {
         Packed { outer, limit, inside: Mutex::default() }
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
         // Nodes are added one by one, each whole.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Errors of packed files so far: parts of them are missing. Each is given once.
     pub fn faults(&self) -> Vec<Error> {
-        std::mem::take(&mut self.inside().faults)
+        std::mem::take(&mut self.lock().faults)
     }
 
     /// Takes all that a stream has for a file of this path. Much goes to a temporary file.
     ///
     /// # Errors
     /// When the path was taken before, when the stream cannot be read, and when the disk does not take it.
-    pub fn take(&self, path: &Path, from: &mut impl Read) -> Result<()> {
-        if self.inside().nodes.contains_key(path) {
+    pub fn add_stream(&self, path: &Path, from: &mut impl Read) -> Result<()> {
+        if self.lock().nodes.contains_key(path) {
             return Err(Error::misuse("standard input is there once, and named twice"));
         }
         let failed = |error: std::io::Error| Error::io("read", path, &error);
@@ -174,7 +174,7 @@ impl<'a> Packed<'a> {
                 Err(error) => return Err(failed(error)),
             }
         }
-        self.inside().nodes.insert(path.to_path_buf(), PackedNode::File(spool.finish()?));
+        self.lock().nodes.insert(path.to_path_buf(), PackedNode::File(spool.finish()?));
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl<'a> Packed<'a> {
     }
 
     fn unpack_all(&self, path: &Path) -> Result<()> {
-        let depth = self.inside().archives.iter().filter(|archive| path.starts_with(archive)).count();
+        let depth = self.lock().archives.iter().filter(|archive| path.starts_with(archive)).count();
         if depth >= MAX_ARCHIVES {
             return Err(Error::unsupported(format!("archives inside each other, more than {MAX_ARCHIVES} deep")));
         }
@@ -210,25 +210,25 @@ impl<'a> Packed<'a> {
                     let mut spool = Spool::default();
                     let end = compression.unpack(bytes.bytes(), &mut spool, &mut budget)?;
                     bytes = spool.finish()?;
-                    self.tell(end.err().into_iter().collect(), path);
+                    self.add_faults(end.err().into_iter().collect(), path);
                     continue;
                 }
                 Some(Packing::Tar) => tar::members(&bytes)?,
                 Some(Packing::Zip) => zip::members(&bytes, &mut budget)?,
             };
-            self.tell(members.faults, path);
+            self.add_faults(members.faults, path);
             return self.add_archive(path, members.list);
         }
-        self.inside().nodes.insert(path.to_path_buf(), PackedNode::File(bytes));
+        self.lock().nodes.insert(path.to_path_buf(), PackedNode::File(bytes));
         Ok(())
     }
 
-    fn tell(&self, faults: Vec<Error>, path: &Path) {
-        self.inside().faults.extend(faults.into_iter().map(|fault| fault.in_file(path)));
+    fn add_faults(&self, faults: Vec<Error>, path: &Path) {
+        self.lock().faults.extend(faults.into_iter().map(|fault| fault.in_file(path)));
     }
 
     fn add_archive(&self, path: &Path, members: Vec<Member>) -> Result<()> {
-        let mut inside = self.inside();
+        let mut inside = self.lock();
         inside.archives.push(path.to_path_buf());
         inside.nodes.insert(path.to_path_buf(), PackedNode::Folder(BTreeSet::new()));
         for member in members {
@@ -254,7 +254,7 @@ impl<'a> Packed<'a> {
     }
 
     fn content(&self, path: &Path) -> Option<Result<Arc<dyn Bytes>>> {
-        Some(match self.inside().nodes.get(path)? {
+        Some(match self.lock().nodes.get(path)? {
             PackedNode::File(bytes) => Ok(bytes.clone()),
             PackedNode::Folder(_) => Err(Error::new(ErrorKind::Io, "it is a folder of an archive").in_file(path)),
         })
@@ -263,7 +263,7 @@ impl<'a> Packed<'a> {
 
 impl Storage for Packed<'_> {
     fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
-        let names: Vec<OsString> = match self.inside().nodes.get(directory) {
+        let names: Vec<OsString> = match self.lock().nodes.get(directory) {
             Some(PackedNode::Folder(names)) => names.iter().cloned().collect(),
             _ => return self.outer.list(directory),
         };
@@ -276,14 +276,14 @@ impl Storage for Packed<'_> {
     }
 
     fn names(&self, directory: &Path) -> Result<Vec<OsString>> {
-        match self.inside().nodes.get(directory) {
+        match self.lock().nodes.get(directory) {
             Some(PackedNode::Folder(names)) => Ok(names.iter().cloned().collect()),
             _ => self.outer.names(directory),
         }
     }
 
     fn kind(&self, path: &Path) -> Option<EntryKind> {
-        match self.inside().nodes.get(path) {
+        match self.lock().nodes.get(path) {
             Some(PackedNode::Folder(_)) => Some(EntryKind::Directory),
             Some(PackedNode::File(bytes)) => Some(EntryKind::File(bytes.bytes().len() as u64)),
             None => self.outer.kind(path),

@@ -13,7 +13,7 @@ pub(super) struct ByteSlice {
 
 impl ByteSlice {
     /// The piece from `from` on, as much of `len` bytes as there is.
-    pub(super) fn of(of: &Arc<dyn Bytes>, from: usize, len: usize) -> Arc<dyn Bytes> {
+    pub(super) fn from_bytes(of: &Arc<dyn Bytes>, from: usize, len: usize) -> Arc<dyn Bytes> {
         let all = of.bytes().len();
         let from = from.min(all);
         Arc::new(ByteSlice { of: of.clone(), from, len: len.min(all - from) })

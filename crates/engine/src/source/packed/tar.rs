@@ -70,7 +70,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>) -> Result<Members> {
             b'x' => next.read_pax(content),
             b'5' => members.add(&name(), None, offset)?,
             0 | b'0' | b'7' if name().ends_with(b"/") => members.add(&name(), None, offset)?,
-            0 | b'0' | b'7' => members.add(&name(), Some(ByteSlice::of(archive, from, len)), offset)?,
+            0 | b'0' | b'7' => members.add(&name(), Some(ByteSlice::from_bytes(archive, from, len)), offset)?,
             b'1' | b'2' => {
                 let target = next.link.clone().unwrap_or_else(|| until_zero(&block[157..257]).to_vec());
                 if let (Some(name), Some(target)) = (plain_name(&name()), target_of(&name(), &target, kind == b'1')) {

@@ -74,7 +74,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
             if crc32fast::hash(packed) != entry.crc {
                 members.faults.push(told(wrong_checksum(&name)));
             }
-            members.add(entry.name, Some(ByteSlice::of(archive, from, packed_len)), entry.offset)?;
+            members.add(entry.name, Some(ByteSlice::from_bytes(archive, from, packed_len)), entry.offset)?;
             continue;
         }
         let before = spool.len;
@@ -107,7 +107,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
     }
     let whole = spool.finish()?;
     for (entry, from, len, is_whole) in spooled {
-        let content = ByteSlice::of(&whole, from as usize, len as usize);
+        let content = ByteSlice::from_bytes(&whole, from as usize, len as usize);
         if is_whole && crc32fast::hash(content.bytes()) != entry.crc {
             members.faults.push(wrong_checksum(&String::from_utf8_lossy(entry.name)).at_offset(entry.offset));
         }

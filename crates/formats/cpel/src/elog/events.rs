@@ -271,7 +271,7 @@ impl ElogReader {
 
     /// Finds the times of packets when there are few, so that `info` knows when a log begins and ends.
     /// An end of the events that comes early is returned then.
-    pub(super) fn look(&self, file: &[u8], packets: &mut [Packet]) -> Option<Error> {
+    pub(super) fn find_times(&self, file: &[u8], packets: &mut [Packet]) -> Option<Error> {
         if packets.len() > MAX_LOOK {
             return None;
         }
@@ -334,7 +334,7 @@ impl PacketReader for ElogReader {
     }
 
     fn files(&self, trace: &OpenTrace, _: &dyn Storage) -> Option<TraceFiles> {
-        Some(TraceFiles::one(trace))
+        Some(TraceFiles::single(trace))
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {

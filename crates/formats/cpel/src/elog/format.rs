@@ -143,7 +143,7 @@ impl ElogFormat {
                 FormatPiece::Conversion(spec) => {
                     let value = kinds.next().and_then(|&kind| self.value(kind, &mut args, strings));
                     if let Some(value) = value {
-                        spec.put(value, out);
+                        spec.write(value, out);
                     }
                 }
             }
@@ -161,7 +161,7 @@ impl ElogFormat {
     ) -> Option<FastText<'b>> {
         let mut short = FastText::new(block);
         for step in self.steps.as_deref()? {
-            step.before.put(&mut short);
+            step.before.append_to(&mut short);
             let word = |at: u16| -> Option<u32> {
                 let octets = args.get(usize::from(at)..)?.first_chunk::<4>()?;
                 Some(u32::from_be_bytes(*octets))
@@ -294,7 +294,7 @@ fn conversion(text: &[u8]) -> Option<(usize, FormatSpec)> {
 
 impl FormatSpec {
     #[inline]
-    fn put(&self, value: ArgumentValue<'_>, out: &mut Vec<u8>) {
+    fn write(&self, value: ArgumentValue<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         match value {
             ArgumentValue::Integer(number) => self.put_integer(number, out),

@@ -49,7 +49,7 @@ fn open_file(found: &FoundTrace, file: Arc<dyn Bytes>, short_names: bool) -> Res
     let header = Arc::new(LogHeader::read(file.bytes())?);
     let len = file.bytes().len();
     let mut diagnostics = Diagnostics::new(&found.path, false);
-    look(&header, file.bytes(), &mut diagnostics);
+    check_header(&header, file.bytes(), &mut diagnostics);
     let mut schema = schema(&header);
     let default_clock = Some(clock(&mut schema));
     let stream = schema.add_stream(StreamClass { id: 0, default_clock, ..StreamClass::default() });
@@ -59,13 +59,13 @@ fn open_file(found: &FoundTrace, file: Arc<dyn Bytes>, short_names: bool) -> Res
     for of in 0..header.types.len() {
         add_class(&mut schema, stream, &header, of, &strings, short_names);
     }
-    let data = DataFile::alone(found, file);
+    let data = DataFile::single(found, file);
     let reader = ElogReader::new(header.clone(), data.bytes.clone());
     let mut packets = events::packets(&header, len, stream);
-    if let Some(error) = reader.look(data.bytes.bytes(), &mut packets) {
+    if let Some(error) = reader.find_times(data.bytes.bytes(), &mut packets) {
         diagnostics.error("events are cut", error);
     }
-    let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
+    let mut trace = OpenTrace::from_file(found, schema, Arc::new(reader));
     trace.streams = vec![Stream {
         name: data.relative.clone(),
         class: stream,
@@ -79,7 +79,7 @@ fn open_file(found: &FoundTrace, file: Arc<dyn Bytes>, short_names: bool) -> Res
 }
 
 /// Warnings about the parts before the events.
-fn look(header: &LogHeader, file: &[u8], diagnostics: &mut Diagnostics) {
+fn check_header(header: &LogHeader, file: &[u8], diagnostics: &mut Diagnostics) {
     for (at, of) in header.types.iter().enumerate() {
         if of.args.is_none() {
             let args = String::from_utf8_lossy(&of.format_args).into_owned();

@@ -13,7 +13,7 @@ fn gist_logs() {
     assert!(is_cpel(&bytes) && !is_cpel(&bytes[..43]));
     let trace = open(bytes.clone(), &[]).unwrap();
     assert_eq!(trace.schema.format, "gist");
-    assert_eq!(told(&trace.warnings), ["0: a Gist log does not say its clock rate: events have no times"]);
+    assert_eq!(reported(&trace.warnings), ["0: a Gist log does not say its clock rate: events have no times"]);
     assert_eq!(
         read(&trace).events,
         [
@@ -33,7 +33,7 @@ fn gist_logs() {
     assert_eq!(events[1], r#"20 beta: code=1001 track=7 track_name="7" datum=5 datum_text="0x5""#);
     // A log that is cut is read when the user says what it is.
     let trace = open(bytes[..43].to_vec(), &[("input-format", "gist")]).unwrap();
-    assert_eq!(told(&trace.faults), ["0: the log says that it has 2 events, the file has room for 1"]);
+    assert_eq!(reported(&trace.faults), ["0: the log says that it has 2 events, the file has room for 1"]);
     assert_eq!(read(&trace).events.len(), 1);
 }
 

@@ -214,7 +214,7 @@ fn read_packet(data: PacketData, events: &mut Vec<String>) {
 }
 
 /// `offset: message` of each.
-fn told(errors: &[Error]) -> Vec<String> {
+fn reported(errors: &[Error]) -> Vec<String> {
     let one = |error: &Error| format!("{}: {}", error.place().offset.unwrap_or(u64::MAX), error.message());
     errors.iter().map(one).collect()
 }

@@ -33,7 +33,7 @@ fn other_versions_are_refused_unless_the_format_is_named() {
         bytes[0] = version;
         assert!(is_cpel(&bytes));
         let error = open(bytes.clone(), &[]).err().unwrap();
-        assert_eq!(told(&[error]), [format!("0: version {version} of CPEL: only version 1 is known")]);
+        assert_eq!(reported(&[error]), [format!("0: version {version} of CPEL: only version 1 is known")]);
     }
     let mut little = small(ByteOrder::Little).bytes;
     little[0] = 0xff;
@@ -43,7 +43,7 @@ fn other_versions_are_refused_unless_the_format_is_named() {
     assert!(error.help().is_some_and(|help| help.contains("--input-format gist")));
     bytes[0] = 2;
     let trace = open(bytes, &[("input-format", "cpel")]).unwrap();
-    assert_eq!(told(&trace.warnings), ["0: version 2 of CPEL: only version 1 is known; it is read as version 1"]);
+    assert_eq!(reported(&trace.warnings), ["0: version 2 of CPEL: only version 1 is known; it is read as version 1"]);
     assert_eq!(read(&trace).events.len(), 3);
 }
 
@@ -52,7 +52,7 @@ fn no_sections_are_no_events() {
     let bytes = Builder::cpel(ByteOrder::Big, 0).bytes;
     assert!(is_cpel(&bytes));
     let trace = open(bytes, &[]).unwrap();
-    assert_eq!(told(&trace.warnings), ["0: there is no event section, so there are no events"]);
+    assert_eq!(reported(&trace.warnings), ["0: there is no event section, so there are no events"]);
     assert!(trace.faults.is_empty() && trace.streams.is_empty());
 }
 
@@ -64,7 +64,7 @@ fn a_cut_section_gives_its_whole_records() {
     assert!(is_cpel(&bytes));
     let trace = open(bytes, &[]).unwrap();
     let want = format!("{at}: section 4 (events) of 4 declares 132 octets of data, only 119 are left in the file");
-    assert_eq!(told(&trace.faults), [want]);
+    assert_eq!(reported(&trace.faults), [want]);
     assert!(trace.warnings.is_empty());
     assert_eq!(read(&trace).events.len(), 2);
 }
@@ -80,7 +80,7 @@ fn a_length_past_the_end_is_a_fault() {
     let want = format!(
         "{at}: section 2 (event definitions) of 4 declares 4294967280 octets of data, only {left} are left in the file"
     );
-    assert_eq!(told(&trace.faults), [want]);
+    assert_eq!(reported(&trace.faults), [want]);
     assert!(trace.warnings.is_empty() && trace.streams.is_empty());
     assert_eq!(trace.sections[2].rows.len(), 2);
 }
@@ -92,7 +92,7 @@ fn a_file_that_ends_in_a_header_is_cut() {
     let len = bytes.len();
     bytes.extend_from_slice(&[0, 0, 0]);
     let trace = open(bytes, &[]).unwrap();
-    assert_eq!(told(&trace.faults), [format!("{len}: the file ends in the header of section 5 of 5")]);
+    assert_eq!(reported(&trace.faults), [format!("{len}: the file ends in the header of section 5 of 5")]);
     assert_eq!(read(&trace).events.len(), 3);
 }
 
@@ -103,13 +103,13 @@ fn counts_are_bounded_by_the_section() {
     bytes[count..count + 4].copy_from_slice(&u32::MAX.to_be_bytes());
     let trace = open(bytes.clone(), &[]).unwrap();
     let want = "section 4 (events) says that it has 4294967295 records, its 132 octets have room for 3";
-    assert_eq!(told(&trace.faults), [format!("{count}: {want}")]);
+    assert_eq!(reported(&trace.faults), [format!("{count}: {want}")]);
     assert_eq!(read(&trace).events.len(), 3);
     bytes[count..count + 4].copy_from_slice(&2u32.to_be_bytes());
     let trace = open(bytes, &[]).unwrap();
     let at = count + 8 + 40;
     assert_eq!(
-        told(&trace.warnings),
+        reported(&trace.warnings),
         [format!("{at}: section 4 (events): 20 octets behind its last record are ignored")]
     );
     assert_eq!(read(&trace).events.len(), 2);
@@ -120,7 +120,7 @@ fn a_section_shorter_than_its_header_is_a_fault() {
     let mut builder = Builder::cpel(ByteOrder::Big, 2);
     builder.section(1, b"T\0\0\0").section(5, &[b'T'; 70]);
     let trace = open(builder.bytes, &[]).unwrap();
-    assert_eq!(told(&trace.faults), ["20: section 2 (events) has 70 octets, its fixed header alone 72"]);
+    assert_eq!(reported(&trace.faults), ["20: section 2 (events) has 70 octets, its fixed header alone 72"]);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn offsets_outside_of_a_table() {
     let first = 8 + 8 + 12 + 8 + 68 + 12;
     let wrong = "of section 1 (string table), which has 12 octets: it counts as missing";
     assert_eq!(
-        told(&trace.warnings),
+        reported(&trace.warnings),
         [
             format!("{}: section 2 (event definitions): a format at offset 0x10000000 {wrong}", first + 4),
             format!("{}: section 2 (event definitions): a format at offset 0xc {wrong}", first + 8),
@@ -146,7 +146,7 @@ fn offsets_outside_of_a_table() {
     let at = builder.bytes.len() - 3 * 20 + 16;
     let want =
         "section 3 (events): a datum of event code 1 is the offset 0x7fffffff, outside of the string table; said once";
-    assert_eq!(told(&content.warnings), [format!("{at}: {want}")]);
+    assert_eq!(reported(&content.warnings), [format!("{at}: {want}")]);
     assert!(trace.faults.is_empty() && content.faults.is_empty());
 }
 
@@ -162,7 +162,7 @@ fn names_and_tracks_may_be_offsets_too() {
         let trace = open(bytes, settings).unwrap();
         let content = read(&trace);
         assert_eq!(content.events.len(), 5);
-        (told(&[trace.warnings, content.warnings].concat()), told(&[trace.faults, content.faults].concat()))
+        (reported(&[trace.warnings, content.warnings].concat()), reported(&[trace.faults, content.faults].concat()))
     };
     let len = builder.bytes.len();
     let record = |at: usize, word: usize| len - (5 - at) * 20 + word;
@@ -232,9 +232,9 @@ fn names_of_definitions_without_an_end_are_errors_when_strict() {
     let track = format!("{}: {}", events + 24 + 8 + 68 + 4, string(4));
     let none = "0: there is no event section, so there are no events".to_string();
     let all = [symbols.clone(), name.clone(), datum.clone(), track.clone(), none.clone()];
-    assert_eq!((told(&lenient.warnings), told(&lenient.faults)), (all.to_vec(), vec![]));
+    assert_eq!((reported(&lenient.warnings), reported(&lenient.faults)), (all.to_vec(), vec![]));
     let strict = open(builder.bytes, &[("strict", "")]).unwrap();
-    assert_eq!((told(&strict.warnings), told(&strict.faults)), (vec![datum, none], vec![symbols, name, track]));
+    assert_eq!((reported(&strict.warnings), reported(&strict.faults)), (vec![datum, none], vec![symbols, name, track]));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn symbols_are_sorted_and_said_to_be_unsorted() {
     let trace = open(builder.bytes, &[]).unwrap();
     let at = 8 + 8 + 12 + 8 + 68 + 8;
     assert_eq!(
-        told(&trace.warnings),
+        reported(&trace.warnings),
         [format!("{at}: section 2 (symbols) is not sorted: the value 0x1000 stands behind 0x3000")]
     );
     let events = read(&trace).events;
@@ -263,7 +263,7 @@ fn a_table_without_any_nul_ends_with_its_section() {
     builder.events("name without", &[(7, 0, 1, 0)]);
     let trace = open(builder.bytes, &[]).unwrap();
     assert_eq!(
-        told(&trace.warnings),
+        reported(&trace.warnings),
         [
             "16: the name of section 1 (string table) is not terminated: it ends with the section",
             "108: the string at offset 0x5 of section 1 (string table) has no NUL: it ends with the section",
@@ -282,7 +282,7 @@ fn what_the_format_forbids_is_told() {
     let len = builder.bytes.len();
     let trace = open(builder.bytes, &[]).unwrap();
     assert_eq!(
-        told(&trace.warnings),
+        reported(&trace.warnings),
         [
             format!("{}: 4 octets behind the last section are ignored", len - 4),
             "32: section 2 (string table) has the name `T` of a table before it: this one counts".into(),
@@ -290,9 +290,9 @@ fn what_the_format_forbids_is_told() {
             format!("{}: track 3 is defined twice: the first one counts", 39 + 8 + 68 + 36 + 8 + 68 + 8),
         ]
     );
-    assert_eq!(told(&trace.remarks), ["24: section 2 (string table) has 7 octets, no multiple of 4"]);
+    assert_eq!(reported(&trace.remarks), ["24: section 2 (string table) has 7 octets, no multiple of 4"]);
     let want = "section 4 (track definitions) names the string table `nowhere`, which is not there";
-    assert_eq!(told(&trace.faults), [format!("{}: {want}", 39 + 8 + 68 + 36 + 8)]);
+    assert_eq!(reported(&trace.faults), [format!("{}: {want}", 39 + 8 + 68 + 36 + 8)]);
     let events = read(&trace).events;
     assert!(events[0].starts_with("0 x: ") && events[1].starts_with("1 y: "), "{events:?}");
 }
@@ -353,7 +353,7 @@ fn a_step_back_over_half_the_range_is_told() {
         "{at}: section 1 (events): a time goes back by more than 2^63, from {} to 5; said once for the section",
         u64::MAX
     );
-    assert_eq!(told(&content.warnings), [want]);
+    assert_eq!(reported(&content.warnings), [want]);
 }
 
 #[test]

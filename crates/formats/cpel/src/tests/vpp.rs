@@ -58,7 +58,7 @@ fn long_enumerations_are_kept() {
             panic!("an enumeration")
         };
         let (listed, looked_up) = (class.labels(value).count(), class.label_list());
-        assert_eq!(looked_up.of(value).count(), listed);
+        assert_eq!(looked_up.labels_for(value).count(), listed);
         listed
     };
     let trace = open(enumeration(70_000, 69_999), &[]).unwrap();
@@ -68,7 +68,7 @@ fn long_enumerations_are_kept() {
     let trace = open(enumeration(300_000, 299_999), &[]).unwrap();
     assert_eq!([262_143, 262_144].map(|value| labels(&trace, value)), [1, 0]);
     let want = "the types have more than 262144 enumeration strings: those from string 262144 of the type at 0x33 on are not kept";
-    assert_eq!(told(&trace.warnings), [format!("51: {want}")]);
+    assert_eq!(reported(&trace.warnings), [format!("51: {want}")]);
     // There is such a string.
     assert!(read(&trace).faults.is_empty());
 }
@@ -113,8 +113,8 @@ fn damage_of_vpp_logs_keeps_the_events_before_it() {
     let fault = |count: u32, octets: &[u8]| {
         let trace = open(elog(count, octets), &[]).unwrap();
         let content = read(&trace);
-        let faults = [told(&trace.faults), told(&content.faults)].concat();
-        (content.events.len(), faults.join("; "), told(&content.warnings).join("; "))
+        let faults = [reported(&trace.faults), reported(&content.faults)].concat();
+        (content.events.len(), faults.join("; "), reported(&content.warnings).join("; "))
     };
     let second = first + good.len();
     let bad_type = elog_event(2, 0, 1.0, &[]);
@@ -205,7 +205,7 @@ fn a_string_longer_than_a_packet() {
     assert!(content.faults.is_empty());
     let at = elog(2, &[]).len();
     let want = "an event of 200029 octets: its text may end behind 65536, its arguments are whole; said once";
-    assert_eq!(told(&content.warnings), [format!("{at}: {want}")]);
+    assert_eq!(reported(&content.warnings), [format!("{at}: {want}")]);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn times_that_are_no_times_are_told() {
     let far = "the time of an event is not between 1970 and 2554: it is held there; said once";
     let none = "the time of an event is no number: it is shown at the start of the log; said once";
     let len = octets.len() / 3;
-    assert_eq!(told(&content.warnings), [format!("{at}: {far}"), format!("{}: {none}", at + 2 * len)]);
+    assert_eq!(reported(&content.warnings), [format!("{at}: {far}"), format!("{}: {none}", at + 2 * len)]);
 }
 
 #[test]

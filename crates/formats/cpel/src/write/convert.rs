@@ -62,7 +62,7 @@ impl Conversion {
     /// The track of an event of a stream.
     pub(super) fn track(&mut self, rule: &Rule, fields: &mut FieldValues<'_>, stream: usize) -> Result<u32> {
         let (source, own_stream) = self.places[stream];
-        self.tracks.of(rule, fields, stream, (&self.sources, source, own_stream), &mut self.losses)
+        self.tracks.track(rule, fields, stream, (&self.sources, source, own_stream), &mut self.losses)
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) fn classes<C>(sources: &[Source], make: impl Fn(&Schema, EventClassId
     let of_source = |source: &Source| {
         let semantics = Semantics::new(&source.schema);
         let events = (0..source.schema.events().len()).map(|at| EventClassId(at as u32));
-        events.map(|event| Rc::new(make(&source.schema, event, Rule::of(&semantics, event)))).collect()
+        events.map(|event| Rc::new(make(&source.schema, event, Rule::for_class(&semantics, event)))).collect()
     };
     sources.iter().map(of_source).collect()
 }

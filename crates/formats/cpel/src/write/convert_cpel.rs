@@ -192,7 +192,7 @@ impl CpelConverter {
 
     /// The code of an event, defined when it is met first.
     fn code(&mut self, source: usize, event: EventRef<'_>, format: &str) -> Result<u32> {
-        let key = ClassKey::of(source, event);
+        let key = ClassKey::from_event(source, event);
         if let Some(&code) = self.codes.get(&key) {
             return Ok(code);
         }
@@ -235,7 +235,7 @@ impl CpelConverter {
         }
         if let Some(section) = sections.last_mut() {
             section.count += 1;
-            section.spool.put(0, &self.record)?;
+            section.spool.append(0, &self.record)?;
         }
         self.log.output.grow(self.record.len())
     }
@@ -272,7 +272,7 @@ impl TraceWriter for CpelConverter {
         let is_untimed = schema.event(event.class()).is_untimed;
         let times = self.times[stream].as_ref().filter(|_| !is_untimed);
         let is_timed = times.is_some();
-        let time = times.map_or(event.cycles(), |times| times.of(event.cycles(), &mut self.log.losses));
+        let time = times.map_or(event.cycles(), |times| times.time(event.cycles(), &mut self.log.losses));
         if is_timed && self.is_unix {
             let seconds = time / self.frequency;
             self.date.get_or_insert(u32::try_from(seconds).unwrap_or(0));
@@ -299,16 +299,16 @@ impl TraceWriter for CpelConverter {
         let Conversion { output, mut strings, losses, .. } = log;
         let count = 3 + sections.iter().map(Vec::len).sum::<usize>();
         output.write(|log| {
-            log.put(&log_head(count, date.unwrap_or(0), order))?;
-            log.put(&section_head(SectionType::STRINGS, strings.len(), order))?;
+            log.write_all(&log_head(count, date.unwrap_or(0), order))?;
+            log.write_all(&section_head(SectionType::STRINGS, strings.len(), order))?;
             strings.copy_to(log)?;
             let events = events.iter().enumerate().map(|(at, &[name, datum])| [at as u32 + 1, name, datum]);
-            log.put(&definitions(SectionType::EVENT_DEFINITIONS, TABLE, events, order))?;
+            log.write_all(&definitions(SectionType::EVENT_DEFINITIONS, TABLE, events, order))?;
             let tracks = track_names.iter().enumerate().map(|(track, &name)| [track as u32, name]);
-            log.put(&definitions(SectionType::TRACK_DEFINITIONS, TABLE, tracks, order))?;
+            log.write_all(&definitions(SectionType::TRACK_DEFINITIONS, TABLE, tracks, order))?;
             for (of_kind, rate) in sections.iter_mut().zip([rate, 0]) {
                 for section in of_kind {
-                    log.put(&events_head(TABLE.as_bytes(), section.count, rate, 0, order)?)?;
+                    log.write_all(&events_head(TABLE.as_bytes(), section.count, rate, 0, order)?)?;
                     log.put_waiting(&mut section.spool)?;
                 }
             }

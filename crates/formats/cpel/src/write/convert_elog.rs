@@ -245,7 +245,7 @@ impl ElogConverter {
 
     /// The number of the type of an event, made when it is met first; `None` when there are too many.
     fn number(&mut self, source: usize, event: EventRef<'_>, of: &ElogClass) -> Option<u16> {
-        let key = ClassKey::of(source, event);
+        let key = ClassKey::from_event(source, event);
         if let Some(&number) = self.numbers.get(&key) {
             return Some(number);
         }
@@ -264,7 +264,7 @@ impl ElogConverter {
     }
 
     /// Appends the value of an argument.
-    fn put(&mut self, arg: &Arg, number: u16, schema: &Schema, fields: &mut FieldValues<'_>) -> Result<()> {
+    fn write_argument(&mut self, arg: &Arg, number: u16, schema: &Schema, fields: &mut FieldValues<'_>) -> Result<()> {
         let value = match arg {
             Arg::Integer(leaf, ..) => fields.get(&leaf.place)?.and_then(Value::integer).unwrap_or(0) as u64,
             Arg::Enum(leaf, _) => {
@@ -339,10 +339,10 @@ impl TraceWriter for ElogConverter {
         self.event.extend_from_slice(&(track as u16).to_be_bytes());
         self.event.extend_from_slice(&words(time.to_bits()));
         for arg in &class.args {
-            self.put(arg, number, &schema, &mut fields)?;
+            self.write_argument(arg, number, &schema, &mut fields)?;
         }
         self.count += 1;
-        self.events.put(0, &self.event)?;
+        self.events.append(0, &self.event)?;
         self.log.output.grow(self.event.len())
     }
 
@@ -375,9 +375,9 @@ impl TraceWriter for ElogConverter {
         tracks.names.iter().for_each(|name| put_cstring(&mut head, name));
         put_count(&mut head, strings.len() as usize);
         output.write(|log| {
-            log.put(&head)?;
+            log.write_all(&head)?;
             strings.copy_to(log)?;
-            log.put(&count.to_be_bytes())?;
+            log.write_all(&count.to_be_bytes())?;
             log.put_waiting(&mut events)
         })?;
         Ok(losses)

@@ -236,14 +236,14 @@ impl Strings {
     /// Writes the name of the table, unless it is there.
     pub(super) fn begin(&mut self) -> Result<()> {
         match self.name.take() {
-            Some(name) => self.put(name.as_bytes()),
+            Some(name) => self.push(name.as_bytes()),
             None => Ok(()),
         }
     }
 
-    fn put(&mut self, text: &[u8]) -> Result<()> {
-        self.spool.put(0, text)?;
-        self.spool.put(0, &[0])
+    fn push(&mut self, text: &[u8]) -> Result<()> {
+        self.spool.append(0, text)?;
+        self.spool.append(0, &[0])
     }
 
     /// Octets so far.
@@ -259,7 +259,7 @@ impl Strings {
         // With room for what pads it.
         let end = self.spool.len() + text.len() as u64 + 5;
         let (Ok(at), true) = (u32::try_from(self.spool.len()), end <= u64::from(u32::MAX)) else { return Ok(None) };
-        self.put(text)?;
+        self.push(text)?;
         if self.known_bytes > MAX_KNOWN {
             self.known.clear();
             self.known_bytes = 0;
@@ -272,7 +272,7 @@ impl Strings {
     /// Fills it up with NULs to a multiple of 4.
     pub(super) fn pad(&mut self) -> Result<()> {
         let len = self.spool.len();
-        self.spool.put(0, &[0; 3][..(len.next_multiple_of(4) - len) as usize])
+        self.spool.append(0, &[0; 3][..(len.next_multiple_of(4) - len) as usize])
     }
 
     /// Writes all of it.

@@ -69,7 +69,7 @@ pub(super) struct Log<'a> {
 
 impl Log<'_> {
     /// Appends octets.
-    pub(super) fn put(&mut self, octets: &[u8]) -> Result<()> {
+    pub(super) fn write_all(&mut self, octets: &[u8]) -> Result<()> {
         self.file.write_all(octets).map_err(self.path.failed(WRITING))
     }
 

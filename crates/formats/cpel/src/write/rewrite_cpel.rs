@@ -189,11 +189,11 @@ impl TraceWriter for CpelRewriter {
             self.losses.add(Lost::OtherEvents, 1);
             return Ok(());
         };
-        let time = events.times.of(event.cycles(), &mut self.losses);
+        let time = events.times.time(event.cycles(), &mut self.losses);
         self.record.clear();
         put_record(&mut self.record, time, words, self.order);
         events.count += 1;
-        events.spool.put(0, &self.record)?;
+        events.spool.append(0, &self.record)?;
         self.output.grow(self.record.len())
     }
 
@@ -208,23 +208,23 @@ impl TraceWriter for CpelRewriter {
         let mut head = log_head(sections.len().min(usize::from(u16::MAX)), date, order);
         head[1] = header[1];
         output.write(|log| {
-            log.put(&head)?;
+            log.write_all(&head)?;
             for section in &mut sections {
                 match section {
-                    StoredSection::Octets(octets) => log.put(octets)?,
+                    StoredSection::Octets(octets) => log.write_all(octets)?,
                     StoredSection::Unchanged(head, part) => {
-                        log.put(head)?;
-                        log.put(part.get(head.len()..).unwrap_or(&[]))?;
+                        log.write_all(head)?;
+                        log.write_all(part.get(head.len()..).unwrap_or(&[]))?;
                     }
                     StoredSection::Events(events) => {
                         let EventRecords { table, rate, count, behind, spool, .. } = &mut **events;
-                        log.put(&events_head(table, *count, *rate, behind.len(), order)?)?;
+                        log.write_all(&events_head(table, *count, *rate, behind.len(), order)?)?;
                         log.put_waiting(spool)?;
-                        log.put(behind)?;
+                        log.write_all(behind)?;
                     }
                 }
             }
-            log.put(&behind)
+            log.write_all(&behind)
         })?;
         Ok(losses)
     }

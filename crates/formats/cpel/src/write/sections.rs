@@ -30,7 +30,7 @@ impl TimeMapping {
     }
 
     /// The time of an event; counts those that cannot be.
-    pub(super) fn of(&self, cycles: u64, losses: &mut Losses) -> u64 {
+    pub(super) fn time(&self, cycles: u64, losses: &mut Losses) -> u64 {
         let time = match self {
             TimeMapping::Ticks(0) => return cycles,
             TimeMapping::Ticks(added) => added.saturating_add(cycles.into()),

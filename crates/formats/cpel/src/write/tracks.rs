@@ -25,7 +25,7 @@ pub(super) struct Rule {
 
 impl Rule {
     /// The rule of a class.
-    pub(super) fn of(semantics: &Semantics, event: EventClassId) -> Rule {
+    pub(super) fn for_class(semantics: &Semantics, event: EventClassId) -> Rule {
         let who = semantics.who(event);
         let field = |path: &FieldPath| {
             // The value of an optional field is that of its content.
@@ -59,7 +59,7 @@ pub(super) struct LogTracks {
 
 impl LogTracks {
     /// The track of the event of some fields; it is of a stream of a source, which has the number `at` among all streams.
-    pub(super) fn of(
+    pub(super) fn track(
         &mut self,
         rule: &Rule,
         fields: &mut FieldValues<'_>,
@@ -72,7 +72,7 @@ impl LogTracks {
             Ok(fields.get(field)?.and_then(Value::integer).and_then(|number| i64::try_from(number).ok()))
         };
         let (id, next) = (number(&rule.id)?, number(&rule.next)?);
-        let said = StatedPlace { id, next, cpu: self.cpus.of(at, &fields.event.chunk.packet) };
+        let said = StatedPlace { id, next, cpu: self.cpus.cpu(at, &fields.event.chunk.packet) };
         let place = self.running.place(source as u32, &rule.who, said);
         let key = (source, place, if place == EventPlace::Stream { stream } else { 0 });
         if let Some(&track) = self.known.get(&key) {

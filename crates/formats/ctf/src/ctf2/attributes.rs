@@ -24,7 +24,7 @@ pub(super) struct Own<'v>(&'v [Property<'v>]);
 
 impl<'v> Own<'v> {
     /// Our attributes of `object`; empty when it has none.
-    pub(super) fn of(object: &Object<'v>) -> Own<'v> {
+    pub(super) fn from_object(object: &Object<'v>) -> Own<'v> {
         let attributes = object.optional("attributes").map(Own::from).unwrap_or(Own(&[]));
         attributes.inside(NAMESPACE)
     }

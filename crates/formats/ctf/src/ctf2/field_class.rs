@@ -240,7 +240,7 @@ impl<'v> FieldClassReader<'v> {
 
     fn bit_array(&self) -> Result<NodeKind> {
         let class = self.bits()?;
-        let is_map = Own::of(&self.object).has("bit-map");
+        let is_map = Own::from_object(&self.object).has("bit-map");
         self.leaf_bits(if is_map { FieldKind::BitMap(class) } else { FieldKind::BitArray(class) })
     }
 
@@ -269,7 +269,7 @@ impl<'v> FieldClassReader<'v> {
     fn fixed(&self, signed: bool) -> Result<NodeKind> {
         let BitsClass { len_bits, byte_order, reversed_bits, .. } = self.bits()?;
         let class = IntegerClass { len_bits, byte_order, reversed_bits, ..self.integer(signed)? };
-        if !signed && class.mappings.is_none() && len_bits <= 64 && Own::of(&self.object).has("boolean") {
+        if !signed && class.mappings.is_none() && len_bits <= 64 && Own::from_object(&self.object).has("boolean") {
             return self.leaf_bits(FieldKind::Boolean(self.bits()?));
         }
         self.leaf_bits(FieldKind::Integer(class))
@@ -295,7 +295,7 @@ impl<'v> FieldClassReader<'v> {
             Some(value) => Some(ranges::mappings(self.object.source, "mappings", value, i128::MIN, i128::MAX)?),
             None => None,
         };
-        let mappings = mappings.map(|mappings| Own::of(&self.object).mappings().unwrap_or(mappings));
+        let mappings = mappings.map(|mappings| Own::from_object(&self.object).mappings().unwrap_or(mappings));
         Ok(IntegerClass { signed, base, mappings, ..IntegerClass::unsigned(0) })
     }
 
@@ -326,7 +326,7 @@ impl<'v> FieldClassReader<'v> {
 
     fn encoding(&self) -> Result<Encoding> {
         let encoding = self.object.word("encoding", &ENCODINGS)?.unwrap_or_default();
-        let is_ascii = encoding == Encoding::Utf8 && Own::of(&self.object).has("ascii");
+        let is_ascii = encoding == Encoding::Utf8 && Own::from_object(&self.object).has("ascii");
         Ok(if is_ascii { Encoding::Ascii } else { encoding })
     }
 
@@ -383,10 +383,10 @@ impl<'v> FieldClassReader<'v> {
             names.insert(Arc::clone(&name), members.len() as u32);
             let node = self.part(&member, "field-class")?;
             member.check_properties(&["name", "field-class", "attributes", "extensions"])?;
-            let shown = Own::of(&member).name().map_or_else(|| Arc::clone(&name), Arc::from);
+            let shown = Own::from_object(&member).name().map_or_else(|| Arc::clone(&name), Arc::from);
             members.push(NodeMember { name, shown, node });
         }
-        let own = Own::of(&self.object);
+        let own = Own::from_object(&self.object);
         let meaning = match () {
             () if own.has("tuple") && members.iter().all(|member| member.name.starts_with('[')) => StructMeaning::Tuple,
             () if own.has("with-length") && is_with_length(&members) => StructMeaning::WithLength,
@@ -409,9 +409,9 @@ impl<'v> FieldClassReader<'v> {
         let selector = self.location("selector-field-location")?;
         let ranges = match self.object.optional("selector-field-ranges") {
             // Our own selector is a boolean.
-            Some(_) if Own::of(&self.object).has("boolean") => None,
+            Some(_) if Own::from_object(&self.object).has("boolean") => None,
             Some(value) => {
-                let is_own = Own::of(&self.object).has(OF_BOOLEAN);
+                let is_own = Own::from_object(&self.object).has(OF_BOOLEAN);
                 Some(RangeSet { is_own, ..ranges::selector_ranges(self.object.source, value)? })
             }
             None => None,
@@ -446,7 +446,7 @@ impl<'v> FieldClassReader<'v> {
                 names.insert(Arc::clone(of), span);
             }
             let ranges = ranges::selector_ranges(source, option.required("selector-field-ranges")?)?;
-            let ranges = RangeSet { is_own: Own::of(&self.object).has(OF_BOOLEAN), ..ranges };
+            let ranges = RangeSet { is_own: Own::from_object(&self.object).has(OF_BOOLEAN), ..ranges };
             let node = self.part(&option, "field-class")?;
             option.check_properties(&["name", "field-class", "selector-field-ranges", "attributes", "extensions"])?;
             options.push(NodeOption { name, node, ranges });

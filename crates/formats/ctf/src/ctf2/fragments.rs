@@ -128,7 +128,7 @@ impl<'a> FragmentReader<'a> {
             }
             self.schema.uuid = Some(read);
         }
-        let own = Own::of(&fragment);
+        let own = Own::from_object(&fragment);
         self.schema.origin = own.origin();
         self.schema.summary = own.summary();
         self.preamble = Some(fragment.span);
@@ -215,7 +215,7 @@ impl<'a> FragmentReader<'a> {
             origin: self.clock_origin(&fragment)?,
             has_made_cycles: false,
         };
-        Own::of(&fragment).complete_clock(&mut clock);
+        Own::from_object(&fragment).complete_clock(&mut clock);
         self.clocks.insert(id, (self.schema.add_clock(clock), span));
         Ok(())
     }
@@ -318,8 +318,8 @@ impl<'a> FragmentReader<'a> {
             uid: fragment.string("uid")?,
             specific_context: roots[Scope::SpecificContext as usize],
             payload: roots[Scope::Payload as usize],
-            is_untimed: Own::of(&fragment).has("untimed"),
-            call: Own::of(&fragment).call(),
+            is_untimed: Own::from_object(&fragment).has("untimed"),
+            call: Own::from_object(&fragment).call(),
             ..EventClass::new(id, stream)
         };
         let added = self.schema.add_event(event);

@@ -122,7 +122,7 @@ impl<'n> Instantiation<'_, 'n> {
                         name: option.name.clone(),
                         raw_name: option.name.clone(),
                         ranges: if of_boolean {
-                            ranges::of_boolean(&option.ranges.ranges)
+                            ranges::boolean_ranges(&option.ranges.ranges)
                         } else {
                             option.ranges.ranges.clone()
                         },
@@ -177,7 +177,7 @@ impl<'n> Instantiation<'_, 'n> {
                 if !ranges.is_own {
                     self.source.tolerate(error, || OF_BOOLEAN.into())?;
                 }
-                Ok(match ranges::of_boolean(&ranges.ranges) {
+                Ok(match ranges::boolean_ranges(&ranges.ranges) {
                     of_true if of_true == [(1, 1)] => Presence::Boolean,
                     others => Presence::Ranges(others),
                 })
@@ -198,7 +198,7 @@ impl<'n> Instantiation<'_, 'n> {
         }
         let sets: Vec<RangeSet> = options
             .iter()
-            .map(|option| RangeSet { ranges: ranges::of_boolean(&option.ranges.ranges), ..option.ranges })
+            .map(|option| RangeSet { ranges: ranges::boolean_ranges(&option.ranges.ranges), ..option.ranges })
             .collect();
         ranges::refuse_overlap(self.source, &sets.iter().collect::<Vec<_>>())
     }

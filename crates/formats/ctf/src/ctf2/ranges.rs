@@ -67,7 +67,7 @@ fn range_set(source: &str, name: &str, value: &JsonValue<'_>, low: i128, high: i
 }
 
 /// The ranges of a selector that is a boolean, whose values are 0 and 1: what asks for any value but 0 asks for true.
-pub(crate) fn of_boolean(ranges: &[Range]) -> Vec<Range> {
+pub(crate) fn boolean_ranges(ranges: &[Range]) -> Vec<Range> {
     let has_false = ranges.iter().any(|&(low, high)| low <= 0 && 0 <= high);
     let has_true = ranges.iter().any(|&range| range != (0, 0));
     if has_false || has_true { vec![((!has_false).into(), has_true.into())] } else { Vec::new() }
@@ -116,7 +116,7 @@ mod tests {
             (vec![(-3, 3)], vec![(0, 1)]),
             (vec![], vec![]),
         ] {
-            assert_eq!(of_boolean(&ranges), expected, "{ranges:?}");
+            assert_eq!(boolean_ranges(&ranges), expected, "{ranges:?}");
         }
     }
 

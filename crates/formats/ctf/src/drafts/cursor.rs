@@ -58,7 +58,7 @@ impl<'s> Cursor<'s> {
     }
 
     pub(super) fn expect(&mut self, symbol: &'static str, after: &str) -> Result<Span> {
-        if self.is(symbol) {
+        if self.is_next(symbol) {
             return Ok(self.next().span);
         }
         Err(self.unexpected(&format!("`{}` {after}", symbol)))
@@ -123,7 +123,7 @@ impl<'s> Cursor<'s> {
     pub(super) fn byte_order(&mut self) -> Result<WrittenOrder> {
         let word = self.identifier("`native`, `network`, `be` or `le`")?;
         let message = || format!("`{}` is no byte order: `native`, `network`, `be` or `le`", word.value);
-        WrittenOrder::of(&word.value).ok_or_else(|| word.span.malformed(self.source, message()))
+        WrittenOrder::parse(&word.value).ok_or_else(|| word.span.malformed(self.source, message()))
     }
 
     /// The encoding of a string: is it ASCII?
@@ -159,7 +159,7 @@ impl<'s> Cursor<'s> {
     }
 
     /// Is the last token that was taken a `}`?
-    pub(super) fn is_behind_brace(&self) -> bool {
+    pub(super) fn is_after_brace(&self) -> bool {
         self.at > 0 && self.previous().kind == TokenKind::Symbol("}")
     }
 

@@ -213,7 +213,7 @@ impl<'a> PacketWalk<'a> {
     }
 
     fn fault(&mut self, error: Error, offset: u64) {
-        self.faults.tell(|| error.at_offset(offset).in_packet(self.index).in_file(self.path));
+        self.faults.report(|| error.at_offset(offset).in_packet(self.index).in_file(self.path));
     }
 
     /// Something that is said at the first packet of the file that has it.

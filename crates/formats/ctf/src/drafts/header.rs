@@ -112,8 +112,8 @@ pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: 
         packet_size,
         begin: context.value(ContextMeaning::Begin),
         end: context.value(ContextMeaning::End),
-        discarded: context.of(ContextMeaning::Discarded),
-        count: context.of(ContextMeaning::Count),
+        discarded: context.find_number(ContextMeaning::Discarded),
+        count: context.find_number(ContextMeaning::Count),
         count_bits: context.value(ContextMeaning::CountBits),
         schemes: Schemes {
             compression: context.value(ContextMeaning::Compression).unwrap_or(0),
@@ -225,7 +225,7 @@ impl ContextFields {
     }
 
     /// The number of a meaning, with the bits of its field.
-    fn of(&self, meaning: ContextMeaning) -> Option<(u64, u32)> {
+    fn find_number(&self, meaning: ContextMeaning) -> Option<(u64, u32)> {
         self.members.iter().zip(&self.values).find_map(|(member, value)| match value {
             HeaderValue::Number(number) if member.meaning == Some(meaning) => Some((*number, member.bits)),
             _ => None,
@@ -233,7 +233,7 @@ impl ContextFields {
     }
 
     fn value(&self, meaning: ContextMeaning) -> Option<u64> {
-        self.of(meaning).map(|(value, _)| value)
+        self.find_number(meaning).map(|(value, _)| value)
     }
 
     fn checksum(&self) -> StoredChecksum {

@@ -45,14 +45,14 @@ impl Keys {
             let refuse = |error: Error| Error::misuse(format!("--{name} {path} cannot be read: {}", error.message()));
             bytes.map(Some).map_err(refuse)
         };
-        Ok(Keys::given(read(KEY)?, read(PASSPHRASE)?, (KEY, PASSPHRASE))?.unwrap_or_default())
+        Ok(Keys::from_options(read(KEY)?, read(PASSPHRASE)?, (KEY, PASSPHRASE))?.unwrap_or_default())
     }
 
     /// Of the contents of both files; `None` without any.
     ///
     /// # Errors
     /// Wrong usage: a key of another length, both options.
-    pub(super) fn given(
+    pub(super) fn from_options(
         key: Option<Vec<u8>>,
         passphrase: Option<Vec<u8>>,
         names: (&str, &str),
@@ -75,7 +75,7 @@ impl Keys {
     /// # Errors
     /// When there is no key, or the system gives no random numbers.
     pub(super) fn encrypt(&self, content: &[u8], associated: &[u8], salt: &[u8]) -> Result<Vec<u8>> {
-        let key = self.of(salt).ok_or_else(|| Error::misuse("there is no key to encrypt packets with"))?;
+        let key = self.packet_key(salt).ok_or_else(|| Error::misuse("there is no key to encrypt packets with"))?;
         let mut nonce = [0; NONCE_LEN];
         let failed = |error: getrandom::Error| Error::unsupported(format!("the system has no random numbers: {error}"));
         getrandom::fill(&mut nonce).map_err(failed)?;
@@ -94,7 +94,7 @@ impl Keys {
 
     /// Decrypts nonce, ciphertext and tag.
     pub(super) fn decrypt(&self, content: &[u8], associated: &[u8], salt: &[u8]) -> Result<Vec<u8>> {
-        let Some(key) = self.of(salt) else {
+        let Some(key) = self.packet_key(salt) else {
             let error = Error::unsupported("the packet is encrypted, and its events are locked");
             return Err(error.with_help(format!("give its key with --{KEY} FILE or --{PASSPHRASE} FILE")));
         };
@@ -121,7 +121,7 @@ impl Keys {
     }
 
     /// The key of the packets of a trace.
-    fn of(&self, salt: &[u8]) -> Option<Vec<u8>> {
+    fn packet_key(&self, salt: &[u8]) -> Option<Vec<u8>> {
         let derived = || Some(self.derive(self.passphrase.as_ref()?, salt).to_vec());
         self.key.clone().or_else(derived)
     }

@@ -251,7 +251,7 @@ fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, MetadataPackets)>) -> R
         Ok(metadata) => metadata,
         Err(error) => {
             // Metadata may be read while it grows: what is complete counts (`SPEC.md`, D37).
-            let tail = tail::of(&text, &error).ok_or_else(|| error.clone())?;
+            let tail = tail::find(&text, &error).ok_or_else(|| error.clone())?;
             let metadata = read(text.get(..tail.start).unwrap_or("")).map_err(|_| error.clone())?;
             let is_reported = faults.iter().any(|fault| fault.kind() == ErrorKind::Truncated);
             if !is_reported {

@@ -29,7 +29,7 @@ const BLANK: [char; 7] = [' ', '\t', '\r', '\n', '\x0B', '\x0C', '\0'];
 
 /// The unfinished declaration at the end of a text, when it can be what `error` is about. A brace that is missing
 /// further up makes an unfinished end too: then other declarations stand in it, and the error is the user's to mend.
-pub(super) fn of(text: &str, error: &Error) -> Option<Tail> {
+pub(super) fn find(text: &str, error: &Error) -> Option<Tail> {
     let (tokens, end) = draft_tokens(text);
     let is_whole = match end {
         Ok(_) => true,
@@ -108,7 +108,7 @@ mod tests {
 
     fn start(text: &str, error_at: usize) -> Option<usize> {
         let error = Span::new(error_at, error_at).malformed(text, "test");
-        of(text, &error).map(|tail| tail.start)
+        find(text, &error).map(|tail| tail.start)
     }
 
     #[test]

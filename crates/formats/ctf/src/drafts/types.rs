@@ -24,7 +24,7 @@ pub(super) enum WrittenOrder {
 
 impl WrittenOrder {
     /// The order of a word of the metadata.
-    pub(super) fn of(word: &str) -> Option<Self> {
+    pub(super) fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "native" => WrittenOrder::Native,
             "network" | "be" => WrittenOrder::Big,

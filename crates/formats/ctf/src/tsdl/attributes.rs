@@ -23,7 +23,7 @@ pub(super) struct SeenAttributes(Vec<(&'static str, Span)>);
 impl SeenAttributes {
     /// The name of an attribute when it is one of `known`, otherwise nothing. Takes note of it, and fails when it was there
     /// before.
-    pub(super) fn known(
+    pub(super) fn mark_known(
         &mut self,
         resolver: &TsdlResolver<'_>,
         left: &Expr<'_>,
@@ -126,7 +126,7 @@ impl TsdlResolver<'_> {
         let BlockItem::Assign(left, value) = item else {
             return Err(self.malformed(item.span(), "expected an attribute such as `size = 8`"));
         };
-        Ok((seen.known(self, left, known, item.span())?, value))
+        Ok((seen.mark_known(self, left, known, item.span())?, value))
     }
 
     fn integer_size(&self, value: &Expr<'_>) -> Result<u32> {

@@ -51,7 +51,7 @@ enum LeafKey {
 }
 
 impl LeafKey {
-    fn of(class: &FieldClass) -> Option<LeafKey> {
+    fn from_class(class: &FieldClass) -> Option<LeafKey> {
         match &class.kind {
             FieldKind::Integer(int) if int.mappings.is_none() => {
                 Some(LeafKey::Integer(int.clone(), class.align_bits, class.roles))
@@ -124,7 +124,7 @@ impl TsdlResolver<'_> {
     }
 
     fn add_class(&mut self, class: FieldClass) -> FieldClassId {
-        let Some(key) = LeafKey::of(&class) else {
+        let Some(key) = LeafKey::from_class(&class) else {
             return self.schema.add_field_class(class);
         };
         *self.leaves.0.entry(key).or_insert_with(|| self.schema.add_field_class(class))

@@ -17,7 +17,7 @@ impl<'s> TsdlParser<'s> {
     pub(super) fn declaration(&mut self) -> Result<BlockItem<'s>> {
         let (spec, is_typedef) = self.specifier(true)?;
         let mut declarators = Vec::new();
-        if !self.is(";") {
+        if !self.is_next(";") {
             declarators.push(self.declarator()?);
             while self.accept(",") {
                 declarators.push(self.declarator()?);
@@ -68,8 +68,8 @@ impl<'s> TsdlParser<'s> {
     }
 
     fn second_continues_type(&self) -> bool {
-        match self.look(1).kind {
-            TokenKind::Word => self.text(self.look(1)) != "typedef",
+        match self.peek_nth(1).kind {
+            TokenKind::Word => self.text(self.peek_nth(1)) != "typedef",
             TokenKind::Symbol("*") => true,
             _ => false,
         }
@@ -80,7 +80,7 @@ impl<'s> TsdlParser<'s> {
         Ok(match keyword {
             "integer" => SpecKind::Integer(self.braced_items()?),
             "floating_point" => SpecKind::Float(self.braced_items()?),
-            "string" if self.is("{") => SpecKind::String(self.braced_items()?),
+            "string" if self.is_next("{") => SpecKind::String(self.braced_items()?),
             "string" => SpecKind::String(Vec::new()),
             "struct" => SpecKind::Struct(self.structure()?),
             "variant" => SpecKind::Variant(self.variant()?),
@@ -93,7 +93,7 @@ impl<'s> TsdlParser<'s> {
     }
 
     fn optional_body(&mut self) -> Result<Option<Vec<BlockItem<'s>>>> {
-        if self.is("{") { self.braced_items().map(Some) } else { Ok(None) }
+        if self.is_next("{") { self.braced_items().map(Some) } else { Ok(None) }
     }
 
     fn structure(&mut self) -> Result<StructSpec<'s>> {
@@ -103,7 +103,7 @@ impl<'s> TsdlParser<'s> {
             return Err(self.unexpected("a name or `{` after `struct`"));
         }
         let mut align = None;
-        if self.is_word("align") && self.look(1).kind == TokenKind::Symbol("(") {
+        if self.is_word("align") && self.peek_nth(1).kind == TokenKind::Symbol("(") {
             self.next();
             self.expect("(")?;
             align = Some(self.expr()?);
@@ -130,7 +130,7 @@ impl<'s> TsdlParser<'s> {
         let name = self.optional_name()?;
         let mut container = None;
         // `enum foo : 3` would be a bit field of type `enum foo`.
-        if self.is(":") && self.look(1).kind == TokenKind::Word {
+        if self.is_next(":") && self.peek_nth(1).kind == TokenKind::Word {
             self.next();
             self.enter()?;
             container = Some(Box::new(self.specifier(false)?.0));
@@ -150,7 +150,7 @@ impl<'s> TsdlParser<'s> {
         let mut enumerators = Vec::new();
         while !self.accept("}") {
             enumerators.push(self.enumerator()?);
-            if !self.accept(",") && !self.is("}") {
+            if !self.accept(",") && !self.is_next("}") {
                 return Err(self.unexpected("`,` or `}`"));
             }
         }
@@ -201,7 +201,7 @@ impl<'s> TsdlParser<'s> {
     fn direct_declarator(&mut self, declarator: &mut Declarator<'s>) -> Result<()> {
         if self.accept("(") {
             self.enter()?;
-            if self.is("*") {
+            if self.is_next("*") {
                 return Err(self.peek().span.unsupported(self.source, "pointers inside parentheses are not supported"));
             }
             self.direct_declarator(declarator)?;
@@ -218,7 +218,7 @@ impl<'s> TsdlParser<'s> {
     }
 
     fn length(&mut self) -> Result<Option<Expr<'s>>> {
-        if self.is("]") { Ok(None) } else { self.expr().map(Some) }
+        if self.is_next("]") { Ok(None) } else { self.expr().map(Some) }
     }
 
     /// Parses the name behind the `:=` of a `typealias`: words and pointers.

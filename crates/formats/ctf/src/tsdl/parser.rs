@@ -88,13 +88,13 @@ impl<'s> TsdlParser<'s> {
     fn starts_assignment(&self) -> bool {
         let mut ahead = 0;
         loop {
-            match self.look(ahead).kind {
+            match self.peek_nth(ahead).kind {
                 TokenKind::Word | TokenKind::Quoted | TokenKind::Integer(_) => ahead += 1,
                 // A sign or a parenthesis cannot start a declaration.
                 TokenKind::Symbol("(" | "+" | "-") if ahead == 0 => return true,
                 _ => return false,
             }
-            match self.look(ahead).kind {
+            match self.peek_nth(ahead).kind {
                 TokenKind::Symbol("=" | ":=") => return true,
                 TokenKind::Symbol("." | "->") => ahead += 1,
                 TokenKind::Symbol("[") => return true,
@@ -144,7 +144,7 @@ impl<'s> TsdlParser<'s> {
             if self.accept(".") || self.accept("->") {
                 let word = self.word_or_literal("a name")?;
                 expr = join(expr, word);
-            } else if self.is("[") {
+            } else if self.is_next("[") {
                 self.next();
                 self.enter()?;
                 self.expr()?;

@@ -14,7 +14,7 @@ impl<'s> TsdlResolver<'s> {
         let mut seen = SeenAttributes::default();
         for item in items {
             let BlockItem::Assign(left, value) = item else { continue };
-            match seen.known(self, left, &["major", "minor", "byte_order", "uuid"], item.span())? {
+            match seen.mark_known(self, left, &["major", "minor", "byte_order", "uuid"], item.span())? {
                 "major" => self.schema.version.0 = self.version_part(value)?,
                 "minor" => self.schema.version.1 = self.version_part(value)?,
                 "byte_order" => {
@@ -58,7 +58,7 @@ impl<'s> TsdlResolver<'s> {
         let mut seen = SeenAttributes::default();
         for item in items {
             if let BlockItem::Define(left, spec) = item {
-                if !seen.known(self, left, &["packet.header"], left.span())?.is_empty() {
+                if !seen.mark_known(self, left, &["packet.header"], left.span())?.is_empty() {
                     let ty = self.scope_type(spec)?;
                     self.packet_header = Some(self.packet_header_roles(&ty, spec.span)?);
                 } else {
@@ -121,7 +121,7 @@ impl<'s> TsdlResolver<'s> {
             };
             const NAMES: [&str; 8] =
                 ["name", "uuid", "description", "freq", "precision", "offset_s", "offset", "absolute"];
-            match seen.known(self, left, &NAMES, item.span())? {
+            match seen.mark_known(self, left, &NAMES, item.span())? {
                 "name" => {
                     clock.id = self.text(value)?.into();
                     clock.name = Some(clock.id.clone());

@@ -43,7 +43,7 @@ impl TsdlResolver<'_> {
         for item in items {
             match item {
                 BlockItem::Assign(left, value) if left.dotted().as_deref() == Some("id") => {
-                    seen.known(self, left, &["id"], item.span())?;
+                    seen.mark_known(self, left, &["id"], item.span())?;
                     id = Some((self.unsigned(value)?, value.span()));
                 }
                 BlockItem::Define(left, spec) => self.stream_scope(left, spec, &mut seen, &mut stream)?,
@@ -67,7 +67,7 @@ impl TsdlResolver<'_> {
         seen: &mut SeenAttributes,
         stream: &mut ResolvedStream,
     ) -> Result<()> {
-        let name = seen.known(self, left, &["packet.context", "event.header", "event.context"], left.span())?;
+        let name = seen.mark_known(self, left, &["packet.context", "event.header", "event.context"], left.span())?;
         if name.is_empty() {
             return self.spec(spec).map(drop);
         }
@@ -150,7 +150,7 @@ impl TsdlResolver<'_> {
         const NAMES: [&str; 5] = ["name", "id", "stream_id", "loglevel", "model.emf.uri"];
         // Errors about ids point to their values.
         let is_id = matches!(left.dotted().as_deref(), Some("id" | "stream_id"));
-        match seen.known(self, left, &NAMES, if is_id { value.span() } else { span })? {
+        match seen.mark_known(self, left, &NAMES, if is_id { value.span() } else { span })? {
             "name" => event.name = Some(self.text(value)?),
             "id" => event.id = Some(self.unsigned(value)?),
             "stream_id" => event.stream_id = Some(self.unsigned(value)?),
@@ -171,7 +171,7 @@ impl TsdlResolver<'_> {
         seen: &mut SeenAttributes,
         event: &mut EventContents,
     ) -> Result<()> {
-        match seen.known(self, left, &["context", "fields"], left.span())? {
+        match seen.mark_known(self, left, &["context", "fields"], left.span())? {
             "context" => event.context = Some(self.scope_type(spec)?),
             "fields" => event.fields = Some(self.scope_type(spec)?),
             _ => drop(self.spec(spec)?),

@@ -241,7 +241,7 @@ impl TsdlResolver<'_> {
     /// Members or options: the declarations between braces, in a lexical scope of their own.
     fn body(&mut self, items: &[BlockItem<'_>], home: Option<u32>, what: &str) -> Result<Rc<NamedFields>> {
         self.scopes.push(home);
-        let mut fields = if home.is_some() { NamedFields::of_struct() } else { NamedFields::default() };
+        let mut fields = if home.is_some() { NamedFields::for_struct() } else { NamedFields::default() };
         for item in items {
             match item {
                 BlockItem::Fields(spec, declarators) => self.fields(spec, declarators, &mut fields, what)?,

@@ -79,7 +79,7 @@ impl TsdlResolver<'_> {
             let is_id = !is_option && &*field.name == "id" && field.ty.as_integer().is_some();
             Ok(is_id.then(|| add_role(&field.ty, Role::EventClassId)))
         };
-        let (new, visited) = Rewrite::of(&ty, &mut give_role, true)?;
+        let (new, visited) = Rewrite::run(&ty, &mut give_role, true)?;
         self.charge(visited, span)?;
         Ok(new)
     }
@@ -119,7 +119,7 @@ impl TsdlResolver<'_> {
             }
             _ => Ok(None),
         };
-        let (new, visited) = Rewrite::of(ty, &mut map, false)?;
+        let (new, visited) = Rewrite::run(ty, &mut map, false)?;
         self.charge(visited, span)?;
         Ok(new)
     }
@@ -169,7 +169,7 @@ struct Rewrite<'f> {
 
 impl<'f> Rewrite<'f> {
     /// The type as it is rewritten, and the number of fields that were looked at.
-    fn of(ty: &TypeRef, replace: &'f mut Replace<'f>, enters_arrays: bool) -> Result<(TypeRef, usize)> {
+    fn run(ty: &TypeRef, replace: &'f mut Replace<'f>, enters_arrays: bool) -> Result<(TypeRef, usize)> {
         let mut rewrite = Rewrite { replace, enters_arrays, visited: 0, done: HashMap::new() };
         Ok((rewrite.apply(ty)?, rewrite.visited))
     }

@@ -25,11 +25,11 @@ impl<'s> Tokens<'s> {
 
     /// The next token.
     pub(crate) fn peek(&self) -> Token {
-        self.look(0)
+        self.peek_nth(0)
     }
 
     /// The token `ahead` behind the next one; at the end that.
-    pub(crate) fn look(&self, ahead: usize) -> Token {
+    pub(crate) fn peek_nth(&self, ahead: usize) -> Token {
         self.all[(self.at + ahead).min(self.all.len() - 1)]
     }
 
@@ -50,7 +50,7 @@ impl<'s> Tokens<'s> {
     }
 
     /// Is the next token this punctuator?
-    pub(crate) fn is(&self, symbol: &str) -> bool {
+    pub(crate) fn is_next(&self, symbol: &str) -> bool {
         matches!(self.peek().kind, TokenKind::Symbol(own) if own == symbol)
     }
 
@@ -62,7 +62,7 @@ impl<'s> Tokens<'s> {
 
     /// Takes a punctuator when it is next.
     pub(crate) fn accept(&mut self, symbol: &str) -> bool {
-        let is_next = self.is(symbol);
+        let is_next = self.is_next(symbol);
         self.at += usize::from(is_next);
         is_next
     }

@@ -110,7 +110,7 @@ pub(super) struct NamedFields {
 
 impl NamedFields {
     /// The members of a structure, none yet: unlike those of a variant they have known places.
-    pub(super) fn of_struct() -> NamedFields {
+    pub(super) fn for_struct() -> NamedFields {
         NamedFields { end_bits: Some(0), ..NamedFields::default() }
     }
 

@@ -119,7 +119,7 @@ impl<'a> Mapper<'a> {
     }
 
     /// Remembers how the field that is mapped is written.
-    fn note(&mut self, encode: Encode) {
+    fn push_encode(&mut self, encode: Encode) {
         let owner = owner_of(self.scope, self.owner);
         self.special.insert((owner, self.scope, self.steps.clone()), encode);
     }
@@ -236,7 +236,7 @@ impl<'a> Mapper<'a> {
             FieldKind::Variant(class) => {
                 let labels = if self.dialect == Dialect::Ctf18 { self.labels_of(class) } else { None };
                 if self.dialect == Dialect::Ctf18 && labels.is_none() {
-                    self.note(Encode::Tag { bytes: tag_bytes(class), order: self.order });
+                    self.push_encode(Encode::Tag { bytes: tag_bytes(class), order: self.order });
                     return self.variant_with_tag(class);
                 }
                 self.variant(class, labels.as_deref())?
@@ -317,7 +317,7 @@ impl<'a> Mapper<'a> {
                     self.losses.add(Lost::ComputedLengths, 1);
                 }
                 if own.is_none() {
-                    self.note(Encode::Counted(order));
+                    self.push_encode(Encode::Counted(order));
                 }
                 own.map(Length::Field)
             }
@@ -348,7 +348,7 @@ impl<'a> Mapper<'a> {
         selectors.bytes = place.checked_add(bytes)?;
         let at = selectors.members.len() as u32;
         selectors.members.push((format!("{name} {at}").into(), bytes));
-        self.note(encode(place));
+        self.push_encode(encode(place));
         let steps = vec![PathStep::Member(self.selectors_at), PathStep::Member(at)];
         Some(FieldPath { scope: Scope::SpecificContext, steps })
     }
@@ -357,7 +357,7 @@ impl<'a> Mapper<'a> {
         let content = self.add(string(Encoding::Utf8));
         let Some(selector) = self.selector(1, Encode::Rendered) else {
             self.losses.add(Lost::AbsenceOfTexts, 1);
-            self.note(Encode::Plain);
+            self.push_encode(Encode::Plain);
             return content;
         };
         self.add(FieldKind::Optional(OptionalClass { selector, presence: Presence::Boolean, content }))
@@ -512,7 +512,7 @@ impl<'a> Mapper<'a> {
     /// A structure of a number, 0 or 1, and a sequence of as many elements.
     fn optional_as_sequence(&mut self, class: &OptionalClass) -> Result<FieldClassId> {
         self.losses.add(Lost::Optionals, 1);
-        self.note(Encode::Present);
+        self.push_encode(Encode::Present);
         self.in_array += 1;
         let element = self.inside(PathStep::Content, class.content)?;
         self.in_array -= 1;

@@ -123,9 +123,9 @@ impl Mapping {
         let in_ns = add_clocks(dialect, source, &mut to, &mut losses);
         let referenced = references(&from);
         let has_stream_ids = headers.has_stream_ids;
-        let keeps_header = kept(&from, Scope::PacketHeader, from.packet_header, &referenced, true);
+        let keeps_header = kept_members(&from, Scope::PacketHeader, from.packet_header, &referenced, true);
         let keeps_header = if headers.are_shared {
-            let needed = kept(&from, Scope::PacketHeader, from.packet_header, &referenced, false);
+            let needed = kept_members(&from, Scope::PacketHeader, from.packet_header, &referenced, false);
             let left_out = keeps_header.iter().zip(&needed).filter(|(keep, needs)| **keep && !**needs);
             losses.add(Lost::PacketHeaders, left_out.count() as u64);
             needed
@@ -270,7 +270,13 @@ type References = HashSet<tracemill_model::schema::FieldPath>;
 
 /// Which members of a header's root are kept: those that hold something without a meaning to CTF, and those that other
 /// kept fields refer to. Without `plain` only the latter.
-fn kept(schema: &Schema, scope: Scope, root: Option<FieldClassId>, referenced: &References, plain: bool) -> Vec<bool> {
+fn kept_members(
+    schema: &Schema,
+    scope: Scope,
+    root: Option<FieldClassId>,
+    referenced: &References,
+    plain: bool,
+) -> Vec<bool> {
     use tracemill_model::schema::PathStep;
     let members = schema.members(root);
     let mut keep: Vec<bool> = members.iter().map(|member| plain && has_plain(schema, member.class)).collect();
@@ -295,7 +301,8 @@ fn is_used_by_kept(
     keep: &[bool],
     path: &tracemill_model::schema::FieldPath,
 ) -> bool {
-    let refers = |root: FieldClassId| layout::below(schema, root).any(|class| layout::reference(class) == Some(path));
+    let refers =
+        |root: FieldClassId| layout::descendants(schema, root).any(|class| layout::reference(class) == Some(path));
     let inside = members.iter().zip(keep).any(|(member, keep)| *keep && refers(member.class));
     let streams = schema.streams().iter().flat_map(|class| {
         let context = class.packet_context.filter(|_| scope < Scope::PacketContext);
@@ -394,7 +401,7 @@ fn map_stream(
         mapper.losses.add(Lost::UnknownRates, 1);
     }
     mapper.roots = from.stream_roots(class);
-    let keeps_context = kept(from, Scope::PacketContext, class.packet_context, referenced, true);
+    let keeps_context = kept_members(from, Scope::PacketContext, class.packet_context, referenced, true);
     let has_own_cpu = from.members(class.packet_context).iter().any(|member| &*member.name == "cpu_id");
     let has_cpu = class.has_cpu && !has_own_cpu;
     let mut own = Vec::new();
@@ -410,7 +417,7 @@ fn map_stream(
     // A field that may be absent means something by being there.
     let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
     let keeps_event_header = may_be_absent && mapper.dialect == Dialect::Ctf2
-        || kept(from, Scope::EventHeader, class.event_header, referenced, true).contains(&true);
+        || kept_members(from, Scope::EventHeader, class.event_header, referenced, true).contains(&true);
     // babeltrace2 does not bear other fields in the header of CTF 1.8; the bytes right behind it are the context's.
     let is_in_context = mapper.dialect == Dialect::Ctf18;
     let place = if is_in_context { 0 } else { members.len() as u32 };
@@ -422,7 +429,7 @@ fn map_stream(
     let header = mapper.structure(members);
     let mut common_context = class.common_context.map(|root| mapper.root(Scope::CommonContext, root)).transpose()?;
     if let Some(stored) = stored.filter(|_| is_in_context) {
-        common_context = Some(behind(mapper, stored, common_context));
+        common_context = Some(prepend_member(mapper, stored, common_context));
     }
     let moved = mapper.moved.clone();
     debug_assert_eq!(mapper.to.streams().len(), at);
@@ -470,7 +477,7 @@ fn own_member(mapper: &mut Mapper<'_>, name: &str, len_bits: u32, role: Role) ->
 }
 
 /// A structure of a member and those of another structure behind it.
-fn behind(mapper: &mut Mapper<'_>, first: Member, rest: Option<FieldClassId>) -> FieldClassId {
+fn prepend_member(mapper: &mut Mapper<'_>, first: Member, rest: Option<FieldClassId>) -> FieldClassId {
     let mut taken = HashSet::from([first.name.clone()]);
     let mut members = vec![first];
     let rest = mapper.to.members(rest).iter();

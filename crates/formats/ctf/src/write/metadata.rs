@@ -23,7 +23,7 @@ use crate::ctf2::attributes::{NAMESPACE, OF_BOOLEAN};
 use crate::ctf2::field_class::ENCODINGS;
 use crate::ctf2::fragments::ROOTS;
 use crate::ctf2::locations::origin_text;
-use crate::ctf2::ranges::of_boolean;
+use crate::ctf2::ranges::boolean_ranges;
 use crate::ctf2::roles::ROLES;
 
 /// The namespace under which babeltrace2 keeps what CTF 2 has no property for.
@@ -37,7 +37,7 @@ pub(super) fn write(schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
         if let Some(uuid) = &schema.uuid {
             let _ = write!(object.key("uuid"), "{uuid:?}");
         }
-        own(object, |own| {
+        write_attributes(object, |own| {
             own.string("comment", comment);
             if let Some(summary) = &schema.summary {
                 let mut object = Object::begin(own.key("summary"));
@@ -73,7 +73,7 @@ fn boolean_selectors(schema: &Schema) -> HashSet<FieldClassId> {
     let events = schema.events().iter().map(|event| schema.event_roots(event));
     let mut selectors = HashSet::new();
     for roots in streams.chain(events) {
-        for class in roots.iter().flatten().flat_map(|root| layout::below(schema, *root)) {
+        for class in roots.iter().flatten().flat_map(|root| layout::descendants(schema, *root)) {
             let selector = match &class.kind {
                 FieldKind::Optional(optional) => &optional.selector,
                 FieldKind::Variant(variant) => &variant.selector,
@@ -90,7 +90,7 @@ fn boolean_selectors(schema: &Schema) -> HashSet<FieldClassId> {
 }
 
 /// Puts our attributes into an object.
-fn own(object: &mut Object<'_>, put: impl FnOnce(&mut Object<'_>)) {
+fn write_attributes(object: &mut Object<'_>, put: impl FnOnce(&mut Object<'_>)) {
     own_of(&mut Object::begin(object.key("attributes")), put);
 }
 
@@ -223,7 +223,7 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
         }
     }
     if clock.frequency == 0 || clock.has_made_cycles || clock.offset_ns != 0 || is_ratio {
-        own(object, |own| {
+        write_attributes(object, |own| {
             if clock.frequency == 0 {
                 own.number("unknown-frequency", true);
             }
@@ -388,7 +388,7 @@ impl Parts<'_> {
             }
             self.class(object.key("field-class"), member.class);
             if unique_name(member) != &*member.name {
-                own(&mut object, |own| own.string("name", &member.name));
+                write_attributes(&mut object, |own| own.string("name", &member.name));
             }
         });
         // Of the members or its own, whichever is larger.
@@ -400,33 +400,33 @@ impl Parts<'_> {
     /// Says in attributes of our own what CTF 2 has no word for.
     fn mark(&self, object: &mut Object<'_>, id: FieldClassId, kind: &FieldKind) {
         match (self.marks.get(&id), kind) {
-            (Some(Mark::WithLength), _) => own(object, |own| own.number("with-length", true)),
-            (Some(Mark::BitMap), _) => own(object, |own| own.number("bit-map", true)),
-            (Some(Mark::Mappings(labels)), _) => own(object, |own| {
+            (Some(Mark::WithLength), _) => write_attributes(object, |own| own.number("with-length", true)),
+            (Some(Mark::BitMap), _) => write_attributes(object, |own| own.number("bit-map", true)),
+            (Some(Mark::Mappings(labels)), _) => write_attributes(object, |own| {
                 list(own.key("mappings"), labels, |object, label| {
                     object.string("label", &label.label);
                     ranges(object.key("ranges"), &label.ranges);
                 });
             }),
             (None, FieldKind::Boolean(_)) if self.selectors.contains(&id) => {
-                own(object, |own| own.number("boolean", true));
+                write_attributes(object, |own| own.number("boolean", true));
             }
             (None, FieldKind::Optional(optional))
                 if optional.presence == Presence::Boolean && self.boolean_bits(&optional.selector).is_some() =>
             {
-                own(object, |own| own.number("boolean", true));
+                write_attributes(object, |own| own.number("boolean", true));
             }
             (None, FieldKind::Optional(OptionalClass { selector, presence: Presence::Ranges(_), .. }))
             | (None, FieldKind::Variant(VariantClass { selector, .. }))
                 if self.is_boolean(selector) =>
             {
-                own(object, |own| own.number(OF_BOOLEAN, true));
+                write_attributes(object, |own| own.number(OF_BOOLEAN, true));
             }
             (None, FieldKind::String(string)) if string.encoding == Encoding::Ascii => {
-                own(object, |own| own.number("ascii", true));
+                write_attributes(object, |own| own.number("ascii", true));
             }
             (None, FieldKind::Struct(structure)) if structure.is_tuple() => {
-                own(object, |own| own.number("tuple", true));
+                write_attributes(object, |own| own.number("tuple", true));
             }
             (None, _) => {}
         }
@@ -436,7 +436,7 @@ impl Parts<'_> {
     fn selected<'r>(&self, selector: &FieldPath, ranges: &'r [Range]) -> Cow<'r, [Range]> {
         let Some(len_bits) = self.boolean_bits(selector) else { return Cow::Borrowed(ranges) };
         let of_true = |high: i128| if high == 0 { 0 } else { mask(len_bits).into() };
-        Cow::Owned(of_boolean(ranges).into_iter().map(|(low, high)| (low, of_true(high))).collect())
+        Cow::Owned(boolean_ranges(ranges).into_iter().map(|(low, high)| (low, of_true(high))).collect())
     }
 
     fn is_boolean(&self, selector: &FieldPath) -> bool {

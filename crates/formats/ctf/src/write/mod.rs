@@ -34,7 +34,7 @@ use self::rewrite::CtfRewriter;
 use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Created, Source, Target, WriteOptions};
-use tracemill_format::writer::of_each;
+use tracemill_format::writer::writer_of_each;
 
 /// CTF 2.
 pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", |path, sources, options| {
@@ -93,7 +93,7 @@ fn create(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteO
         return Ok(Box::new(CtfConverter::merged(dialect, path, sources, &short, options)?));
     }
     let folders = names_of(&short);
-    of_each(sources, |at, source| {
+    writer_of_each(sources, |at, source| {
         let folder = if sources.len() == 1 { path.clone() } else { path.join(&folders[at]) };
         let files = file_names(source);
         Ok(match rewrite::metadata(dialect, source, &files, options) {

@@ -144,8 +144,8 @@ impl StreamWriter {
     #[inline]
     pub(super) fn event(&mut self, mapping: &mut Mapping, event: EventRef<'_>) -> Result<()> {
         let packet = &event.chunk.packet;
-        let is_same =
-            self.input.as_ref().is_some_and(|input| PacketData::is_same(input, packet)) || self.goes_on(packet);
+        let is_same = self.input.as_ref().is_some_and(|input| PacketData::is_same(input, packet))
+            || self.continues_packet(packet);
         if !is_same {
             self.begin_input(mapping, &event.chunk.packet)?;
         } else if self.packet.bytes.len() >= self.packet_bytes.unwrap_or(MAX_PACKET) {
@@ -248,7 +248,7 @@ impl StreamWriter {
 
     /// Is it the packet that the events come from, in a further piece of what redaction made of it?
     #[cold]
-    fn goes_on(&mut self, packet: &Arc<PacketData>) -> bool {
+    fn continues_packet(&mut self, packet: &Arc<PacketData>) -> bool {
         let number = |of: &PacketData| (of.packet.file, of.packet.index);
         let is_same = self.input.as_ref().is_some_and(|input| number(input) == number(packet));
         if is_same {

@@ -199,7 +199,7 @@ struct Last {
 }
 
 impl Last {
-    fn of(data: &PacketData) -> Last {
+    fn from_packet(data: &PacketData) -> Last {
         let bytes = data.input().bytes;
         let head = bytes.get(..data.events_bits.div_ceil(8) as usize).unwrap_or(bytes).to_vec();
         Last { packet: data.packet.clone(), head, events_bits: data.events_bits }
@@ -286,7 +286,7 @@ struct Files {
 
 impl Files {
     /// Appends a packet to the file, or begins the next one with it.
-    fn put(&mut self, packet: &[u8]) -> Result<()> {
+    fn write_packet(&mut self, packet: &[u8]) -> Result<()> {
         if self.has_file_each && self.file.is_made() {
             self.file.end()?;
             let first = self.before.first().unwrap_or(&self.file).path();
@@ -338,13 +338,13 @@ impl SameStream {
         let to = from.saturating_add(data.packet.total_bits.div_ceil(8) as usize).min(bytes.len());
         let whole = bytes.get(from..to).unwrap_or(&[]);
         let counters = self.counters.next(&data.packet, &mut self.losses);
-        self.last = Some(Last::of(data));
+        self.last = Some(Last::from_packet(data));
         // Padding may be missing at the end of a file.
         let len_bits = whole.len() as u64 * 8;
         let is_sized = data.state.roles.total_bits.is_none_or(|total| total == len_bits);
         let is_stranger = is_stranger(&self.schema, data);
         if counters.iter().all(|(_, stored, now)| stored == now) && is_sized && !is_stranger {
-            self.out.put(whole)
+            self.out.write_packet(whole)
         } else {
             self.packet.clear();
             self.packet.extend_from_slice(whole);
@@ -358,7 +358,7 @@ impl SameStream {
             if is_stranger {
                 self.set_uuid(&layout);
             }
-            self.out.put(&self.packet)
+            self.out.write_packet(&self.packet)
         }
     }
 
@@ -426,7 +426,7 @@ impl SameStream {
         let bytes = input.input().bytes;
         // Whole bytes: the first event overwrites what is its own of the last one.
         copy_bits(bytes, 0, &mut self.packet, 0, input.events_bits.next_multiple_of(8), layout.rules.order);
-        self.last = Some(Last::of(input));
+        self.last = Some(Last::from_packet(input));
         if is_stranger(&self.schema, input) {
             self.set_uuid(layout);
         }
@@ -466,7 +466,7 @@ impl SameStream {
         self.set(&layout, Role::PacketContentSize, self.bits);
         self.set(&layout, Role::PacketBegin, self.begin);
         self.set(&layout, Role::PacketEnd, self.end);
-        self.out.put(&self.packet)
+        self.out.write_packet(&self.packet)
     }
 
     /// Something is missing here.
@@ -486,13 +486,13 @@ impl SameStream {
     /// No more events come.
     pub(super) fn end(&mut self) -> Result<()> {
         self.end_packet()?;
-        self.report_behind()?;
+        self.report_lost_at_end()?;
         self.packet = Vec::new();
         self.out.file.end()
     }
 
     /// Writes a packet without events where packets have numbers: it shows that some are missing behind the last one.
-    fn report_behind(&mut self) -> Result<()> {
+    fn report_lost_at_end(&mut self) -> Result<()> {
         let Some(Last { packet, head, events_bits }) = self.last.take() else { return Ok(()) };
         if self.counters.lost == 0 || packet.sequence.is_none() || !can_be_cut(&self.schema, packet.class) {
             return Ok(());
@@ -511,7 +511,7 @@ impl SameStream {
         self.set(&layout, Role::PacketContentSize, events_bits);
         self.set(&layout, Role::PacketBegin, end);
         self.set(&layout, Role::PacketEnd, end);
-        self.out.put(&self.packet)
+        self.out.write_packet(&self.packet)
     }
 
     /// Is everything there that was written?

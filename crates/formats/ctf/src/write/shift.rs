@@ -81,7 +81,7 @@ impl<'a> Shift<'a> {
         (self.from, self.at) = (self.from.next_multiple_of(align), self.at.next_multiple_of(align));
     }
 
-    fn put(&mut self, node: NodeId, len_bits: u64, order: ByteOrder) {
+    fn copy_field(&mut self, node: NodeId, len_bits: u64, order: ByteOrder) {
         self.align(node);
         copy_bits(self.source, self.from, self.to, self.at, len_bits, order);
         (self.from, self.at) = (self.from + len_bits, self.at + len_bits);
@@ -90,18 +90,18 @@ impl<'a> Shift<'a> {
     fn number(&mut self, node: NodeId) {
         let Some(kind) = self.kind(node) else { return };
         if let Some((len_bits, order)) = layout::bit_field(kind) {
-            self.put(node, len_bits.into(), order);
+            self.copy_field(node, len_bits.into(), order);
         } else if let FieldKind::Integer(_) = kind {
             self.align(node);
             let rest = self.source.get((self.from / 8) as usize..).unwrap_or(&[]);
             let count = rest.iter().position(|byte| byte & 0x80 == 0).map_or(rest.len(), |last| last + 1);
-            self.put(node, count as u64 * 8, ByteOrder::Little);
+            self.copy_field(node, count as u64 * 8, ByteOrder::Little);
         }
     }
 }
 
 impl Visitor for Shift<'_> {
-    fn shown(&mut self, node: NodeId, shown: VisitorCall<'_>) {
+    fn any_call(&mut self, node: NodeId, shown: VisitorCall<'_>) {
         match shown {
             VisitorCall::Unsigned(_)
             | VisitorCall::Signed(_)
@@ -116,9 +116,9 @@ impl Visitor for Shift<'_> {
                     StringLength::Bytes(Length::Static(len)) => len,
                     _ => (bytes.len() + class.encoding.unit_bytes()) as u64,
                 };
-                self.put(node, len.saturating_mul(8), ByteOrder::Little);
+                self.copy_field(node, len.saturating_mul(8), ByteOrder::Little);
             }
-            VisitorCall::Blob(bytes) => self.put(node, bytes.len() as u64 * 8, ByteOrder::Little),
+            VisitorCall::Blob(bytes) => self.copy_field(node, bytes.len() as u64 * 8, ByteOrder::Little),
             VisitorCall::BeginStruct | VisitorCall::BeginArray(_) => self.align(node),
             _ => {}
         }

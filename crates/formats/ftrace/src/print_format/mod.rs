@@ -111,13 +111,13 @@ impl PrintFormat {
     }
 
     /// Appends what the kernel would have printed.
-    pub fn put(&self, record: &[u8], names: KernelNames<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, record: &[u8], names: KernelNames<'_>, out: &mut Vec<u8>) {
         let of = Record { bytes: record, format: self, names };
         let Some(pieces) = &self.pieces else { return of.put_fields(out) };
         for piece in pieces {
             match piece {
                 FormatPiece::Text(text) => out.extend_from_slice(text.as_bytes()),
-                FormatPiece::Value { spec, value } => of.put(spec, value, out),
+                FormatPiece::Value { spec, value } => of.write_value(spec, value, out),
             }
         }
     }
@@ -139,7 +139,7 @@ mod tests {
             0x1004 => Some("start".to_string()),
             _ => None,
         };
-        PrintFormat::parse(&format, machine).put(record, &names, &mut out);
+        PrintFormat::parse(&format, machine).write(record, &names, &mut out);
         String::from_utf8(out).unwrap()
     }
 

@@ -115,14 +115,14 @@ impl<'t> FormatParser<'t> {
         matches!(self.peek(), Some(FormatToken::Sign(found)) if *found == sign)
     }
 
-    fn take(&mut self, sign: &str) -> bool {
+    fn accept(&mut self, sign: &str) -> bool {
         let is_it = self.is_sign(sign);
         self.at += usize::from(is_it);
         is_it
     }
 
     fn expect(&mut self, sign: &str) -> Option<()> {
-        self.take(sign).then_some(())
+        self.accept(sign).then_some(())
     }
 
     /// The format string and its arguments.
@@ -219,7 +219,7 @@ impl<'t> FormatParser<'t> {
             return None;
         }
         let condition = self.binary(0)?;
-        let expr = if self.take("?") {
+        let expr = if self.accept("?") {
             let yes = self.expression()?;
             self.expect(":")?;
             let no = self.expression()?;
@@ -267,7 +267,7 @@ impl<'t> FormatParser<'t> {
             if bytes == 0 { of } else { Expr::Cast(bytes, signed, Box::new(of)) }
         } else {
             let mut expr = self.primary()?;
-            while self.take("[") {
+            while self.accept("[") {
                 let index = self.expression()?;
                 self.expect("]")?;
                 expr = Expr::Element(Box::new(expr), Box::new(index));
@@ -403,7 +403,7 @@ impl<'t> FormatParser<'t> {
     /// `, { 1, "S" }, { 2, "D" }`.
     fn list(&mut self) -> Option<Vec<(i128, String)>> {
         let mut list = Vec::new();
-        while self.take(",") {
+        while self.accept(",") {
             // A list may end with a comma.
             if self.is_sign(")") {
                 break;

@@ -190,7 +190,7 @@ impl<'a> Record<'a> {
         out
     }
 
-    pub(super) fn put(&self, spec: &'a Spec, value: &'a Expr, out: &mut Vec<u8>) {
+    pub(super) fn write_value(&self, spec: &'a Spec, value: &'a Expr, out: &mut Vec<u8>) {
         let count = |count: &'a Count| match count {
             Count::None => None,
             Count::Number(number) => Some(i128::from(*number as u64)),

@@ -36,7 +36,7 @@ pub(super) struct Flavor {
 
 impl Flavor {
     /// The flavor of a file.
-    pub(super) fn of(header: &TraceHeader, is_compact: bool) -> Self {
+    pub(super) fn from_header(header: &TraceHeader, is_compact: bool) -> Self {
         let float_order = match header.float_word_order {
             1234 => ByteOrder::Little,
             4321 => ByteOrder::Big,
@@ -251,7 +251,7 @@ impl FlavorBuilder<'_> {
         let layout = Layout::structure(stored, &sizes, self.flavor.order);
         let mode = if is_compact {
             let first = &event.fields[0].class;
-            Mode::Compact { bytes: sizes.of_scalar(first)?, order: self.order(first) }
+            Mode::Compact { bytes: sizes.scalar_bytes(first)?, order: self.order(first) }
         } else if self.is_in_place(&layout, sizes) {
             Mode::InPlace
         } else {
@@ -308,7 +308,7 @@ impl FlavorBuilder<'_> {
         let mut align = 1;
         let kind = match &class.kind {
             TypeKind::Integer(integer) => {
-                let bytes = style.sizes.of(*integer);
+                let bytes = style.sizes.integer_bytes(*integer);
                 align = bytes;
                 FieldKind::Integer(IntegerClass {
                     byte_order,
@@ -337,7 +337,7 @@ impl FlavorBuilder<'_> {
                 return self.array(element, Length::Static(*len), 1, style, least);
             }
             TypeKind::Sequence(length, element) => {
-                let (bytes, byte_order) = (style.sizes.of_length(length), self.order(length));
+                let (bytes, byte_order) = (style.sizes.length_bytes(length), self.order(length));
                 let element = self.field(element, style, 1);
                 let count = IntegerClass { byte_order, ..IntegerClass::unsigned(u32::from(bytes) * 8) };
                 let count = FieldClass::new(FieldKind::Integer(count), align_bits(bytes, style, 1));

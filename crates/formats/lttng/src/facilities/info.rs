@@ -38,7 +38,7 @@ pub(super) fn sections(header: &TraceHeader, clock: &ClockClass, facilities: &[F
         rows.push(("tsc_lsb_truncate", Section::number(header.tsc_lsb_truncate)));
         rows.push(("tscbits", Section::number(header.tsc_bits)));
     }
-    let clock = Section::of(
+    let clock = Section::from_items(
         "clock",
         rows,
         &[("name", &|(name, _)| Section::text(name)), ("value", &|(_, value)| value.clone())],
@@ -50,7 +50,7 @@ pub(super) fn sections(header: &TraceHeader, clock: &ClockClass, facilities: &[F
         DefinitionSource::BuiltIn => Section::text("built in"),
         DefinitionSource::Nowhere => None,
     };
-    let facilities = Section::of(
+    let facilities = Section::from_items(
         "facilities",
         facilities,
         &[

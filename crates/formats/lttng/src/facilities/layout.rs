@@ -26,7 +26,7 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// Bytes of an integer.
-    pub(super) fn of(&self, integer: Integer) -> u8 {
+    pub(super) fn integer_bytes(&self, integer: Integer) -> u8 {
         match integer {
             Integer::Fixed(bytes, _) => bytes,
             Integer::Char | Integer::UChar => 1,
@@ -39,9 +39,9 @@ impl Sizes {
     }
 
     /// Bytes of a float, an integer or an enumeration; `None` for other types.
-    pub(super) fn of_scalar(&self, class: &FacilityType) -> Option<u8> {
+    pub(super) fn scalar_bytes(&self, class: &FacilityType) -> Option<u8> {
         match class.kind {
-            TypeKind::Integer(integer) => Some(self.of(integer)),
+            TypeKind::Integer(integer) => Some(self.integer_bytes(integer)),
             TypeKind::Enumeration(_) => Some(self.int),
             TypeKind::Float(bytes) => Some(bytes),
             _ => None,
@@ -49,8 +49,8 @@ impl Sizes {
     }
 
     /// Bytes of the length of a sequence.
-    pub(super) fn of_length(&self, class: &FacilityType) -> u8 {
-        self.of_scalar(class).unwrap_or(4)
+    pub(super) fn length_bytes(&self, class: &FacilityType) -> u8 {
+        self.scalar_bytes(class).unwrap_or(4)
     }
 
     /// Alignment to which strings and sequences are padded at their end.
@@ -85,11 +85,11 @@ enum LayoutShape {
 
 impl Layout {
     /// The layout of a type in a trace of a byte order.
-    pub(super) fn of(class: &FacilityType, sizes: &Sizes, order: ByteOrder) -> Self {
+    pub(super) fn from_type(class: &FacilityType, sizes: &Sizes, order: ByteOrder) -> Self {
         let scalar =
             |bytes: u8| Layout::new(bytes.min(sizes.align), Some(u64::from(bytes)), LayoutShape::Scalar(bytes));
         match &class.kind {
-            TypeKind::Integer(integer) => scalar(sizes.of(*integer)),
+            TypeKind::Integer(integer) => scalar(sizes.integer_bytes(*integer)),
             TypeKind::Float(bytes) => scalar(*bytes),
             TypeKind::Enumeration(_) => scalar(sizes.int),
             TypeKind::String => {
@@ -97,7 +97,7 @@ impl Layout {
                 Layout { has_tail: tail > 1, ..Layout::new(1, None, LayoutShape::String { tail }) }
             }
             TypeKind::Array(len, element) => {
-                let element = Box::new(Layout::of(element, sizes, order));
+                let element = Box::new(Layout::from_type(element, sizes, order));
                 let fixed = element.fixed_elements(*len);
                 let (has_tail, has_union) = (element.has_tail, element.has_union);
                 Layout {
@@ -107,8 +107,8 @@ impl Layout {
                 }
             }
             TypeKind::Sequence(length, element) => {
-                let (length, order_of_length) = (sizes.of_length(length), length.order(order));
-                let element = Box::new(Layout::of(element, sizes, order));
+                let (length, order_of_length) = (sizes.length_bytes(length), length.order(order));
+                let element = Box::new(Layout::from_type(element, sizes, order));
                 let tail = sizes.tail();
                 let align = element.align.max(length.min(sizes.align));
                 let (has_tail, has_union) = (tail > 1 || element.has_tail, element.has_union);
@@ -137,7 +137,7 @@ impl Layout {
     }
 
     fn members(fields: &[FieldDefinition], sizes: &Sizes, order: ByteOrder) -> Box<[Layout]> {
-        fields.iter().map(|field| Layout::of(&field.class, sizes, order)).collect()
+        fields.iter().map(|field| Layout::from_type(&field.class, sizes, order)).collect()
     }
 
     fn new(align: u8, fixed: Option<u64>, kind: LayoutShape) -> Self {
@@ -181,11 +181,11 @@ impl Layout {
     fn walk<S: DataSink>(&self, data: &[u8], at: u64, sink: &mut S) -> Result<u64, Misfit> {
         let at = pad(at, self.align).ok_or(Misfit::End)?;
         if let (Some(bytes), false) = (self.fixed, S::COPIES) {
-            return Ok(at + take(data, at, bytes)?.len() as u64);
+            return Ok(at + bytes_at(data, at, bytes)?.len() as u64);
         }
         match &self.kind {
             LayoutShape::Scalar(bytes) => {
-                let own = take(data, at, u64::from(*bytes))?;
+                let own = bytes_at(data, at, u64::from(*bytes))?;
                 sink.put(own)?;
                 Ok(at + u64::from(*bytes))
             }
@@ -197,7 +197,7 @@ impl Layout {
             }
             LayoutShape::Array { len, element } => element.elements(*len, data, at, sink),
             LayoutShape::Sequence { length, order, element, tail } => {
-                let own = take(data, at, u64::from(*length))?;
+                let own = bytes_at(data, at, u64::from(*length))?;
                 sink.put(own)?;
                 let len = read_uint(own, *order);
                 let at = pad(at + own.len() as u64, element.align).ok_or(Misfit::End)?;
@@ -218,7 +218,7 @@ impl Layout {
     fn elements<S: DataSink>(&self, len: u64, data: &[u8], at: u64, sink: &mut S) -> Result<u64, Misfit> {
         if let Some(bytes) = self.fixed {
             let all = self.fixed_elements(len).ok_or(Misfit::End)?;
-            let own = take(data, at, all)?;
+            let own = bytes_at(data, at, all)?;
             if !S::COPIES {
                 return Ok(at + all);
             }
@@ -305,7 +305,7 @@ fn pad(at: u64, align: u8) -> Option<u64> {
 }
 
 #[inline]
-fn take(data: &[u8], at: u64, len: u64) -> Result<&[u8], Misfit> {
+fn bytes_at(data: &[u8], at: u64, len: u64) -> Result<&[u8], Misfit> {
     let from = usize::try_from(at).map_err(|_| Misfit::End)?;
     let len = usize::try_from(len).map_err(|_| Misfit::End)?;
     data.get(from..from.checked_add(len).ok_or(Misfit::End)?).ok_or(Misfit::End)

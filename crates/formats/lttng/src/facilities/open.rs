@@ -43,7 +43,7 @@ pub(super) struct File {
 impl File {
     fn flavor(&self) -> Flavor {
         let is_compact = self.header.minor == 8 && self.candidate.is_compact();
-        Flavor::of(&self.header, is_compact)
+        Flavor::from_header(&self.header, is_compact)
     }
 }
 
@@ -92,7 +92,7 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
         let stream = stream_of(file, table.clone(), stream_class, streams.len(), &mut readers);
         streams.extend(stream);
     }
-    let mut trace = OpenTrace::of_folder(found, schema, Arc::new(FacilitiesReader::new(readers, parts)));
+    let mut trace = OpenTrace::from_folder(found, schema, Arc::new(FacilitiesReader::new(readers, parts)));
     (trace.streams, trace.sections, trace.remarks) = (streams, sections, remarks);
     (trace.faults, trace.warnings) = (messages.errors, messages.warnings);
     Ok(trace)

@@ -304,13 +304,13 @@ impl<'a> Scanner<'a> {
     fn stop(&self, at: u64, limit: u64, found: &mut ScanResult, message: String) -> Result<(), Stop> {
         let left = limit.saturating_sub(at);
         let error = Error::malformed(message).with_help(format!("the rest of the block, {left} bytes, is skipped"));
-        found.faults.tell(|| error.at_offset(at));
+        found.faults.report(|| error.at_offset(at));
         Err(Stop)
     }
 
     #[cold]
     fn event_error(&self, start: u64, info: &EventInfo, own: &[u8], short: Misfit, found: &mut ScanResult) {
-        found.faults.tell(|| {
+        found.faults.report(|| {
             let mut at = 0;
             let fields = info.layout.fields().iter();
             let whole = fields.map_while(|field| field.end(own, at).ok().map(|end| at = end)).count();

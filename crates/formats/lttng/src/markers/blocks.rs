@@ -53,7 +53,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
                 let block = Block { offset, here_bytes: u64::from(header.total_bytes).min(here), header };
                 let total = u64::from(block.header.total_bytes);
                 if total > here {
-                    faults.tell(|| truncated(&block).in_file(path).in_packet(index));
+                    faults.report(|| truncated(&block).in_file(path).in_packet(index));
                 }
                 warn_of_version(&mut walked, &block, path, index);
                 warn_of_start(&mut walked, &block, path, index);
@@ -62,7 +62,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
             }
             Err(bad) => {
                 let next = next_block(&walked, file, offset, &bad);
-                faults.tell(|| {
+                faults.report(|| {
                     let kind = match bad.is_unknown_version {
                         true => ErrorKind::Unsupported,
                         false if here < MIN_LEN as u64 => ErrorKind::Truncated,

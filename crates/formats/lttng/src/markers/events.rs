@@ -38,7 +38,7 @@ enum PayloadPiece {
 
 impl Layout {
     /// The layout of fields for machines that align so.
-    pub(crate) fn of(fields: &[MarkerField], alignment: u8, rule: AlignRule) -> Self {
+    pub(crate) fn from_fields(fields: &[MarkerField], alignment: u8, rule: AlignRule) -> Self {
         let (mut align_bytes, mut head_bytes, mut tail) = (1, 0u32, Vec::new());
         for field in fields {
             let FieldKind::Integer { len_bytes, .. } = field.kind else {

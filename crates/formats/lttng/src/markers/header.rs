@@ -149,7 +149,7 @@ impl SubBufferHeader {
 
     /// How fields and headers are aligned here.
     pub(crate) fn rule(&self) -> AlignRule {
-        AlignRule::of(self.minor)
+        AlignRule::for_minor(self.minor)
     }
 
     /// How events are written here.
@@ -182,7 +182,7 @@ pub(crate) enum AlignRule {
 }
 
 impl AlignRule {
-    pub(crate) fn of(minor: u8) -> Self {
+    pub(crate) fn for_minor(minor: u8) -> Self {
         if matches!(minor, 4 | 5) { AlignRule::Own } else { AlignRule::Most }
     }
 

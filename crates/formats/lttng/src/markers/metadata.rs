@@ -217,7 +217,7 @@ pub(crate) fn core_markers(dialect: Dialect) -> [(u16, &'static str, Vec<MarkerF
 pub(crate) fn core_layouts(dialect: Dialect, alignment: u8, rule: AlignRule) -> Layouts {
     let mut layouts = Layouts::default();
     for (id, _, fields) in core_markers(dialect) {
-        layouts.set(id, Layout::of(&fields, alignment, rule));
+        layouts.set(id, Layout::from_fields(&fields, alignment, rule));
     }
     layouts
 }

@@ -95,7 +95,7 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, has_wall_clock: bool) -> 
             packets: packets.into(),
         });
     }
-    let mut trace = OpenTrace::of_folder(found, schema, Arc::new(reader));
+    let mut trace = OpenTrace::from_folder(found, schema, Arc::new(reader));
     (trace.streams, trace.sections) = (streams, sections);
     (trace.faults, trace.warnings) = (messages.errors, messages.warnings);
     Ok(trace)

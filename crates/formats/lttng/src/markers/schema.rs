@@ -46,7 +46,7 @@ struct UndecodedNames {
 }
 
 impl UndecodedNames {
-    fn of(&self, id: u32) -> String {
+    fn name(&self, id: u32) -> String {
         match u16::try_from(id).ok().and_then(|id| self.markers.get(&id)) {
             Some(marker) => format!("{}.{marker}", self.channel),
             None => format!("{}.event_{id}", self.channel),
@@ -57,7 +57,7 @@ impl UndecodedNames {
 impl Render for UndecodedNames {
     fn render(&self, _event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(id) = own.first_chunk::<4>() else { return false };
-        out.extend(self.of(u32::from_le_bytes(*id)).as_bytes());
+        out.extend(self.name(u32::from_le_bytes(*id)).as_bytes());
         true
     }
 }
@@ -202,7 +202,7 @@ impl<'a> ChannelSchemaBuilder<'a> {
                 class.classes.resize(at + 1, None);
             }
             class.classes[at] = event;
-            class.layouts.set(id, Layout::of(fields, alignment, shape.rule));
+            class.layouts.set(id, Layout::from_fields(fields, alignment, shape.rule));
         }
     }
 

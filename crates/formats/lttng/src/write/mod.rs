@@ -6,7 +6,7 @@ use crate::facilities::write::{FacilitiesConverter, FacilitiesRewriter};
 use crate::markers::write::MarkersRewriter as Markers;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
-use tracemill_format::writer::of_each;
+use tracemill_format::writer::writer_of_each;
 use tracemill_format::{OutPath, as_file_name};
 
 /// LTTng 0.7.
@@ -31,7 +31,7 @@ pub static TARGET: Target = Target::folder(
 ]);
 
 fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    of_each(sources, |at, source| {
+    writer_of_each(sources, |at, source| {
         let name = as_file_name(&source.name);
         let folder =
             if sources.len() == 1 { path.clone() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };

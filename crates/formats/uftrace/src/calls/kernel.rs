@@ -83,7 +83,7 @@ const RECENT_TASKS: usize = 16;
 
 impl TaskNumbers<'_> {
     #[inline]
-    fn of(&self, tid: i64) -> Option<u32> {
+    fn get(&self, tid: i64) -> Option<u32> {
         let recent = &self.recent[tid as usize % RECENT_TASKS];
         let (known, number) = recent.get();
         if known == tid {
@@ -122,7 +122,7 @@ impl<'a> KernelFunctions<'a> {
     }
 
     #[inline]
-    fn at(&mut self, address: u64) -> &mut KernelFunction {
+    fn entry(&mut self, address: u64) -> &mut KernelFunction {
         // Functions begin at multiples of 16.
         let slot = (address ^ address >> 4 ^ address >> 14) as usize % RECENT_FUNCTIONS;
         let recent = self.recent[slot] as usize;
@@ -150,7 +150,7 @@ impl<'a> KernelCalls<'a> {
             (CallFile::Kernel(number, bytes), Some(kernel)) => {
                 let bytes = bytes.bytes();
                 let pages = if is_near { kernel.pages_around(bytes, between) } else { (0, bytes.len()) };
-                let records = CpuRecords::of_pages(kernel, bytes, pages);
+                let records = CpuRecords::from_pages(kernel, bytes, pages);
                 let (ready, rest, path) = (Vec::new(), (bytes, pages.1), &*calls.paths[at]);
                 Some(KernelCpu {
                     records,
@@ -191,7 +191,7 @@ impl<'a> KernelCalls<'a> {
         if let Some(held) = cpu.held.take() {
             cpu.ready = held;
             if cpu.paused.is_none() {
-                return self.tell(at);
+                return self.collect_faults(at);
             }
         }
         let mut from = 0;
@@ -207,7 +207,7 @@ impl<'a> KernelCalls<'a> {
             }
             if !cpu.records.faults.is_empty() {
                 if from == 0 {
-                    return self.tell(at);
+                    return self.collect_faults(at);
                 }
                 cpu.held = Some(cpu.ready.split_off(from));
                 return;
@@ -221,7 +221,7 @@ impl<'a> KernelCalls<'a> {
     }
 
     /// Tells what is wrong with a file.
-    fn tell(&mut self, at: usize) {
+    fn collect_faults(&mut self, at: usize) {
         let cpu = &mut self.cpus[at];
         let faults = cpu.records.faults.drain(..).map(|error| error.in_file(cpu.path));
         self.findings.faults.extend(faults);
@@ -236,22 +236,22 @@ impl<'a> KernelCalls<'a> {
             Some(paused) => (paused.next, paused.lost, paused.before, paused.count),
         };
         while count < READ_AHEAD {
-            let is_traced = |tid: i64| self.tasks.of(tid).is_some();
+            let is_traced = |tid: i64| self.tasks.get(tid).is_some();
             let Some(next) = next.take().or_else(|| cpu.records.next(is_traced)) else {
                 cpu.is_at_end = true;
                 // The peer reads on to the end of the file.
                 let last = self.kernel.and_then(|it| CpuRecords::last_task(it, cpu.rest.0, cpu.rest.1, is_traced));
-                cpu.last_task = last.map_or(cpu.last_task, |tid| self.tasks.of(tid).map_or(0, |task| task + 1));
+                cpu.last_task = last.map_or(cpu.last_task, |tid| self.tasks.get(tid).map_or(0, |task| task + 1));
                 break;
             };
             // A loss before a record that is earlier than the time range lies before the range, too.
             lost = next.lost.or(lost).filter(|_| next.time >= self.between.0);
-            let task = self.tasks.of(next.tid);
+            let task = self.tasks.get(next.tid);
             cpu.last_task = task.map_or(0, |task| task + 1);
             let Some(task) = task.filter(|_| (self.between.0..=self.between.1).contains(&next.time)) else { continue };
             let record = match next.call {
                 Some((address, depth, is_exit)) => {
-                    let function = self.functions.at(address);
+                    let function = self.functions.entry(address);
                     if is_ahead && !function.is_entered {
                         let next = Some(KernelRecord { lost: None, ..next });
                         cpu.paused = Some(Box::new(Paused { next, lost, before, count }));
@@ -275,7 +275,7 @@ impl<'a> KernelCalls<'a> {
             };
             let is_exit = record.kind == CallKind::Exit;
             let judgement = match &mut self.judge {
-                Some(judge) => judge.see(&record),
+                Some(judge) => judge.judge(&record),
                 None => Judgement::default(),
             };
             if judgement.is_dropped && is_exit {
@@ -317,7 +317,7 @@ impl<'a> KernelCalls<'a> {
     /// Takes the next records of a processor, all that come before those of the others, `room` at most, each with what
     /// was lost before it; false at the end.
     #[inline]
-    fn take(&mut self, out: &mut Vec<CallRecord>, room: usize) -> bool {
+    fn next_records(&mut self, out: &mut Vec<CallRecord>, room: usize) -> bool {
         if self.spent.is_some() || self.times.is_empty() {
             self.load_spent();
         }
@@ -367,17 +367,17 @@ impl<'a> KernelCalls<'a> {
 }
 
 impl CallStream for KernelCalls<'_> {
-    fn be_judged(&mut self, judge: &mut Option<Box<dyn CallJudge>>) {
+    fn set_judge(&mut self, judge: &mut Option<Box<dyn CallJudge>>) {
         self.judge = judge.take();
     }
 
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
         if self.judge.is_some() {
-            return self.take(out, 1);
+            return self.next_records(out, 1);
         }
         let end = out.len() + BLOCK;
         while out.len() < end {
-            if !self.take(out, end - out.len()) {
+            if !self.next_records(out, end - out.len()) {
                 return false;
             }
         }

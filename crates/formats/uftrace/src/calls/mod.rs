@@ -14,7 +14,7 @@ use tracemill_codec::text::hex;
 use super::definitions::FolderDefinitions;
 use super::info::Info;
 use super::names::Module;
-use super::naming::shown;
+use super::naming::demangled;
 use super::records::{Record, RecordKind};
 use tracemill_format::Demangle;
 use tracemill_format::calls::{CallKind, CallOrigin, CallProgram, CallRecord, CallTask, Recording};
@@ -81,7 +81,7 @@ impl FolderCalls {
         let mut libraries = HashMap::new();
         for (at, module) in names.modules.iter().enumerate().filter(|(_, module)| !is_program(module)) {
             for symbol in module.symbols.get().iter().filter(|symbol| symbol.kind != b'P') {
-                libraries.entry(shown(symbol.name, self.demangle)).or_insert(at);
+                libraries.entry(demangled(symbol.name, self.demangle)).or_insert(at);
             }
         }
         libraries
@@ -102,13 +102,13 @@ impl FolderCalls {
         };
         let name = |address: u64, with_offset: bool| {
             let symbol = self.definitions.names.symbol(self.definitions.names.kernel_id(address))?;
-            let name = shown(symbol.name, self.demangle);
+            let name = demangled(symbol.name, self.demangle);
             match with_offset {
                 true => Some(format!("{name}+{:#x}/{:#x}", address - symbol.address, symbol.size)),
                 false => Some(name),
             }
         };
-        format.print.put(record, &name, out);
+        format.print.write(record, &name, out);
     }
 
     /// The first file of a stream: the kernel's are one.

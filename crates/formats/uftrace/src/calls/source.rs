@@ -8,7 +8,7 @@ use super::streams::{MessageCalls, PerfCalls, TaskCalls};
 use super::{CallFile, FolderCalls};
 use crate::events::OpenCalls;
 use crate::info::feature;
-use crate::naming::shown;
+use crate::naming::demangled;
 use crate::{dump, messages, perf, slices, summary, values};
 use tracemill_format::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
@@ -154,9 +154,9 @@ impl CallSource for FolderCalls {
         let (mut start, mut end) = (0, usize::MAX);
         if let CallFile::Task(task, bytes) = &self.files[stream] {
             let mut task = self.definitions.task(bytes.bytes(), self.tasks[*task].tid);
-            (start, end) = slices::around(&mut task, from, to);
+            (start, end) = slices::byte_range(&mut task, from, to);
         } else if let CallFile::Perf(_, bytes) = &self.files[stream] {
-            (start, end) = perf::around(bytes.bytes(), self.definitions.order, from, to);
+            (start, end) = perf::byte_range(bytes.bytes(), self.definitions.order, from, to);
         }
         self.open_at(stream, start, end)
     }
@@ -165,7 +165,7 @@ impl CallSource for FolderCalls {
         let module = self.definitions.names.module(id).filter(|_| id > 0).map(|module| module.name().to_string());
         match self.definitions.names.symbol(id).filter(|_| id > 0) {
             Some(symbol) => CallSymbol {
-                name: shown(symbol.name, self.demangle),
+                name: demangled(symbol.name, self.demangle),
                 module,
                 is_library_call: symbol.kind == b'P',
                 size: symbol.size,
@@ -200,7 +200,7 @@ impl CallSource for FolderCalls {
     }
 
     fn shown_name(&self, stored: &str) -> String {
-        shown(stored, self.demangle)
+        demangled(stored, self.demangle)
     }
 
     fn library_of(&self, name: &str) -> Option<String> {
@@ -217,9 +217,17 @@ impl CallSource for FolderCalls {
         let tid = self.tasks.get(record.task as usize).map_or(0, |task| task.tid);
         let name_of = |address: u64| {
             let id = self.definitions.names.id_at(tid, record.time, address);
-            self.definitions.names.symbol(id).filter(|_| id > 0).map(|symbol| shown(symbol.name, self.demangle))
+            self.definitions.names.symbol(id).filter(|_| id > 0).map(|symbol| demangled(symbol.name, self.demangle))
         };
-        values::put(specs, payload, self.definitions.order, self.definitions.names.is_64_bit, style, &name_of, out);
+        values::write_values(
+            specs,
+            payload,
+            self.definitions.order,
+            self.definitions.names.is_64_bit,
+            style,
+            &name_of,
+            out,
+        );
     }
 
     fn event_name(&self, record: &CallRecord) -> String {

@@ -41,7 +41,7 @@ impl TaskCalls<'_> {
         let bytes = self.task.bytes;
         let rest = bytes.get(self.at..).unwrap_or(&[]);
         for chunk in rest.chunks_exact(RECORD).take(end.saturating_sub(out.len())) {
-            let Some(record) = Record::of(chunk, self.task.order).filter(|record| record.is_plain_call()) else {
+            let Some(record) = Record::read(chunk, self.task.order).filter(|record| record.is_plain_call()) else {
                 return;
             };
             let address = record.address();

@@ -66,12 +66,12 @@ impl<'a> NameParser<'a> {
         self.text.get(self.pos).copied()
     }
 
-    fn at(&self, code: &[u8]) -> bool {
+    fn starts_with(&self, code: &[u8]) -> bool {
         self.text.get(self.pos..).is_some_and(|rest| rest.starts_with(code))
     }
 
     fn eat(&mut self, code: &[u8]) -> bool {
-        let is_there = self.at(code);
+        let is_there = self.starts_with(code);
         if is_there {
             self.pos += code.len();
         }

@@ -139,7 +139,7 @@ impl NameParser<'_> {
                 b'N' => return parser.nested_name(),
                 b'Z' => return parser.local_name(),
                 b'S' => {
-                    let is_std = parser.at(b"St");
+                    let is_std = parser.starts_with(b"St");
                     parser.substitution()?;
                     if is_std {
                         parser.unqualified_name()?;
@@ -194,7 +194,7 @@ impl NameParser<'_> {
         if self.eat(b"__") {
             self.number();
             self.eat(b"_");
-        } else if self.at(b"_") && self.text.get(self.pos + 1).is_some_and(u8::is_ascii_digit) {
+        } else if self.starts_with(b"_") && self.text.get(self.pos + 1).is_some_and(u8::is_ascii_digit) {
             self.pos += 2;
         }
     }
@@ -209,14 +209,14 @@ impl NameParser<'_> {
                     self.source_name()?;
                 }
             }
-            b'U' if self.at(b"Ut") => {
+            b'U' if self.starts_with(b"Ut") => {
                 self.pos += 2;
                 if self.peek() != Some(b'_') {
                     self.number()?;
                 }
                 self.need(b"_")?;
             }
-            b'U' if self.at(b"Ul") => {
+            b'U' if self.starts_with(b"Ul") => {
                 self.pos += 2;
                 while !self.eat(b"E") {
                     self.type_()?;

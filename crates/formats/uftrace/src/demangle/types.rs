@@ -11,16 +11,16 @@ impl NameParser<'_> {
         loop {
             match self.peek()? {
                 b'r' | b'V' | b'K' | b'P' | b'R' | b'O' | b'C' | b'G' => self.pos += 1,
-                b'U' if !self.at(b"Ut") && !self.at(b"Ul") => {
+                b'U' if !self.starts_with(b"Ut") && !self.starts_with(b"Ul") => {
                     self.pos += 1;
                     self.follow(b"$I")?;
                 }
-                b'D' if self.at(b"Dp") || self.at(b"Do") => self.pos += 2,
-                b'D' if self.at(b"DO") => {
+                b'D' if self.starts_with(b"Dp") || self.starts_with(b"Do") => self.pos += 2,
+                b'D' if self.starts_with(b"DO") => {
                     self.pos += 2;
                     self.follow(b"XE")?;
                 }
-                b'D' if self.at(b"Dv") => {
+                b'D' if self.starts_with(b"Dv") => {
                     self.pos += 2;
                     let rule = if self.eat(b"_") { b"X_" } else { b"#_" };
                     self.follow(rule)?;
@@ -33,7 +33,7 @@ impl NameParser<'_> {
                 self.pos += 1;
                 self.eat(b"Y");
                 while !self.eat(b"E") {
-                    if self.at(b"RE") || self.at(b"OE") {
+                    if self.starts_with(b"RE") || self.starts_with(b"OE") {
                         self.pos += 1;
                         continue;
                     }
@@ -61,7 +61,7 @@ impl NameParser<'_> {
                 self.follow(b"I")
             }
             b'D' if matches!(self.text.get(self.pos + 1), Some(b't' | b'T')) => self.decltype(),
-            b'D' if self.at(b"DF") => {
+            b'D' if self.starts_with(b"DF") => {
                 self.pos += 2;
                 self.number()?;
                 if !self.eat(b"_") {
@@ -70,7 +70,7 @@ impl NameParser<'_> {
                 }
                 Some(())
             }
-            b'D' if self.at(b"DB") || self.at(b"DU") => {
+            b'D' if self.starts_with(b"DB") || self.starts_with(b"DU") => {
                 self.pos += 2;
                 self.follow(b"D_")
             }
@@ -79,7 +79,7 @@ impl NameParser<'_> {
                 self.text.get(self.pos - 1).filter(|code| b"defhisuacn".contains(code)).map(|_| ())
             }
             b'S' => {
-                let is_std = self.at(b"St");
+                let is_std = self.starts_with(b"St");
                 self.substitution()?;
                 if is_std {
                     self.unqualified_name()?;

@@ -133,7 +133,7 @@ impl FolderConverter {
             let values = event.values(path.scope).ok()??;
             value_of(&values, path).and_then(Value::integer).and_then(|number| i64::try_from(number).ok())
         };
-        let cpu = self.cpus.of(stream, &event.chunk.packet);
+        let cpu = self.cpus.cpu(stream, &event.chunk.packet);
         let said = StatedPlace { id: number(&class.who.id), next: number(&class.next), cpu };
         let (EventPlace::Thread(number) | EventPlace::Track(number)) = self.running.place(0, &class.who, said) else {
             return stream as i64 + 1;
@@ -189,12 +189,12 @@ impl FolderConverter {
         let groups = 1 | 1 << 3 | 1 << 7 | 1 << 12 | 1 << 13;
         let mut info = b"Ftrace!\0".to_vec();
         let numbers = self.numbers;
-        numbers.put(&mut info, 4, 4);
-        numbers.put(&mut info, 40, 2);
+        numbers.write(&mut info, 4, 4);
+        numbers.write(&mut info, 40, 2);
         info.extend_from_slice(&[if numbers.0 == ByteOrder::Big { 2 } else { 1 }, 2]);
-        numbers.put(&mut info, features, 8);
-        numbers.put(&mut info, groups, 8);
-        numbers.put(&mut info, u64::from(MAX_DEPTH) + 1, 2);
+        numbers.write(&mut info, features, 8);
+        numbers.write(&mut info, groups, 8);
+        numbers.write(&mut info, u64::from(MAX_DEPTH) + 1, 2);
         info.extend_from_slice(&[0; 6]);
         let tids: Vec<String> = self.tasks.keys().map(i64::to_string).collect();
         let text = format!(

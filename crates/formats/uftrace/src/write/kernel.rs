@@ -53,7 +53,7 @@ pub(super) fn record<'a>(
                 Some(elements) => {
                     out.truncate(field.offset as usize);
                     out.resize(field.offset as usize, 0);
-                    elements.iter().for_each(|value| numbers.put(&mut out, bits(value), word));
+                    elements.iter().for_each(|value| numbers.write(&mut out, bits(value), word));
                 }
                 None => put_at(numbers, &mut out, field, bits(value)),
             }
@@ -72,7 +72,7 @@ pub(super) fn record<'a>(
     let mut out = begin(numbers, format, previous.unwrap_or(tid));
     for field in &format.format.fields {
         if let Some(value) = data.member(&field.name) {
-            put(numbers, &mut out, field, value);
+            write_field(numbers, &mut out, field, value);
         }
     }
     Ok(out)
@@ -83,7 +83,7 @@ fn begin(numbers: NumberWriter, format: &KernelFormat, tid: u64) -> Vec<u8> {
     let mut out = vec![0; format.format.min_bytes() as usize];
     // Where every kernel has it, whatever is left of a format.
     if let Some(place) = out.get_mut(..2) {
-        place.copy_from_slice(&of(numbers, format.format.id.into(), 2));
+        place.copy_from_slice(&number_bytes(numbers, format.format.id.into(), 2));
     }
     if let Some(field) = format.format.field("common_pid") {
         put_at(numbers, &mut out, field, tid);
@@ -91,14 +91,14 @@ fn begin(numbers: NumberWriter, format: &KernelFormat, tid: u64) -> Vec<u8> {
     out
 }
 
-fn of(numbers: NumberWriter, value: u64, len: usize) -> Vec<u8> {
+fn number_bytes(numbers: NumberWriter, value: u64, len: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(len);
-    numbers.put(&mut out, value, len);
+    numbers.write(&mut out, value, len);
     out
 }
 
 fn put_at(numbers: NumberWriter, out: &mut Vec<u8>, field: &FormatField, value: u64) {
-    put_bytes(out, field.offset as usize, &of(numbers, value, field.size as usize));
+    put_bytes(out, field.offset as usize, &number_bytes(numbers, value, field.size as usize));
 }
 
 fn put_bytes(out: &mut Vec<u8>, at: usize, bytes: &[u8]) {
@@ -109,11 +109,11 @@ fn put_bytes(out: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 }
 
 /// Puts a field into a record that has all fields of fixed places already.
-fn put(numbers: NumberWriter, out: &mut Vec<u8>, field: &FormatField, value: &Value) {
+fn write_field(numbers: NumberWriter, out: &mut Vec<u8>, field: &FormatField, value: &Value) {
     let mut bytes = match (field.content, value.elements()) {
         (Content::Integer(_), _) => return put_at(numbers, out, field, bits(value)),
         (Content::Array(element), Some(elements)) => {
-            elements.iter().flat_map(|value| of(numbers, bits(value), element.bytes.into())).collect()
+            elements.iter().flat_map(|value| number_bytes(numbers, bits(value), element.bytes.into())).collect()
         }
         _ => value.bytes().unwrap_or(&[]).to_vec(),
     };
@@ -157,21 +157,21 @@ impl Pages {
         }
         if self.page.is_empty() {
             self.page.resize(layout.data_offset, 0);
-            put_bytes(&mut self.page, layout.time_offset, &of(numbers, time, 8));
+            put_bytes(&mut self.page, layout.time_offset, &number_bytes(numbers, time, 8));
             self.time = time;
         }
         let mut delta = time - self.time;
         self.time = time;
         if delta >> DELTA_BITS != 0 {
             self.put_head(numbers, TIME_EXTEND.into(), delta & ((1 << DELTA_BITS) - 1));
-            numbers.put(&mut self.page, delta >> DELTA_BITS, 4);
+            numbers.write(&mut self.page, delta >> DELTA_BITS, 4);
             delta = 0;
         }
         if head == 4 {
             self.put_head(numbers, len as u64 / 4, delta);
         } else {
             self.put_head(numbers, 0, delta);
-            numbers.put(&mut self.page, len as u64 + 4, 4);
+            numbers.write(&mut self.page, len as u64 + 4, 4);
         }
         self.page.extend_from_slice(record);
         self.page.resize(self.page.len() + len - record.len(), 0);
@@ -183,7 +183,7 @@ impl Pages {
             ByteOrder::Little => kind | delta << 5,
             ByteOrder::Big => kind << DELTA_BITS | delta,
         };
-        numbers.put(&mut self.page, word, 4);
+        numbers.write(&mut self.page, word, 4);
     }
 
     /// Events are missing here: so many, when somebody knows.
@@ -206,11 +206,11 @@ impl Pages {
             Some(0) => commit |= EVENTS_MISSED,
             Some(count) => {
                 commit |= EVENTS_MISSED | MISSED_STORED;
-                numbers.put(&mut self.page, count, long);
+                numbers.write(&mut self.page, count, long);
             }
             None => {}
         }
-        put_bytes(&mut self.page, layout.commit_offset, &of(numbers, commit, long));
+        put_bytes(&mut self.page, layout.commit_offset, &number_bytes(numbers, commit, long));
         self.page.resize(layout.page_bytes, 0);
         out.append(&mut self.page);
     }

@@ -12,7 +12,7 @@ use self::rewrite::FolderRewriter;
 use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
-use tracemill_format::writer::of_each;
+use tracemill_format::writer::writer_of_each;
 
 /// Data folders of uftrace.
 pub static TARGET: Target = Target::folder(&["uftrace"], "data folders of uftrace, version 4", create)
@@ -21,7 +21,7 @@ pub static TARGET: Target = Target::folder(&["uftrace"], "data folders of uftrac
     .in_order();
 
 fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    of_each(sources, |at, source| {
+    writer_of_each(sources, |at, source| {
         let folder = if sources.len() == 1 { path.clone() } else { path.join(format!("{at}")) };
         if source.origin.format == TARGET.names[0] {
             return Ok(Box::new(FolderRewriter::new(folder, source, options)?));

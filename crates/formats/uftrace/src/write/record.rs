@@ -37,7 +37,7 @@ pub(super) struct NumberWriter(pub(super) ByteOrder);
 
 impl NumberWriter {
     /// The low bytes of a number.
-    pub(super) fn put(self, out: &mut Vec<u8>, value: u64, len: usize) {
+    pub(super) fn write(self, out: &mut Vec<u8>, value: u64, len: usize) {
         put_uint(out, value, len, self.0);
     }
 
@@ -54,15 +54,15 @@ impl NumberWriter {
         let more = u64::from(payload.is_some());
         let word =
             kind as u64 | more << 2 | MAGIC << 3 | u64::from(depth & 0x3ff) << 6 | (address & ADDRESS_BITS) << 16;
-        self.put(out, time, 8);
-        self.put(out, word, 8);
+        self.write(out, time, 8);
+        self.write(out, word, 8);
         out.extend_from_slice(payload.unwrap_or(&[]));
     }
 
     /// The data of an event: their length, themselves, zeros.
     pub(super) fn data(self, data: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        self.put(&mut out, data.len() as u64, 2);
+        self.write(&mut out, data.len() as u64, 2);
         out.extend_from_slice(data);
         out.resize(out.len().next_multiple_of(8), 0);
         out
@@ -84,7 +84,7 @@ impl NumberWriter {
             (ArgumentForm::Text | ArgumentForm::StdString, value) => {
                 let text = if value.is_null() { &NULL_TEXT } else { value.bytes()? };
                 let text = &text[..text.len().min(usize::from(u16::MAX))];
-                self.put(out, text.len() as u64, 2);
+                self.write(out, text.len() as u64, 2);
                 out.extend_from_slice(text);
             }
             (ArgumentForm::Structure(_), value) => {
@@ -93,18 +93,18 @@ impl NumberWriter {
                 out.resize(end, 0);
             }
             (ArgumentForm::Float, Value::Real(value)) => match spec.size {
-                4 => self.put(out, (*value as f32).to_bits().into(), 4),
+                4 => self.write(out, (*value as f32).to_bits().into(), 4),
                 10 => {
                     let (mantissa, high) = extended(*value);
                     let mut parts = [(mantissa, 8), (high.into(), 2)];
                     if self.0 == ByteOrder::Big {
                         parts.reverse();
                     }
-                    parts.into_iter().for_each(|(part, len)| self.put(out, part, len));
+                    parts.into_iter().for_each(|(part, len)| self.write(out, part, len));
                 }
-                size => self.put(out, value.to_bits(), size),
+                size => self.write(out, value.to_bits(), size),
             },
-            (_, value) => self.put(out, value.integer()? as u64, spec.size),
+            (_, value) => self.write(out, value.integer()? as u64, spec.size),
         }
         Some(())
     }

@@ -90,7 +90,7 @@ impl FolderRewriter {
             parts,
             numbers: NumberWriter(options.byte_order.unwrap_or(definitions.order)),
             definitions,
-            moved: TimeShift::of(source),
+            moved: TimeShift::from_source(source),
             losses: Losses::default(),
             scratch: Vec::new(),
         })
@@ -131,14 +131,14 @@ impl FolderRewriter {
         if let Some(text) = data.member("text").and_then(Value::bytes) {
             out = bytes_of_hex(text);
         } else if let Some((_, names)) = known {
-            names.iter().for_each(|name| self.numbers.put(&mut out, number(data, name), 8));
+            names.iter().for_each(|name| self.numbers.write(&mut out, number(data, name), 8));
         } else if data.member("cpu").is_some() {
-            self.numbers.put(&mut out, number(data, "cpu"), 4);
+            self.numbers.write(&mut out, number(data, "cpu"), 4);
         } else if data.member("callsite").is_some() {
-            self.numbers.put(&mut out, number(data, "callsite"), word);
+            self.numbers.write(&mut out, number(data, "callsite"), word);
         } else {
-            self.numbers.put(&mut out, number(data, "addr"), word);
-            self.numbers.put(&mut out, number(data, "value"), 8);
+            self.numbers.write(&mut out, number(data, "addr"), word);
+            self.numbers.write(&mut out, number(data, "value"), 8);
         }
         out
     }
@@ -156,14 +156,14 @@ impl FolderRewriter {
             200_007 => (14, 0x6000),
             id @ (200_004 | 200_005) => {
                 for value in [of("pid"), of("ppid"), tid, tid] {
-                    numbers.put(&mut body, value, 4);
+                    numbers.write(&mut body, value, 4);
                 }
-                numbers.put(&mut body, time, 8);
+                numbers.write(&mut body, time, 8);
                 (if id == 200_004 { 7 } else { 4 }, 0)
             }
             200_006 => {
-                numbers.put(&mut body, pid, 4);
-                numbers.put(&mut body, tid, 4);
+                numbers.write(&mut body, pid, 4);
+                numbers.write(&mut body, tid, 4);
                 let name = data.and_then(|data| data.member("comm")).and_then(Value::bytes).unwrap_or(&[]);
                 body.extend_from_slice(name);
                 body.push(0);
@@ -172,12 +172,12 @@ impl FolderRewriter {
             }
             _ => return self.losses.add(Lost::OtherCpuEvents, 1),
         };
-        numbers.put(&mut body, pid, 4);
-        numbers.put(&mut body, tid, 4);
-        numbers.put(&mut body, time, 8);
-        numbers.put(&mut self.scratch, kind, 4);
-        numbers.put(&mut self.scratch, flags, 2);
-        numbers.put(&mut self.scratch, body.len() as u64 + 8, 2);
+        numbers.write(&mut body, pid, 4);
+        numbers.write(&mut body, tid, 4);
+        numbers.write(&mut body, time, 8);
+        numbers.write(&mut self.scratch, kind, 4);
+        numbers.write(&mut self.scratch, flags, 2);
+        numbers.write(&mut self.scratch, body.len() as u64 + 8, 2);
         self.scratch.extend_from_slice(&body);
     }
 
@@ -300,7 +300,7 @@ struct TimeShift {
 }
 
 impl TimeShift {
-    fn of(source: &Source) -> TimeShift {
+    fn from_source(source: &Source) -> TimeShift {
         let clock = source.schema.clocks().first();
         let drift = source.drift.zip(clock.map(|clock| ClockMap::new(clock, source.correction_ns)));
         TimeShift { ns: source.moved_ns(), drift }

@@ -41,8 +41,8 @@ impl RegisteredSite {
         self.copy_state();
     }
 
-    pub(super) fn ask_again(&self) {
-        self.site.ask_again();
+    pub(super) fn recheck(&self) {
+        self.site.recheck();
         self.copy_state();
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn write<V: Fields>(writer: &RingWriter, id: u32, values: &V) -> bool
         writer.packet(packet::END).store(last, Ordering::Relaxed);
         writer.packet(packet::CONTENT).store(end * 8, Ordering::Release);
     } else {
-        note_behind(writer, clock);
+        raise_latest_clock(writer, clock);
     }
     // Before this a handler could switch slots, and the commit above would go to the wrong one.
     compiler_fence(Ordering::SeqCst);
@@ -128,7 +128,7 @@ pub(crate) fn write<V: Fields>(writer: &RingWriter, id: u32, values: &V) -> bool
 
 /// Keeps the latest clock of events after an interrupted one.
 #[cold]
-fn note_behind(writer: &RingWriter, clock: u64) {
+fn raise_latest_clock(writer: &RingWriter, clock: u64) {
     loop {
         let known = writer.behind.load(Ordering::Relaxed);
         if known >= clock || replace(&writer.behind, known, clock) {

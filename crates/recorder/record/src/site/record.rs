@@ -37,14 +37,14 @@ impl Site {
         let Some(id) = self.id_of::<V>(state) else { return };
         let values = values();
         if !write(id, &values) {
-            self.record_anew(&values);
+            self.record_again(&values);
         }
     }
 
     /// Records an event whose class had its id of an earlier recording.
     #[cold]
     #[inline(never)]
-    fn record_anew<V: Fields>(&'static self, values: &V) {
+    fn record_again<V: Fields>(&'static self, values: &V) {
         while let Some(id) = self.id_of::<V>(self.state.load(Ordering::Relaxed)) {
             if write(id, values) {
                 return;

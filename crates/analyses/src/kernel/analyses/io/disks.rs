@@ -30,7 +30,7 @@ pub(crate) struct DiskRequest {
 
 impl DiskRequest {
     /// The request that an event is about; `None` where a part is unknown, and for those without sectors, such as flushes.
-    pub(crate) fn of(happening: &Happening<'_>) -> Option<DiskRequest> {
+    pub(crate) fn from_event(happening: &Happening<'_>) -> Option<DiskRequest> {
         let integer = |field| happening.values.integer(field);
         let (dev, sector) = (happening.number(Field::Dev)?, integer(Field::Sector)?);
         let sectors = integer(Field::NrSector).filter(|sectors| *sectors > 0)?;
@@ -186,19 +186,19 @@ impl Disks {
     }
 
     fn request(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
-        let Some(DiskRequest { dev, sector, sectors }) = DiskRequest::of(happening) else { return };
+        let Some(DiskRequest { dev, sector, sectors }) = DiskRequest::from_event(happening) else { return };
         let issue = (happening.concept == Concept::RqIssue)
             .then(|| Self::issue(&self.spans.query, machines, machine, cpu, happening, at));
         let new = || Disk { inserted: Latest::new(MAX_REQUESTS), issued: Latest::new(MAX_REQUESTS) };
         let OpenRequests { disks, dropped, done, .. } = &mut *self.open.borrow_mut();
         let disk = disks.entry((machine, dev)).or_insert_with(new);
         match (happening.concept, issue) {
-            (Concept::RqInsert, _) => *dropped += u64::from(disk.inserted.put(sector, at).is_some()),
+            (Concept::RqInsert, _) => *dropped += u64::from(disk.inserted.insert(sector, at).is_some()),
             (_, Some(mut issue)) => {
-                issue.queue = disk.inserted.take(&sector).map(|inserted| duration(machines, machine, inserted, at));
-                *dropped += u64::from(disk.issued.put((sector, sectors), issue).is_some());
+                issue.queue = disk.inserted.remove(&sector).map(|inserted| duration(machines, machine, inserted, at));
+                *dropped += u64::from(disk.issued.insert((sector, sectors), issue).is_some());
             }
-            _ => *done = Some(Done { dev, sector, sectors, issue: disk.issued.take(&(sector, sectors)) }),
+            _ => *done = Some(Done { dev, sector, sectors, issue: disk.issued.remove(&(sector, sectors)) }),
         }
     }
 

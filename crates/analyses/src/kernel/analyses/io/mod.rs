@@ -44,8 +44,8 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(query: &AnalysisQuery) -> By {
-        query.key(By::of_name).unwrap_or(By::Class)
+    fn from_query(query: &AnalysisQuery) -> By {
+        query.key(By::from_name).unwrap_or(By::Class)
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         AnalysisForm::plain(
             By::NAMES,
             SPANS,
-            RowNouns::of(&["classes", "rows", "rows", "rows"]).with_spans("system calls"),
+            RowNouns::for_groups(&["classes", "rows", "rows", "rows"]).with_spans("system calls"),
         ),
         AnalysisForm {
             option: "--by disk",
@@ -70,7 +70,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
             word: None,
             keys: &[NET],
             takes: SUMS,
-            nouns: RowNouns::of(&["interfaces"]),
+            nouns: RowNouns::for_groups(&["interfaces"]),
         },
     ],
     needs: &[&[Concept::SysExit, Concept::RqIssue, Concept::RqComplete, Concept::NetIn, Concept::NetOut]],
@@ -102,7 +102,7 @@ tracemill_semantics::named! {
 
 impl Class {
     /// The class of a system call.
-    pub(crate) fn of(name: &str) -> Option<Class> {
+    pub(crate) fn from_call(name: &str) -> Option<Class> {
         Some(match name {
             "open" | "openat" | "openat2" | "creat" | "socket" | "accept" | "accept4" | "dup" | "dup2" | "dup3"
             | "pipe" | "pipe2" => Class::Open,
@@ -205,14 +205,14 @@ impl<'r> CallRow<'r> {
 
 impl Calls {
     fn new(query: &AnalysisQuery) -> Self {
-        let by = By::of(query);
+        let by = By::from_query(query);
         let has_files = by == By::File || matches!(query.view, View::Log | View::Top(_));
         let files = has_files.then(Rc::default);
         Calls { by, spans: Spans::new(query), role: PeriodRole::Alone, files, names: Names::default() }
     }
 
     fn add(&mut self, machines: &Machines, call: &SystemCall<'_>) {
-        let Some(class) = Class::of(call.name) else { return };
+        let Some(class) = Class::from_call(call.name) else { return };
         let query = &self.spans.query;
         if !query.wants_cpu(machines, Some(call.cpu)) || !query.wants_thread(machines, Some(call.thread)) {
             return;
@@ -246,7 +246,7 @@ impl Observer for Calls {
             && let Some(known) = &self.files
         {
             let KnownFiles { files, of_ended } = &mut *known.borrow_mut();
-            *of_ended = files.of_call(call.thread).cloned();
+            *of_ended = files.file_of_call(call.thread).cloned();
             files.call_ended(machines, call, happening);
         }
         if self.role.has_table() {
@@ -347,11 +347,11 @@ mod tests {
             ("connect", None),
             ("reading", None),
         ] {
-            assert_eq!(Class::of(name), class, "{name}");
+            assert_eq!(Class::from_call(name), class, "{name}");
         }
         for (at, class) in Class::ALL.iter().copied().enumerate() {
             assert_eq!(
-                (class as usize, Class::of(class.name())),
+                (class as usize, Class::from_call(class.name())),
                 (at, if class == Class::Copy { None } else { Some(class) })
             );
         }

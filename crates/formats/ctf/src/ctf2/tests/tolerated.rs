@@ -16,7 +16,7 @@ fn tolerated(fragments: &[&str]) -> (Schema, Vec<Error>) {
 }
 
 /// Where errors are, and their messages.
-fn told(errors: &[Error]) -> Vec<(u32, u32, &str)> {
+fn reported(errors: &[Error]) -> Vec<(u32, u32, &str)> {
     let place = |error: &Error| error.place().text.as_ref().map_or((0, 0), |text| (text.line, text.column));
     errors.iter().map(|error| (place(error).0, place(error).1, error.message())).collect()
 }
@@ -34,7 +34,7 @@ fn unknown_properties_are_ignored() {
         r#"{"type": "data-stream-class", "nam": "x", "shape": {"round": [true]}}"#,
         &payload(&member("a", r#"{"type": "null-terminated-string", "length": 3}"#)),
     ]);
-    let [stream, shape, class] = told(&warnings)[..] else { panic!("three warnings: {warnings:?}") };
+    let [stream, shape, class] = reported(&warnings)[..] else { panic!("three warnings: {warnings:?}") };
     assert_eq!(stream, (2, 32, "unknown property `nam` of a data stream class"));
     assert_eq!(shape, (2, 44, "unknown property `shape` of a data stream class"));
     assert_eq!((class.0, class.2), (3, "unknown property `length` of a null-terminated string field class"));
@@ -46,7 +46,7 @@ fn unknown_properties_are_ignored() {
 #[test]
 fn commas_at_the_end_are_as_if_they_were_not_there() {
     let (schema, warnings) = tolerated(&["{\"type\": \"data-stream-class\",\n }", &payload(&member("a", STRING))]);
-    assert_eq!(told(&warnings), [(2, 30, "fragment 2 is not valid JSON: a comma before `}`")]);
+    assert_eq!(reported(&warnings), [(2, 30, "fragment 2 is not valid JSON: a comma before `}`")]);
     assert_eq!(schema.events().len(), 1);
 }
 
@@ -104,7 +104,7 @@ fn ranges_of_a_boolean_selector_are_those_of_0_and_1() {
         let (schema, warnings) = tolerated(&[STREAM, &payload(&members)]);
         let message =
             "`selector-field-ranges` of an optional whose selector is a boolean, expected an integer selector";
-        assert_eq!(told(&warnings), [(4, 42, message)]);
+        assert_eq!(reported(&warnings), [(4, 42, message)]);
         let FieldKind::Optional(class) = &schema.field_class(payload_of(&schema).members[1].class).kind else {
             panic!("an optional")
         };

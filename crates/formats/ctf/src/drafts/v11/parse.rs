@@ -54,7 +54,7 @@ impl<'s> Attributes<'s> for V11Parser<'s> {
 
     /// `;`, which may be missing behind a `}`.
     fn end_of_value(&mut self) -> Result<()> {
-        match self.cursor.accept(";") || self.cursor.is_behind_brace() {
+        match self.cursor.accept(";") || self.cursor.is_after_brace() {
             true => Ok(()),
             false => Err(self.cursor.unexpected("`;` behind the value")),
         }
@@ -71,7 +71,7 @@ impl V11Parser<'_> {
             "event" => V11Declaration::Event(self.event(&word)?),
             "abstract_type" | "type" => {
                 let name = cursor.identifier("the name of the type")?;
-                if word.value == "abstract_type" && BUILT_IN.contains(&name.value.as_str()) && cursor.is("{") {
+                if word.value == "abstract_type" && BUILT_IN.contains(&name.value.as_str()) && cursor.is_next("{") {
                     // The texts list these with `value`, `OR` and `...` where values would stand (`SPEC.md`, D2).
                     cursor.skip_braces()?;
                     return Ok(V11Declaration::Abstract(name.clone(), Body::new(name.span)));
@@ -179,7 +179,7 @@ impl V11Parser<'_> {
 
     fn type_ref(&mut self) -> Result<TypeRef> {
         let word = self.cursor.identifier("the name of a type, or `type {`")?;
-        if word.value == "type" && self.cursor.is("{") {
+        if word.value == "type" && self.cursor.is_next("{") {
             return Ok(TypeRef::Body(Box::new(self.body(word.span)?)));
         }
         Ok(TypeRef::Name(word))

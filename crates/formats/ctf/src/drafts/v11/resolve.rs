@@ -415,22 +415,22 @@ impl<'a> Flat<'a> {
 
     /// A child with these attributes of its own.
     fn child(&self, own: &'a Body) -> Flat<'a> {
-        fn of<T: Clone>(own: &Option<T>, parent: &Option<T>) -> Option<T> {
+        fn inherit<T: Clone>(own: &Option<T>, parent: &Option<T>) -> Option<T> {
             own.clone().or_else(|| parent.clone())
         }
         let parent = &self.body;
         Flat {
             base: self.base,
             body: Body {
-                size: of(&own.size, &parent.size),
-                align: of(&own.align, &parent.align),
-                unit_size: of(&own.unit_size, &parent.unit_size),
-                length: of(&own.length, &parent.length),
-                exp_dig: of(&own.exp_dig, &parent.exp_dig),
-                mant_dig: of(&own.mant_dig, &parent.mant_dig),
-                signed: of(&own.signed, &parent.signed),
-                byte_order: of(&own.byte_order, &parent.byte_order),
-                is_ascii: of(&own.is_ascii, &parent.is_ascii),
+                size: inherit(&own.size, &parent.size),
+                align: inherit(&own.align, &parent.align),
+                unit_size: inherit(&own.unit_size, &parent.unit_size),
+                length: inherit(&own.length, &parent.length),
+                exp_dig: inherit(&own.exp_dig, &parent.exp_dig),
+                mant_dig: inherit(&own.mant_dig, &parent.mant_dig),
+                signed: inherit(&own.signed, &parent.signed),
+                byte_order: inherit(&own.byte_order, &parent.byte_order),
+                is_ascii: inherit(&own.is_ascii, &parent.is_ascii),
                 ..Body::new(own.span.value)
             },
             map: own.map.as_ref().or(self.map),

@@ -28,14 +28,14 @@ impl V16Parser<'_> {
     pub(super) fn find_trace(&mut self) -> Result<()> {
         let mut open = 0u32;
         while !self.cursor.is_end() {
-            if open == 0 && self.cursor.is_word("trace") && self.cursor.look(1).kind == BRACE {
+            if open == 0 && self.cursor.is_word("trace") && self.cursor.peek_nth(1).kind == BRACE {
                 self.cursor.next();
                 self.trace()?;
                 continue;
             }
-            if self.cursor.is("{") {
+            if self.cursor.is_next("{") {
                 open += 1;
-            } else if self.cursor.is("}") {
+            } else if self.cursor.is_next("}") {
                 open = open.saturating_sub(1);
             }
             self.cursor.next();
@@ -144,7 +144,7 @@ impl V16Parser<'_> {
             return Err(span.malformed(self.cursor.source, format!("`{}` must be a struct", name.value)));
         }
         // `;` behind a body is optional.
-        if !self.cursor.accept(";") && !self.cursor.is_behind_brace() {
+        if !self.cursor.accept(";") && !self.cursor.is_after_brace() {
             return Err(self.cursor.unexpected("`;` behind the type"));
         }
         Ok(class)

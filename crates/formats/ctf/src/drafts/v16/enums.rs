@@ -26,7 +26,7 @@ impl V16Parser<'_> {
         if container.is_none() {
             container = self.container()?;
         }
-        if !self.cursor.is("{") {
+        if !self.cursor.is_next("{") {
             if container.is_some() {
                 return Err(self.cursor.unexpected("`{` of the enumeration"));
             }
@@ -53,7 +53,7 @@ impl V16Parser<'_> {
 
     /// `<TYPE>`, when it is next: an integer and its alignment.
     fn container(&mut self) -> Result<Option<(Int, u32)>> {
-        if !self.cursor.is("<") {
+        if !self.cursor.is_next("<") {
             return Ok(None);
         }
         self.cursor.enter()?;
@@ -88,7 +88,7 @@ impl V16Parser<'_> {
         self.cursor.expect("{", "of the enumeration")?;
         let (mut labels, mut next, mut has_ranges) = (Vec::new(), 0i128, false);
         loop {
-            if self.cursor.is("}") && !labels.is_empty() {
+            if self.cursor.is_next("}") && !labels.is_empty() {
                 break;
             }
             let name = self.cursor.word("a label of the enumeration")?;

@@ -28,7 +28,7 @@ impl<'s> V16Parser<'s> {
             self.cursor.next();
         }
         let token = self.cursor.peek();
-        let has_body = self.cursor.look(1).kind == TokenKind::Symbol("{");
+        let has_body = self.cursor.peek_nth(1).kind == TokenKind::Symbol("{");
         let basic = |class: DraftType| Ok(DeclarationStart::Made { class, is_basic: true, has_tag: false });
         match self.cursor.text(token) {
             _ if token.kind != TokenKind::Word => Ok(DeclarationStart::Words),
@@ -37,9 +37,9 @@ impl<'s> V16Parser<'s> {
             "string" if has_body => basic(self.string()?),
             "enum" => self.enumeration(),
             "struct" => {
-                let tag = (!has_body).then(|| self.cursor.look(1));
+                let tag = (!has_body).then(|| self.cursor.peek_nth(1));
                 let brace = if has_body { 1 } else { 2 };
-                let is_body = self.cursor.look(brace).kind == TokenKind::Symbol("{");
+                let is_body = self.cursor.peek_nth(brace).kind == TokenKind::Symbol("{");
                 if !is_body || tag.is_some_and(|tag| tag.kind != TokenKind::Word) {
                     return Ok(DeclarationStart::Words);
                 }
@@ -52,10 +52,10 @@ impl<'s> V16Parser<'s> {
     /// `struct [TAG] { ... }`
     fn structure(&mut self) -> Result<DeclarationStart> {
         let word = self.cursor.next();
-        let tag = if self.cursor.is("{") { None } else { Some(self.cursor.identifier("a tag")?) };
+        let tag = if self.cursor.is_next("{") { None } else { Some(self.cursor.identifier("a tag")?) };
         if tag.as_ref().is_some_and(|tag| HEADERS.contains(&tag.value.as_str())) {
             self.cursor.skip_braces()?;
-            if self.cursor.is(";") {
+            if self.cursor.is_next(";") {
                 return Ok(DeclarationStart::Skipped);
             }
             return Err(self.cursor.unexpected("`;` behind the description of a built-in header"));

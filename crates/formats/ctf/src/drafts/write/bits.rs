@@ -16,7 +16,7 @@ pub(super) struct Bits {
 
 impl Bits {
     /// Goes on behind bytes.
-    pub(super) fn behind(bytes: Vec<u8>) -> Self {
+    pub(super) fn after(bytes: Vec<u8>) -> Self {
         Bits { pos: bytes.len() as u64 * 8, bytes }
     }
 

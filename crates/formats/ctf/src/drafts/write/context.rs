@@ -115,7 +115,7 @@ impl PacketContextValues {
     }
 
     /// Writes the fields.
-    pub(super) fn put(&self, out: &mut TypedWriter<'_>) {
+    pub(super) fn write(&self, out: &mut TypedWriter<'_>) {
         let base = out.out.pos();
         for ((_, _, class), value) in self.fields.iter().zip(&self.values) {
             out.field(class, value, base);

@@ -149,7 +149,7 @@ impl Foreign {
     fn plain_leaves(&self, root: FieldClassId) -> u64 {
         let is_plain =
             |class: &&FieldClass| layout::children(class).is_empty() && class.roles.is_empty() && !is_container(class);
-        layout::below(&self.schema, root).take(10_000).filter(is_plain).count() as u64
+        layout::descendants(&self.schema, root).take(10_000).filter(is_plain).count() as u64
     }
 
     /// Members of a packet context that no draft has a field for by another name.

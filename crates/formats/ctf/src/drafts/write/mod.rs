@@ -40,7 +40,7 @@ use super::{v11, v16};
 use crate::write::{comment, names_of, write_metadata};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Created, Needs, Source, Target, TraceWriter, WriteOptions};
-use tracemill_format::writer::of_each;
+use tracemill_format::writer::writer_of_each;
 use tracemill_format::{OutPath, Setting};
 
 /// Options of both targets.
@@ -120,7 +120,7 @@ pub(super) fn parts(raw: &[u8], text: &str, identity: &Identity) -> Vec<TracePar
 
 fn create(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteOptions) -> Created {
     let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
-    of_each(sources, |at, source| {
+    writer_of_each(sources, |at, source| {
         let folder = if sources.len() == 1 { path.clone() } else { path.join(&folders[at]) };
         Ok(Box::new(DraftWriter::new(dialect, folder, source, options)?))
     })

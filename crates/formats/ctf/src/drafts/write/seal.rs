@@ -48,7 +48,7 @@ impl Seal {
             let bytes = sink.read(Path::new(path));
             bytes.map(Some).map_err(|error| Error::misuse(format!("--{name} {path} cannot be read: {error}")))
         };
-        let keys = Keys::given(read(KEY)?, read(PASSPHRASE)?, (KEY, PASSPHRASE))?;
+        let keys = Keys::from_options(read(KEY)?, read(PASSPHRASE)?, (KEY, PASSPHRASE))?;
         Ok(Seal { compression, checksum, keys })
     }
 

@@ -118,7 +118,7 @@ impl StreamWriter {
         let (native, is_converted) = (trace.order, trace.is_converted);
         let mut fields = TypedWriter { out: &mut open.content, native, is_converted, losses: &mut self.losses };
         let head = EventHeader { id, cycles, before: self.state, stored: header.as_ref(), missing: &missing };
-        head.put(trace, of, fields.out);
+        head.write(trace, of, fields.out);
         let size_at = put_context(trace, of, common.as_ref(), &mut fields);
         fields.out.align(payload.align);
         let begin = fields.out.pos();
@@ -302,7 +302,7 @@ impl StreamWriter {
                 put_uint(&mut bytes, group.id, 4, trace.order);
             }
         }
-        let mut out = Bits::behind(bytes);
+        let mut out = Bits::after(bytes);
         // Texts of contexts are counted when they are first written.
         let mut losses = Losses::default();
         let (native, is_converted) = (trace.order, trace.is_converted);
@@ -310,7 +310,7 @@ impl StreamWriter {
         if let Some(context) = &group.packet_context {
             fields.out.align(context.align);
         }
-        open.context.put(&mut fields);
+        open.context.write(&mut fields);
         out.align(8);
         Ok(out)
     }
@@ -424,7 +424,7 @@ struct EventHeader<'a> {
 }
 
 impl EventHeader<'_> {
-    fn put(&self, trace: &TraceOut, of: &SectionClass, out: &mut Bits) {
+    fn write(&self, trace: &TraceOut, of: &SectionClass, out: &mut Bits) {
         let &EventHeader { id, cycles, .. } = self;
         let (p32, p64) = trace.metadata.preferred;
         let order = trace.order;

@@ -146,7 +146,7 @@ impl Definitions {
         let header = add_struct(&mut self.schema, header.into());
         let has_context = !of.context.is_empty();
         let context = self.fields(Scope::CommonContext, Vec::new(), &of.context)?;
-        let packet_layout = FieldLayout::of_members(&self.schema, Scope::PacketContext, packet_context, own)?;
+        let packet_layout = FieldLayout::from_members(&self.schema, Scope::PacketContext, packet_context, own)?;
         let layout = FieldLayout::new(&self.schema, &[(Scope::CommonContext, context)])?;
         self.lower_from(first);
         let id = self.schema.streams().len() as u64;

@@ -67,7 +67,7 @@ impl EncodedFields {
 
     /// Appends the fields.
     #[inline]
-    fn put(&self, out: &mut Vec<u8>) -> LooseBits {
+    fn append_to(&self, out: &mut Vec<u8>) -> LooseBits {
         out.extend_from_slice(&self.bytes);
         LooseBits::new(out.len(), self.loose.before(self.bytes.len()))
     }
@@ -142,7 +142,7 @@ impl PacketWriter {
         header[..2].copy_from_slice(&class.id.to_le_bytes());
         header[2..].copy_from_slice(&cycles.to_le_bytes());
         self.packet.extend_from_slice(&header);
-        self.loose = self.context.put(&mut self.packet);
+        self.loose = self.context.append_to(&mut self.packet);
         if let Err(error) = class.fields.write(&mut self.packet, &mut self.loose, fields) {
             self.packet.truncate(start);
             self.loose = before;
@@ -216,7 +216,7 @@ impl PacketWriter {
         // The sizes, the end and the counter are known when the packet ends.
         out.extend([0, 0, cycles, cycles, 0, self.sequence].into_iter().flat_map(u64::to_le_bytes));
         debug_assert_eq!(out.len(), HEADER_BYTES);
-        self.loose = self.packet_context.put(out);
+        self.loose = self.packet_context.append_to(out);
         self.times = [cycles; 2];
         self.events = 0;
     }

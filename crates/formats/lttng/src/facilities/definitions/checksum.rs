@@ -4,7 +4,7 @@ use super::parser::NAMED;
 use super::{FacilityDefinition, FacilityType, FieldDefinition, Integer, TypeKind};
 
 /// The checksum of a facility.
-pub(super) fn of(facility: &FacilityDefinition) -> u32 {
+pub(super) fn compute(facility: &FacilityDefinition) -> u32 {
     let mut crc = Crc(u32::MAX);
     crc.add(&facility.name);
     crc.0 = !crc.0;

@@ -168,7 +168,7 @@ impl FacilityDefinition {
         let mut facility = FacilityDefinition { name, arch: None, events, checksum: 0 };
         // Readers refuse larger ones, and know no checksum of them.
         if parser::is_facility_possible(&facility) {
-            facility.checksum = checksum::of(&facility);
+            facility.checksum = checksum::compute(&facility);
         }
         facility
     }

@@ -90,7 +90,7 @@ impl DefinitionParser<'_, '_> {
             }
             Ok(())
         })?;
-        facility.checksum = checksum::of(&facility);
+        facility.checksum = checksum::compute(&facility);
         Ok(facility)
     }
 

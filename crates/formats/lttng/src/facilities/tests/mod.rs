@@ -223,7 +223,7 @@ impl Folder {
         let mut context = OpenContext::new(self);
         context.settings = settings;
         let trace = (FORMAT.open)(&context, &[found]).pop().expect("an answer")?;
-        Ok(Read::of(trace))
+        Ok(Read::from_trace(trace))
     }
 }
 
@@ -237,7 +237,7 @@ pub(super) struct Read {
 }
 
 impl Read {
-    fn of(trace: OpenTrace) -> Self {
+    fn from_trace(trace: OpenTrace) -> Self {
         let (mut lines, mut faults, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         faults.extend(trace.faults.iter().map(Error::to_string));
         warnings.extend(trace.warnings.iter().map(Error::to_string));

@@ -42,7 +42,7 @@ pub(super) struct FacilityEvent {
 /// The event that stands for one of a name, with the fields that it `has`.
 pub(super) fn find(name: &str, has: impl Fn(&str) -> bool) -> Option<FacilityEvent> {
     let place = |named: &NamedPath| (named.scopes == [Scope::Payload] && has(&named.name)).then(|| named.name.clone());
-    let tie = Concepts::built_in().of(name, place)?;
+    let tie = Concepts::built_in().find(name, place)?;
     let &(_, facility, event, fields) = ROWS.iter().find(|row| row.0 == tie.concept)?;
     let fields = fields.iter().map(|&(field, here)| Some((tie.field(field)?.clone(), here))).collect::<Option<_>>()?;
     Some(FacilityEvent { facility, event, fields })

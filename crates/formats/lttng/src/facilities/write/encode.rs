@@ -79,7 +79,7 @@ impl NumberForm {
         let inside = |fields: &[FieldDefinition]| fields.iter().map(|field| self.align_of(&field.class)).max();
         let align = match &class.kind {
             TypeKind::Integer(_) | TypeKind::Enumeration(_) | TypeKind::Float(_) | TypeKind::String => {
-                self.sizes.of_scalar(class).unwrap_or(1)
+                self.sizes.scalar_bytes(class).unwrap_or(1)
             }
             TypeKind::Array(_, element) => self.align_of(element),
             TypeKind::Sequence(length, element) => self.align_of(length).max(self.align_of(element)),
@@ -118,7 +118,7 @@ impl NumberForm {
                 out.pad(self.align_of(class));
                 // A length is big-endian in a sequence that is, too.
                 let order = class.order(length.order(self.order));
-                put_uint(&mut out.bytes, elements.len() as u64, self.sizes.of_length(length).into(), order);
+                put_uint(&mut out.bytes, elements.len() as u64, self.sizes.length_bytes(length).into(), order);
                 out.pad(self.align_of(element));
                 elements.iter().try_for_each(|value| self.field(element, value, out))?;
                 out.pad(self.sizes.tail());
@@ -153,7 +153,7 @@ impl NumberForm {
 
     /// Appends an integer without padding.
     pub(super) fn integer(&self, class: &FacilityType, value: i128, out: &mut Vec<u8>) {
-        let bytes = self.sizes.of_scalar(class).unwrap_or(self.sizes.int);
+        let bytes = self.sizes.scalar_bytes(class).unwrap_or(self.sizes.int);
         put_uint(out, value as u64, bytes.into(), class.order(self.order));
     }
 }

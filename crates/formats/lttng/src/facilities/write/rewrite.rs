@@ -107,7 +107,7 @@ impl FacilitiesRewriter {
             let candidate = Candidate { path: PathBuf::new(), relative: name.clone() };
             let is_compact = header.minor == 8 && candidate.is_compact();
             let compact = own.compact_bits.filter(|_| is_compact);
-            let flavor = Flavor::of(&header, is_compact);
+            let flavor = Flavor::from_header(&header, is_compact);
             let has_facilities = candidate.has_facilities();
             own.core.entry(header.minor).or_insert_with(|| core_definition(header.minor).events);
             let file = TraceFile::new(own.folder.join(name), header, compact);

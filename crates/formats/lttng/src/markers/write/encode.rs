@@ -19,7 +19,7 @@ pub(super) struct EncodedMarker {
 
 impl EncodedMarker {
     pub(super) fn new(fields: Vec<MarkerField>, alignment: u8, shape: SubBufferForm) -> Self {
-        EncodedMarker { layout: Layout::of(&fields, alignment, shape.rule), fields, alignment }
+        EncodedMarker { layout: Layout::from_fields(&fields, alignment, shape.rule), fields, alignment }
     }
 
     /// Appends the payload, whose places count from its own beginning. Fields without a value are 0 or empty.
@@ -59,7 +59,7 @@ pub(super) struct EventOut<'a> {
 
 impl EventOut<'_> {
     /// Appends the event to a sub-buffer, with the header that the tracers gave it.
-    pub(super) fn put(&self, shape: SubBufferForm, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, shape: SubBufferForm, out: &mut Vec<u8>) {
         let SubBufferForm { order, rule, alignment } = shape;
         out.resize(align(out.len(), rule.bytes(alignment, 4)), 0);
         // One wrap of the low bits could be seen from them too; the tracers wrote the whole clock already then.

@@ -113,7 +113,7 @@ impl MarkersRewriter {
     }
 
     /// Remembers the definition that an event of the metadata holds.
-    fn note(&mut self, id: u16, values: &[Value]) {
+    fn remember_definition(&mut self, id: u16, values: &[Value]) {
         let mut values = values.iter();
         let mut text = || Some(String::from_utf8_lossy(values.next()?.bytes()?).into_owned());
         let channel = if self.dialect == Dialect::WithChannel { text() } else { Some(String::new()) };
@@ -180,7 +180,7 @@ impl TraceWriter for MarkersRewriter {
         };
         let values = payload_members(event)?;
         if of.is_metadata {
-            self.note(id, values.as_deref().unwrap_or_default());
+            self.remember_definition(id, values.as_deref().unwrap_or_default());
         }
         let of = &mut self.streams[stream];
         of.used.insert(id);
@@ -297,7 +297,7 @@ impl ChannelStream {
             form.payload(shape, values.unwrap_or_default(), &mut payload);
         }
         let event = EventOut { id, before: open.cycles, cycles, form, payload: is_whole.then_some(&payload) };
-        event.put(shape, &mut open.bytes);
+        event.write(shape, &mut open.bytes);
         open.cycles = cycles;
         Ok(())
     }

@@ -19,7 +19,7 @@ impl<'a> TreeParser<'a> {
             return Some(name);
         }
         let of = self.type_()?;
-        if self.at("E") && matches!(&self.nodes[of], NameNode::Builtin(builtin) if builtin.code == "Dn") {
+        if self.starts_with("E") && matches!(&self.nodes[of], NameNode::Builtin(builtin) if builtin.code == "Dn") {
             self.pos += 1;
             return Some(of);
         }
@@ -44,20 +44,20 @@ impl<'a> TreeParser<'a> {
             (b'0'..=b'9', _) => return self.unresolved_name(),
             _ => {}
         }
-        if self.at("on") || self.at("dn") || self.at("sr") {
+        if self.starts_with("on") || self.starts_with("dn") || self.starts_with("sr") {
             return self.unresolved_name();
         }
-        if let Some((_, word)) = WORDS.iter().find(|(code, _)| self.at(code)) {
+        if let Some((_, word)) = WORDS.iter().find(|(code, _)| self.starts_with(code)) {
             self.pos += 2;
             let operand = self.expression()?;
             return Some(self.expression_node(Expression::Unary(word, operand)));
         }
-        if let Some((_, word)) = WORDS_OF_TYPES.iter().find(|(code, _)| self.at(code)) {
+        if let Some((_, word)) = WORDS_OF_TYPES.iter().find(|(code, _)| self.starts_with(code)) {
             self.pos += 2;
             let operand = self.type_()?;
             return Some(self.expression_node(Expression::Parenthesized(word, operand)));
         }
-        if let Some((_, word)) = CASTS.iter().find(|(code, _)| self.at(code)) {
+        if let Some((_, word)) = CASTS.iter().find(|(code, _)| self.starts_with(code)) {
             self.pos += 2;
             let of = self.type_()?;
             let value = self.expression()?;

@@ -187,12 +187,12 @@ impl<'a> TreeParser<'a> {
         self.text.as_bytes().get(self.pos + 1).copied()
     }
 
-    fn at(&self, code: &str) -> bool {
+    fn starts_with(&self, code: &str) -> bool {
         self.text.as_bytes().get(self.pos..).is_some_and(|rest| rest.starts_with(code.as_bytes()))
     }
 
     fn eat(&mut self, code: &str) -> bool {
-        let is_there = self.at(code);
+        let is_there = self.starts_with(code);
         if is_there {
             self.pos += code.len();
         }

@@ -83,17 +83,17 @@ impl<'a> TreeParser<'a> {
     }
 
     fn special_name(&mut self) -> Option<NodeId> {
-        if let Some((code, what)) = SPECIAL_TYPES.iter().find(|(code, _)| self.at(code)) {
+        if let Some((code, what)) = SPECIAL_TYPES.iter().find(|(code, _)| self.starts_with(code)) {
             self.pos += code.len();
             let of = self.type_()?;
             return Some(self.add(NameNode::Special(what, of)));
         }
-        if let Some((code, what)) = SPECIAL_NAMES.iter().find(|(code, _)| self.at(code)) {
+        if let Some((code, what)) = SPECIAL_NAMES.iter().find(|(code, _)| self.starts_with(code)) {
             self.pos += code.len();
             let of = self.name()?;
             return Some(self.add(NameNode::Special(what, of)));
         }
-        if let Some((code, what)) = SPECIAL_ENCODINGS.iter().find(|(code, _)| self.at(code)) {
+        if let Some((code, what)) = SPECIAL_ENCODINGS.iter().find(|(code, _)| self.starts_with(code)) {
             self.pos += code.len();
             let of = self.encoding(false)?;
             return Some(self.add(NameNode::Special(what, of)));
@@ -267,7 +267,7 @@ impl<'a> TreeParser<'a> {
             self.number()?;
             return self.need("_");
         }
-        if self.at("_") && self.peek_next().is_some_and(|byte| byte.is_ascii_digit()) {
+        if self.starts_with("_") && self.peek_next().is_some_and(|byte| byte.is_ascii_digit()) {
             self.pos += 2;
         }
         Some(())

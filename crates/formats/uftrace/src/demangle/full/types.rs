@@ -43,7 +43,7 @@ const BUILTINS: &[Builtin] = &[
 impl<'a> TreeParser<'a> {
     pub(super) fn type_(&mut self) -> Option<NodeId> {
         self.nested(|parser| {
-            if let Some(builtin) = BUILTINS.iter().find(|builtin| parser.at(builtin.code)) {
+            if let Some(builtin) = BUILTINS.iter().find(|builtin| parser.starts_with(builtin.code)) {
                 parser.pos += builtin.code.len();
                 return Some(parser.add(NameNode::Builtin(builtin)));
             }
@@ -60,11 +60,11 @@ impl<'a> TreeParser<'a> {
         let next = self.peek_next();
         let node = match self.peek()? {
             b'r' | b'V' | b'K' => return Some((self.qualified_type()?, true)),
-            b'P' => NameNode::Pointer(self.type_behind(1)?),
-            b'R' => NameNode::Reference(self.type_behind(1)?),
-            b'O' => NameNode::RvalueReference(self.type_behind(1)?),
-            b'C' => NameNode::Word(self.type_behind(1)?, "_Complex", None),
-            b'G' => NameNode::Word(self.type_behind(1)?, "_Imaginary", None),
+            b'P' => NameNode::Pointer(self.type_after(1)?),
+            b'R' => NameNode::Reference(self.type_after(1)?),
+            b'O' => NameNode::RvalueReference(self.type_after(1)?),
+            b'C' => NameNode::Word(self.type_after(1)?, "_Complex", None),
+            b'G' => NameNode::Word(self.type_after(1)?, "_Imaginary", None),
             b'U' if !matches!(next, Some(b'l' | b't')) => {
                 self.pos += 1;
                 let word = self.identifier()?;
@@ -74,13 +74,13 @@ impl<'a> TreeParser<'a> {
             b'F' => NameNode::FunctionType(self.function_type(Vec::new())?),
             b'A' => self.array_type()?,
             b'M' => {
-                let class = self.type_behind(1)?;
+                let class = self.type_after(1)?;
                 NameNode::MemberPointer(class, self.type_()?)
             }
             b'T' => match next? {
-                b's' => NameNode::Elaborated("struct ", self.name_behind(2)?),
-                b'u' => NameNode::Elaborated("union ", self.name_behind(2)?),
-                b'e' => NameNode::Elaborated("enum ", self.name_behind(2)?),
+                b's' => NameNode::Elaborated("struct ", self.name_after(2)?),
+                b'u' => NameNode::Elaborated("union ", self.name_after(2)?),
+                b'e' => NameNode::Elaborated("enum ", self.name_after(2)?),
                 _ => return Some((self.template_parameter_type()?, true)),
             },
             b'D' => return self.type_of_two_letters(next?),
@@ -99,12 +99,12 @@ impl<'a> TreeParser<'a> {
         Some((self.add(node), true))
     }
 
-    fn type_behind(&mut self, len: usize) -> Option<NodeId> {
+    fn type_after(&mut self, len: usize) -> Option<NodeId> {
         self.pos += len;
         self.type_()
     }
 
-    fn name_behind(&mut self, len: usize) -> Option<NodeId> {
+    fn name_after(&mut self, len: usize) -> Option<NodeId> {
         self.pos += len;
         self.name()
     }
@@ -117,7 +117,7 @@ impl<'a> TreeParser<'a> {
                 self.need("E")?;
                 NameNode::Decltype(expression)
             }
-            b'p' => NameNode::PackExpansion(self.type_behind(2)?),
+            b'p' => NameNode::PackExpansion(self.type_after(2)?),
             b'o' | b'O' | b'w' | b'x' => return Some((self.qualified_type()?, true)),
             b'v' => {
                 self.pos += 2;
@@ -250,7 +250,7 @@ impl<'a> TreeParser<'a> {
     /// Types up to an end, which stays; `void` alone is none.
     pub(super) fn parameters(&mut self) -> Option<Vec<NodeId>> {
         let mut parameters = Vec::new();
-        while !(matches!(self.peek(), None | Some(b'E' | b'.')) || self.at("RE") || self.at("OE")) {
+        while !(matches!(self.peek(), None | Some(b'E' | b'.')) || self.starts_with("RE") || self.starts_with("OE")) {
             parameters.push(self.type_()?);
         }
         match parameters[..] {

@@ -138,7 +138,7 @@ impl FacilitiesConverter {
             return Ok(());
         }
         let cpu = cpu(&event.chunk.packet);
-        let own = names::of_file(&self.source.streams[stream].origin_name);
+        let own = names::safe_file_name(&self.source.streams[stream].origin_name);
         let digits = own.rsplit_once('_').is_some_and(|(_, digits)| {
             digits.parse::<u32>().is_ok_and(|number| cpu.is_none_or(|cpu| cpu == number.into()))
         });
@@ -157,7 +157,7 @@ impl FacilitiesConverter {
 
     /// Facility and event of a class, made when it is met first.
     fn place(&mut self, schema: &Schema, event: EventRef<'_>) -> Option<(usize, usize)> {
-        let key = ClassKey::of(0, event);
+        let key = ClassKey::from_event(0, event);
         if let Some(place) = self.known.get(&key) {
             return *place;
         }
@@ -309,7 +309,7 @@ impl TraceWriter for FacilitiesConverter {
         for (at, facility) in self.facilities.into_iter().enumerate() {
             let events = facility.events.into_iter().map(|event| event.definition);
             let facility = FacilityDefinition::new(facility.name, events.collect());
-            let path = self.folder.join("eventdefs").join(format!("{}.xml", names::of_definitions(&facility.name)));
+            let path = self.folder.join("eventdefs").join(format!("{}.xml", names::definition_file(&facility.name)));
             path.make_folders_around()?;
             path.write("write the definitions", facility.to_string())?;
             let FacilityDefinition { name, checksum, .. } = facility;

@@ -20,11 +20,11 @@ pub(super) fn text(text: &str) -> String {
 }
 
 /// A text with characters that may stand in the name of a file.
-pub(super) fn of_file(name: &str) -> String {
+pub(super) fn safe_file_name(name: &str) -> String {
     as_file_name(name)
 }
 
 /// The name of the definition file of a facility, without `.xml`.
-pub(super) fn of_definitions(facility: &str) -> String {
-    of_file(facility).trim_start_matches('.').chars().take(100).collect()
+pub(super) fn definition_file(facility: &str) -> String {
+    safe_file_name(facility).trim_start_matches('.').chars().take(100).collect()
 }
