@@ -8,7 +8,7 @@ builds there builds from the packages alone. The exit status is 1 when a package
 """
 import json, os, re, subprocess, sys, tarfile
 
-# What crates.io takes.
+# The limit of crates.io.
 MOST_BYTES = 10 << 20
 
 

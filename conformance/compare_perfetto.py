@@ -26,7 +26,7 @@ except ImportError as error:
     sys.exit(f"the Python package `perfetto` is needed (pip install perfetto): {error}")
 
 HALF = re.compile("(?<![a-z0-9])(entry|exit|enter|begin|end)(?![a-z0-9])", re.I)
-# What a fork says of the process of its child, and an exec of the name of its thread.
+# The process of a child, as its fork says, and the name of a thread, as its exec says.
 SAID_BY_OTHERS = ("task_newtask", "task_rename")
 FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -181,7 +181,7 @@ def same(line, value):
         value = {} if value is None else value
         if not isinstance(value, dict):
             return False
-        # What is absent, and a list without labels, has no annotation.
+        # An absent value, and a list without labels, has no annotation.
         wanted = {key: one for key, one in line.items() if not (one is None or key in ("labels", "flags") and one == [])}
         return set(value) == set(wanted) and all(same(one, value[key]) for key, one in wanted.items())
     if isinstance(line, list):

@@ -58,7 +58,7 @@ class Asked:
         run = self.run(["print", "-q", "--format", "jsonl", self.trace], status=(0, 1, 3))
         self.status = run.returncode
         if self.status == 1:
-            # What cannot be opened has no tables.
+            # Traces that cannot be opened have no tables.
             self.run(["sql", "-q", self.trace, "-c", "select * from events"], status=(1,))
         return [json.loads(line) for line in run.stdout.split(b"\n") if line]
 

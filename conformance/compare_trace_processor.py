@@ -68,7 +68,7 @@ def compare_kernel(program, trace, processor, lines, has_losses):
     theirs = {tid: ns for tid, ns in processor.query(query) if ns or tid in own}
     own.pop(0, None)
     say = [f"{check('sched', dict(own), theirs)} threads that run"]
-    # What a thread does around a loss, and before and after the trace, is not known here. There a run goes on until the next switch.
+    # The state of a thread around a loss, and before and after the trace, is not known here. There a run goes on until the next switch.
     of_waits = "FROM thread_state JOIN thread USING (utid) WHERE state IN ('R', 'R+')"
     waits = dict(processor.query(f"SELECT tid, sum(dur) {of_waits} AND dur > 0 GROUP BY tid"))
     # Threads that begin, end, are not asleep when a dump finds them, or wait at the end, are in other states here.

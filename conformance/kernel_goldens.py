@@ -10,7 +10,7 @@ K14 of `docs/kernel.md` these are null, as nothing tells. Everything else must b
 import pathlib
 import sys
 
-# What K14 says of a life, and what the answers have where no event tells.
+# A life by K14, and the answers where no event shows it.
 NOT_TOLD = {"kernel": False, "user_ns": 0, "system_ns": 0, "irq_ns": 0, "wait_cpu_ns": 0}
 
 

@@ -125,7 +125,7 @@ class Machine:
             self.cpus[number].unknown_since = self.begin
         return self.cpus[number]
 
-    # ---- CPUs that are not seen (section 2.6) ------------------------------------------------------------------------
+    # ---- CPUs that are not seen (docs/kernel.md, section 2.6) ------------------------------------------------------------
 
     TOGETHER = 10_000_000
 

@@ -22,7 +22,7 @@ import tarfile
 import tempfile
 
 SUFFIX = ".lttv-textdump.txt.gz"
-# What was replaced in the dump: our bytes have the first.
+# The replaced part of the dump: our bytes have the first.
 EDITS = [("/tmp/trace1/", "traceset/trace_15316events_nolost_newformat/"), (".txt", "")]
 EVENT = re.compile(r"^(?P<name>[^\s:]+): (?P<time>\d+\.\d{9}) \((?P<file>[^)]+)\), .*?, \w* ?(?P<rest>\{.*|$)")
 NUMBER = re.compile(r"^(-?0x[0-9a-fA-F]+|-?\d+)(?: \[.*\])?$")

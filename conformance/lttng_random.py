@@ -120,7 +120,7 @@ class Facility:
             length.format = None
             return Type("sequence", kids=[("", length), ("", self.type(depth + 1))])
         names = [(f"m{n}", self.type(depth + 1, fixed)) for n in range(rng.randrange(1, 4))]
-        # What follows a union of strings is not told by the format's own words: members of unions have fixed sizes.
+        # The format does not say what follows a union of strings: members of unions have fixed sizes.
         if draw < 0.94 and all(self.is_fixed(kind) for _, kind in names):
             return Type("union", kids=names)
         return Type("struct", kids=names)
@@ -731,7 +731,7 @@ def check_damaged(program, root, lines, touched):
     error = done.stderr.decode("utf-8", "replace")
     if done.returncode not in (0, 1, 3) or "panicked" in error:
         return f"exit status {done.returncode}: {error[:2000]}"
-    # What gives definitions and the clock may change everything.
+    # A change of definitions or of the clock may change everything.
     if is_of_definitions(touched):
         return None
     found = {}
@@ -772,7 +772,7 @@ def check_conversions(program, root, lines, touched):
         why = converted(program, source, target, *options)
         if why:
             return why
-        # What has no event at all may be no trace.
+        # A folder without any event may be no trace.
         if name == "ctf2" or not expected:
             continue
         if touched:

@@ -743,7 +743,7 @@ class Trace:
         r = self.r
         data, clock = b"", r.choice([0, 1000, r.randrange(1 << 40), (1 << 27) - 5, (1 << 32) - 5])
         count, discarded = r.randrange(1 << 32), 0
-        # What was said before in a packet of the file: significant bits of the counter, and both counters.
+        # Earlier facts of a packet of the file: significant bits of the counter, and both counters.
         before = {}
         state = 0
         for index in range(r.randint(0, 4)):

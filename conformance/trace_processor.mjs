@@ -10,7 +10,7 @@ const own = process;
 const folder = own.argv[2];
 const read = (name) => fs.readFileSync(path.join(folder, path.basename(String(name))));
 
-// What the bundle finds in a worker of a browser.
+// Names that the bundle finds in a worker of a browser.
 class FileRequest {
   open(method, name) {
     this.name = name;

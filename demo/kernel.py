@@ -463,7 +463,7 @@ class Bakery(Machine):
         for oven in self.ovens:
             self.start(oven, self.bake(oven))
             self.idle_ovens.append(oven)
-        # Who sleeps when the trace begins, until when.
+        # Threads that sleep when the trace begins, until when.
         ends = [(self.logger, 22 * MS), (self.grind, 9 * MS), (self.clerk, 61 * MS), (self.flusher, 97 * MS)]
         for task, time in ends:
             self.at(time, self.sleep_ends, task)

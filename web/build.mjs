@@ -136,7 +136,7 @@ async function write() {
       fs.writeFileSync(path.join(dist, `${name}.${ending}`), packed);
       return packed.length;
     });
-    // Nobody loads both.
+    // A page loads one of them.
     if (name !== 'file.html') total += sizes[0];
     console.log(
       `${name.padEnd(12)} ${String(bytes.length).padStart(7)} bytes, ${String(sizes[0]).padStart(6)} compressed`,
@@ -149,7 +149,7 @@ async function write() {
   }
 }
 
-/** What is in dist/ unpacked: compressors of other versions may give other bytes for the same content. */
+/** The files of dist/, unpacked: compressors of other versions may give other bytes for the same content. */
 async function compare() {
   const made = await files();
   const wrong = [];

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// What the page does, in a real browser, on the traces of demo/.
+// The page in a real browser, on the traces of demo/.
 //   node page.mjs --bin BIN --modules DIR [--chromium PATH] [WORD...]
 // DIR is a folder node_modules with playwright-core and axe-core; with WORDs only tests whose names hold one of them are run.
 import assert from 'node:assert/strict';

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// What the page says is under the pointer, at random places, against what the commands of the program print.
+// The texts that the page shows under the pointer, at random places, against what the commands of the program print.
 //   node pointed.mjs --bin BIN --modules DIR [--chromium PATH] [--seed N] [--places N] [WORD...]
 // DIR is a folder node_modules with playwright-core. Of each kind of track 30 places are hovered and clicked at each of four
 // zooms: states of threads and CPUs (`analyze states`), calls (`dump`), events and counters (`print`).
@@ -344,7 +344,7 @@ async function places({ name, kind, source, link = '', truth, places: count = pl
   return `${tried} places, something at ${known}`;
 }
 
-/** What is under a pointer that does not move, while the view does. */
+/** The thing under a pointer that does not move, while the view does. */
 async function still({ source, truth }) {
   const page = await open(source, '');
   const canvas = await boxOf(page, id('canvas'));

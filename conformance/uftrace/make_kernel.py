@@ -147,7 +147,7 @@ def main():
     args = parser.parse_args()
     os.makedirs(args.out)
     machine = Machine(">" if args.big_endian else "<", 4 if args.is_32_bit else 8)
-    # What --move and --torn draw does not change what the others do.
+    # Random numbers of --move and --torn do not change those of the others.
     draw, oddities = random.Random(7), random.Random(11)
     cpus = [Cpu(machine) for _ in range(args.cpus)]
     tids = [args.first_tid + at for at in range(args.tasks)]

@@ -32,7 +32,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Writes all events in every format: with packets as they were, and made anew.
+/// Writes all events in every format: with packets as they were, and rebuilt.
 pub(crate) fn write_all(session: &Session) {
     for target in TARGETS {
         let anew =

@@ -21,7 +21,7 @@ use crate::opened::SharedTraces;
 /// How long a query runs before Python is asked whether somebody pressed Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(40);
 
-/// A query that was planned: it runs when its rows are asked for, each time anew.
+/// A query that was planned: it runs each time its rows are asked for.
 #[pyclass(frozen, module = "tracemill")]
 pub(crate) struct Answer {
     pub(crate) shared: Arc<SharedTraces>,

@@ -79,7 +79,7 @@ pub(crate) struct FoundFaults {
 struct FaultList {
     faults: Vec<Error>,
     known: HashSet<String>,
-    /// Not yet told as Python's warnings.
+    /// Not yet reported as Python's warnings.
     untold: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ impl FoundFaults {
         self.list().faults.clone()
     }
 
-    /// Tells what was not told yet, as warnings of Python.
+    /// Reports what was not reported yet, as warnings of Python.
     pub(crate) fn warn(&self, py: Python<'_>) -> PyResult<()> {
         static WARNING: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let untold = std::mem::take(&mut self.list().untold);

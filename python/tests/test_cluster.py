@@ -60,7 +60,7 @@ def test_rows_are_those_of_one_process(cluster):
         assert there.columns == alone.columns
         assert len(alone.fetchall()) > 1
         assert there.fetchall() == alone.fetchall()
-        # Each method asks anew, and rows come in batches.
+        # Each method asks again, and rows come in batches.
         rows = "select trace, ns, payload from events order by ns, payload"
         assert list(traces.sql(rows, cluster=cluster)) == list(traces.sql(rows))
 

@@ -186,7 +186,7 @@ import pyarrow, polars
 def ask(r):
     {WAYS[way]}
 
-# What is imported by the way is there then: imports may swallow an interrupt.
+# Modules that the call needs are imported by then: imports may swallow an interrupt.
 ask(t.sql("select 1 as x"))
 print("ready", flush=True)
 try:

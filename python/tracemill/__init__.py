@@ -116,7 +116,7 @@ def open(
 
 def _offsets(offset: Optional[Offset]) -> List[str]:
     def text(number: Union[int, float, str]) -> str:
-        # Not 1e-09, and no digits that nobody wrote.
+        # Not 1e-09, and no digits that were not written.
         return f"{number:.9f}" if isinstance(number, float) else str(number)
 
     if offset is None:

@@ -23,7 +23,7 @@ async function findToken(): Promise<string | null> {
   return token ?? tokenStore.read();
 }
 
-/** What a page holds that is a file: the text of its worker, and its data. */
+/** The data of a page that is a file: the text of its worker, and its data. */
 function held(): { worker: string; data: string } | null {
   const text = (id: string): string | null => document.getElementById(id)?.textContent ?? null;
   const [worker, data] = [text('worker'), text('data')];

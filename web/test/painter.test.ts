@@ -6,7 +6,7 @@ import { coloursOf, rgbOf, type Theme } from '../src/draw/theme';
 import { type Tile, TileStore } from '../src/state/tiles';
 import { Random } from './random';
 
-// What the painter needs of a browser.
+// The parts of a browser that the painter needs.
 const shown: { image: { width: number; height: number; data: Uint8ClampedArray } | null } = { image: null };
 Object.assign(globalThis, {
   ImageData: class {
@@ -173,10 +173,10 @@ test('calls, of which one row of pixels is copied, look as when each is drawn', 
     };
     paint(tile, place, ratio);
     const copied = shown.image?.data.slice();
-    // What has states is drawn row by row.
+    // Tracks with states are drawn row by row.
     paint({ ...tile, kind: 'state' }, place, ratio);
     drawn += Number(copied?.some((byte) => byte > 0));
-    // What is narrower than a pixel may be drawn over its neighbour, or below it.
+    // Things narrower than a pixel may be drawn over its neighbour, or below it.
     const seen = (pixels?: Uint8ClampedArray): Uint8ClampedArray | undefined =>
       bucketPx < 1 ? pixels?.filter((_, i) => i % 4 === 3) : pixels;
     assert.deepEqual(seen(copied), seen(shown.image?.data), `round ${round}`);

@@ -40,7 +40,7 @@ static void *worker_main(void *arg)
 {
 	struct job *job = arg;
 
-	/* Nobody is pinned before all have seen the full set of CPUs. */
+	/* No thread is pinned before all have seen the full set of CPUs. */
 	pthread_barrier_wait(job->start);
 	pin(job->worker);
 	job->body(job->worker, job->events);

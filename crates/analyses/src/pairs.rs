@@ -37,7 +37,7 @@ pub fn report(
     measure(input, (question.from, Some(question.to)), question.by, question.regress, note)
 }
 
-/// As [`report`], of some events only; `each` is told when each pair begins and ends, in the order of their ends.
+/// As [`report`], of some events only; `each` receives when each pair begins and ends, in the order of their ends.
 ///
 /// # Errors
 /// Errors of [`Target::bind`].

@@ -27,7 +27,7 @@ pub trait TextSink {
 /// Makes the text of a file.
 pub type Write = Box<dyn FnOnce(&mut dyn TextSink) -> Answer<()> + Send + Sync>;
 
-/// Bytes that are handed on together.
+/// Bytes that are passed on together.
 const TOGETHER: usize = 128 << 10;
 
 const EVENTS: [&str; 8] = ["event", "ns", "since", "name", "cpu", "trace", "track", "text"];

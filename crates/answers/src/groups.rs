@@ -96,7 +96,7 @@ pub(crate) fn tracks(state: &TraceState, path: &str, query: &Query) -> Answer {
     }))
 }
 
-/// `track/ID` of such a track: as `tracks` tells of it, with how much was read.
+/// `track/ID` of such a track: as `tracks` describes it, with how much was read.
 pub(crate) fn track(state: &TraceState, id: &ValueId, text: &str, query: &Query) -> Answer {
     let reading = group_of(state, id.trace, &id.path, query.get("filter"))?;
     let is_read = wait(state, &reading.groups, Some(PATIENCE), &query.asker)?;

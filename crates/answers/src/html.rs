@@ -1,7 +1,7 @@
 //! A page that holds what it shows: one file for a report of a fault (`convert --to html`).
 //!
 //! The page is that of the server, and asks the same questions; a worker in it answers them from columns. What the server
-//! tells once for all (the session, its tracks, losses and damage) stands there as the server tells it.
+//! sends once for all (the session, its tracks, losses and damage) stands there as the server sends it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read as _, Write as _};
@@ -144,7 +144,7 @@ fn render_page(data: &[u8]) -> Result<Vec<u8>> {
     Ok(out.into_bytes())
 }
 
-/// Session, tracks and problems as the server tells them, without features that only a server has.
+/// Session, tracks and problems as the server sends them, without features that only a server has.
 fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Value {
     let known = |path: &str| match answer::answer(state, path, &Query::parse("")) {
         Ok(answer::Reply::Value(value)) => value,

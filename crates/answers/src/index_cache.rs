@@ -195,7 +195,7 @@ impl IndexCache {
     }
 }
 
-/// May what stands there be believed? Only what this user put there, where the system tells who that is.
+/// May what stands there be believed? Only what this user put there, where the system says who that is.
 #[cfg(unix)]
 fn is_private(folder: &Path, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;

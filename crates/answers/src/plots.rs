@@ -39,7 +39,7 @@ impl FieldId {
         let mut keys = KeyReader::new(session, &KeyBy::Paths(columns));
         let schema = &session.traces[self.trace].schema;
         let own = selection.classes.get(self.trace).cloned().flatten();
-        // A class without a name tells it event by event.
+        // Events of a class without a name say it one by one.
         let is_it = |class: usize| {
             own.as_ref().is_none_or(|own| own.has(class as u32))
                 && schema.events()[class].name.as_ref().is_none_or(|name| **name == *self.name)
@@ -199,7 +199,7 @@ fn text(number: f64) -> Value {
     Value::String(number.to_string())
 }
 
-/// The track of a counter, as `tracks` tells of others; how much of it was read, from 0 to 1, is `done`.
+/// The track of a counter, as `tracks` describes others; how much of it was read, from 0 to 1, is `done`.
 pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answer {
     let unknown = || ApiError::new(404, "track", format!("there is no track `{id}`"));
     let field = FieldId::parse(&state.input.traces, id).ok_or_else(unknown)?;

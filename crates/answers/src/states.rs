@@ -28,11 +28,11 @@ pub(crate) struct StateTracks {
     /// The first trace of each machine: its group holds the tracks. `None` where nothing is known of the machine, as of one
     /// whose programs were traced and not its kernel.
     pub(crate) traces: Vec<Option<usize>>,
-    /// The states that occur, as a page is told them.
+    /// The states that occur, as a page receives them.
     present: OnceLock<Value>,
 }
 
-/// Follows the states of all machines. `None` when no trace tells of any, and when `stop` was set.
+/// Follows the states of all machines. `None` when no trace has any, and when `stop` was set.
 pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<StateTracks> {
     let input = Input {
         session: &traces.session,

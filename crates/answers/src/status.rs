@@ -101,7 +101,7 @@ impl Status {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes how far the reading is, and tells that when `change` says so.
+    /// Changes how far the reading is, and reports it when `change` says so.
     pub fn update(&self, change: impl FnOnce(&mut StatusUpdate) -> bool) {
         let is_new = change(&mut self.last.lock().unwrap_or_else(PoisonError::into_inner));
         if is_new {

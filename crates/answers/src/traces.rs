@@ -28,7 +28,7 @@ pub struct ShownTraces {
 }
 
 impl ShownTraces {
-    /// The selected events of some streams of a session. Reads the packets at the ends of streams when no header tells their
+    /// The selected events of some streams of a session. Reads the packets at the ends of streams when no header says their
     /// times.
     pub fn new(
         session: Session,

@@ -262,7 +262,7 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// The streams with short calls left out. What the system tells of a task may be spread over several streams, so these
+/// The streams with short calls left out. What the system reports of a task may be spread over several streams, so these
 /// are one before they are filtered.
 fn filtered<'a>(
     streams: impl Iterator<Item = Box<dyn CallStream + 'a>>,

@@ -17,7 +17,7 @@ use crate::follow::{Follower, between};
 use crate::select::CallOptions;
 
 /// When something was met: the time of the record, and its task, as tasks stand in the order in which records of equal
-/// time are taken; `u32::MAX` where the system told it. What is found after the last record comes last.
+/// time are taken; `u32::MAX` where the system reported it. What is found after the last record comes last.
 pub(crate) type Moment = (u64, u32);
 
 /// Parts for each thread: tasks have different lengths, and threads their own pace. One thread gains by them, too, since
@@ -94,7 +94,7 @@ fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<TaskPart
     let (mut own_bytes, mut system_bytes) = (0u64, 0u64);
     for stream in 0..source.stream_count() {
         match source.holds(stream) {
-            // The order of tasks stands for that of their streams, and what the system tells comes after them.
+            // The order of tasks stands for that of their streams, and what the system reports comes after them.
             StreamHolds::Task { task, bytes } if last.is_none_or(|last| last < task) && of_system.is_empty() => {
                 last = Some(task);
                 own_bytes = own_bytes.saturating_add(bytes);
@@ -122,7 +122,7 @@ fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<TaskPart
     let empty = || TaskPart { streams: Vec::new(), tasks: no_tasks(), sets_jump: false.into(), jumps: false.into() };
     let mut parts: Vec<(u64, TaskPart)> = (0..count).map(|_| (0, empty())).collect();
     if let Some(tasks) = &mut parts[0].1.tasks {
-        // Of some tasks only the system tells.
+        // Some tasks are known from the system only.
         tasks.fill(true);
         for &(.., task) in &streams {
             tasks[task] = false;

@@ -13,7 +13,7 @@ use crate::follow::Follower;
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_padded, put_painted_time};
 
-/// The name in the data of an event that tells one: `comm="NAME"`.
+/// The name in the data of an event that has one: `comm="NAME"`.
 pub(crate) fn task_name(data: &[u8]) -> &[u8] {
     data.strip_prefix(b"comm=\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(data)
 }

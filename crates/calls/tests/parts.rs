@@ -35,7 +35,7 @@ struct Calls {
     tasks: Vec<CallTask>,
     programs: Vec<CallProgram>,
     streams: Vec<Vec<CallRecord>>,
-    /// How many of the streams are of tasks; the others hold what the system tells.
+    /// How many of the streams are of tasks; the others hold what the system reports.
     of_tasks: usize,
     /// Threads that read, when they wait for each other.
     readers: Option<(Mutex<HashSet<ThreadId>>, Condvar)>,
@@ -133,7 +133,7 @@ struct Kind {
     symbols: u64,
     has_losses: bool,
     goes_back: bool,
-    /// Processors of which the system tells.
+    /// Processors that the system reports.
     processors: u64,
 }
 
@@ -182,7 +182,7 @@ fn made(seed: u64, tasks: u32, kind: Kind) -> Calls {
     };
     let mut streams: Vec<_> = (0..tasks).map(stream).collect();
     let of_tasks = streams.len();
-    // Of one more task only the system tells.
+    // One more task is known from the system only.
     let tasks = tasks + u32::from(kind.processors > 0);
     let mut running = vec![true; tasks as usize];
     let mut time = 0;

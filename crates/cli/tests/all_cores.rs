@@ -202,7 +202,7 @@ fn streams_with_times_that_lie() {
     }
 }
 
-/// Large files without an index are opened side by side; what is wrong with them is told file by file all the same.
+/// Large files without an index are opened side by side; what is wrong with them is reported file by file all the same.
 #[test]
 fn large_files() {
     let folder = Folder::new();

@@ -15,7 +15,7 @@
 //! A line `...` stands for any number of lines. Commands in tables (`` `tracemill print TRACE` ``) are run too: a comment
 //! `<!-- TRACE=demo/traces/mill -->` above the table says what the words in capitals stand for.
 //!
-//! `TRACEMILL_BLESS=1 cargo test -p tracemill-cli --features full --test book` writes the outputs anew.
+//! `TRACEMILL_BLESS=1 cargo test -p tracemill-cli --features full --test book` writes the outputs again.
 #![cfg(unix)]
 
 mod util;

@@ -242,7 +242,10 @@ fn comments_refer_to_pages_and_decisions_that_are_there() {
 }
 
 /// Words that open a comment without its subject, so that the reader must guess what the sentence is about.
-const OPENINGS: [&str; 6] = ["Nobody", "Nothing", "What", "Whoever", "Who", "Those"];
+const OPENINGS: [&str; 7] = ["Nobody", "Nothing", "What", "Whoever", "Who", "Those", "So many"];
+
+/// Beginnings of a line of a comment in Rust, TypeScript and Python.
+const COMMENTS: [&str; 4] = ["//", "/**", "* ", "# "];
 
 /// Documents with numbered sections that comments cite.
 const NUMBERED: [&str; 4] = [".md", "CTF 1.8", "CTF 2", "RFC"];
@@ -251,7 +254,9 @@ const NUMBERED: [&str; 4] = [".md", "CTF 1.8", "CTF 2", "RFC"];
 fn comments_of(source: &str) -> Vec<(usize, String)> {
     let (mut comments, mut is_comment) = (Vec::<(usize, String)>::new(), false);
     for (line, number) in source.lines().zip(1..) {
-        let text = line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']).trim());
+        let line = line.trim_start();
+        let text = COMMENTS.iter().find_map(|sign| line.strip_prefix(sign));
+        let text = text.map(|text| text.trim_start_matches(['/', '!']).trim());
         match (text, comments.last_mut().filter(|_| is_comment)) {
             (Some(text), Some((_, comment))) => *comment = format!("{comment} {text}"),
             (Some(text), None) => comments.push((number, text.to_string())),
@@ -274,11 +279,13 @@ fn lacks_document(comment: &str) -> bool {
 #[test]
 fn comments_name_their_subject_and_documents_of_sections() {
     let (mut count, mut wrong) = (0, Vec::new());
-    for file in files(&[".rs"]) {
+    let opens = |comment: &str, words: &&str| {
+        comment.strip_prefix(words).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    };
+    for file in files(&[".rs", ".ts", ".tsx", ".mjs", ".py"]) {
         for (line, comment) in comments_of(&fs::read_to_string(&file).expect("a source file")) {
             count += 1;
-            let first = comment.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-            if OPENINGS.contains(&first) || lacks_document(&comment) {
+            if OPENINGS.iter().any(|words| opens(&comment, words)) || lacks_document(&comment) {
                 wrong.push(format!("{}:{line}: {comment}", file.display()));
             }
         }

@@ -227,7 +227,7 @@ fn a_folder_that_vanishes_is_told() {
             let status = child.wait().expect("it ends");
             let out = folder.path("below/out");
             match status.code() {
-                // It was complete before the folder went away, or made the folder anew.
+                // It was complete before the folder went away, or created the folder again.
                 Some(0) if out.exists() => assert!(content(&out) == case.whole, "{}", case.options),
                 Some(0 | 1) => assert!(!out.exists() || content(&out) == case.whole, "{}: {status}", case.options),
                 _ => panic!("{}: {status}, removed: {is_removed}", case.options),

@@ -548,7 +548,7 @@ fn programs_that_start_after_the_recording_are_left_alone() {
     assert_eq!(fs::read_to_string(folder.path("done")).expect("it is there"), "");
 }
 
-/// A terminal is told that calls to libraries are missing, unless it is known.
+/// A terminal shows that calls to libraries are missing, unless it is known.
 #[test]
 fn people_are_told_that_calls_to_libraries_are_missing() {
     let folder = Folder::new();

@@ -126,7 +126,7 @@ fn options_without_a_label_are_no_reason_to_make_packets_anew() {
     assert_eq!(std::fs::read(folder.path("back/a")).ok(), std::fs::read(folder.path("t/a")).ok());
 }
 
-/// A cut makes the packets anew, and the variant keeps its selector.
+/// A cut rebuilds the packets, and the variant keeps its selector.
 #[test]
 fn options_without_a_label_need_no_tag() {
     let folder = Folder::new();

@@ -181,7 +181,7 @@ fn an_index_is_kept_until_the_trace_changes() {
         let viewer = Viewer::new(options);
         let (_, tracks) = viewer.ask("GET", "/api/tracks", "");
         let tracks: Value = serde_json::from_slice(&tracks).expect("JSON");
-        // It is written after the page was told.
+        // It is written after the page was notified.
         for _ in 0..10_000 {
             if !info()["indexes"].as_array().expect("a list").is_empty() {
                 break;

@@ -292,7 +292,7 @@ async fn run_query(
         let params = GetJobStatusParams { job_id: id.clone() };
         let answer = scheduler.get_job_status(params).await.map_err(|status| outer(status.message()))?;
         let status = answer.into_inner().status.and_then(|status| status.status);
-        // It knows nothing of a job that it has just been given; and never of one from before it was started anew.
+        // It knows nothing of a job that it has just been given; and never of one from before it was restarted.
         match status {
             Some(_) => unknown = None,
             None if unknown.get_or_insert_with(Instant::now).elapsed() > UNKNOWN => return Ok(None),

@@ -196,7 +196,7 @@ impl Codec {
     }
 }
 
-/// Stands for one of our functions, which its name tells.
+/// Stands for one of our functions, by its name.
 const OURS: &[u8] = b"tracemill";
 
 impl PhysicalExtensionCodec for Codec {

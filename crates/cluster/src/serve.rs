@@ -162,7 +162,7 @@ pub async fn executor(own: Executor, opens: Arc<dyn SessionResolver>) -> std::re
         scheduler_connect_timeout_seconds: 10,
         vcores: own.jobs,
         memory_pool_size: Some(own.memory_bytes as u64),
-        // It is counted anew with the next one when another executor has gone.
+        // It is counted again with the next one when another executor has gone.
         executor_heartbeat_interval_seconds: 2,
         job_data_ttl_seconds: 3600,
         job_data_clean_up_interval_seconds: 600,

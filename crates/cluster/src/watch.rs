@@ -2,8 +2,8 @@
 //!
 //! Ballista notices after a while that an executor has gone, and then mends the plans of its queries in part; but the room that
 //! others kept for tasks of such a plan is not always given back, so that a query waits for ever. Here nothing is mended: when
-//! an executor has gone, the queries that run are given up, and asked anew by those who asked them; and the executors that are
-//! left are counted anew when they next say that they are there.
+//! an executor has gone, the queries that run are given up, and asked again by those who asked them; and the executors that are
+//! left are counted again when they next say that they are there.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};

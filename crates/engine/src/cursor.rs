@@ -160,7 +160,7 @@ impl Cursor {
         self.plans = plans.clone();
     }
 
-    /// Reads on from a place that another cursor with the same filter told.
+    /// Reads on from a place that another cursor with the same filter gave.
     pub(crate) fn resume(&mut self, place: StreamPlace) {
         self.at.next_packet = place.packet.min(self.at.end_packet);
         self.at.clock = place.clock;

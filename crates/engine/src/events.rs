@@ -84,7 +84,7 @@ impl<'a> Events<'a> {
         self.for_each_remaining(take_all, note);
     }
 
-    /// As [`for_each`](Events::for_each), of an untouched reading without a filter: hands on whole batches, each of
+    /// As [`for_each`](Events::for_each), of an untouched reading without a filter: passes on whole batches, each of
     /// which is followed by its notes.
     pub fn for_each_batch(self, mut take: impl FnMut(&Batch), note: impl FnMut(Note) -> ControlFlow<()>) {
         self.for_each_remaining(|batch, _, _| take(batch), note);

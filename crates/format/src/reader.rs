@@ -2,7 +2,7 @@
 //!
 //! A packet can be opened in three ways. Where plans can decode the file as it is, the reader points at its bytes. Where
 //! bytes are packed (compressed, encrypted), it unpacks them into bytes of its own. Where plans cannot find the events,
-//! or the fields are nothing that a plan reads, the reader finds them itself ([`Spine`]) and may write their fields anew,
+//! or the fields are nothing that a plan reads, the reader finds them itself ([`Spine`]) and may rewrite their fields,
 //! in a layout for which it makes the schema.
 //!
 //! [`Spine`]: tracemill_codec::spine::Spine

@@ -36,7 +36,7 @@ pub struct Target {
     /// Options that it adds to `convert`.
     pub settings: &'static [Setting],
     /// Would its writer keep packets that it could not put together of some of their events? All of them must be sound
-    /// then; of others it makes its packets when it is told that only some events come ([`WriteOptions::is_cut`]).
+    /// then; of others it makes its packets when only some events come ([`WriteOptions::is_cut`]).
     pub needs_sound_packets: NeedsSoundPackets,
 }
 

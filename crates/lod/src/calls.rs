@@ -378,7 +378,7 @@ impl SessionCalls {
         Some(rows)
     }
 
-    /// Shows begin and duration of the calls of a name that begin and end inside of a range. `None` when nobody wants to know
+    /// Shows begin and duration of the calls of a name that begin and end inside of a range. `None` when it is no longer wanted
     /// any more, which is asked on the way.
     pub fn durations(
         &self,
@@ -398,7 +398,7 @@ impl SessionCalls {
         })
     }
 
-    /// The stacks inside of a range, and what they took. The first one is the root, below all. `None` when nobody wants to know
+    /// The stacks inside of a range, and what they took. The first one is the root, below all. `None` when it is no longer wanted
     /// any more, which is asked on the way.
     pub fn stacks(
         &self,

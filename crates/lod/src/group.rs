@@ -92,7 +92,7 @@ impl ValueGroups {
         tracks
     }
 
-    /// Events of some tracks in some tiles, as [`tiles::density`] tells them of others.
+    /// Events of some tracks in some tiles, as [`tiles::density`] gives them of others.
     pub fn density(
         &self,
         source: &Source<'_>,

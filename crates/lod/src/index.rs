@@ -56,7 +56,7 @@ pub struct Fault {
     pub after: Option<i128>,
     /// The base track that lacks events.
     pub track: Option<usize>,
-    /// From when to when they are missing, as far as its packet tells.
+    /// From when to when they are missing, as far as its packet says.
     pub range: Option<(i128, i128)>,
 }
 

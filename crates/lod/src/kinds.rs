@@ -20,7 +20,7 @@ pub(crate) struct TrackKind {
     pub(crate) name: u32,
 }
 
-/// Which track the events of a stream are on, as a counted timeline tells, and the names that it knows.
+/// Which track the events of a stream are on, as a counted timeline shows, and the names that it knows.
 #[derive(Clone)]
 pub(crate) struct StreamTracks {
     /// For each stream, its base track.

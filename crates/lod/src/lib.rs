@@ -3,7 +3,7 @@
 //! Where events are is estimated from packets first ([`Timeline`]), then counted, stream by stream: some 0.3 bytes an event are
 //! kept, in trees of buckets. Then the session is read once more in the order of time: its events get their numbers. What is
 //! kept of an event is its time and what it is, some three bytes, in a file when there are many; [`statistics`] sums a range up, [`search`] finds names.
-//! [`tiles`] tells how many events are in buckets of any width. Nothing here knows how it is shown, and no name of an event
+//! [`tiles`] says how many events are in buckets of any width. Nothing here knows how it is shown, and no name of an event
 //! stands here.
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.

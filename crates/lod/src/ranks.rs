@@ -1,6 +1,6 @@
 //! Exact percentiles of many numbers in little memory: the numbers are shown twice.
 //!
-//! The first time they are counted in buckets a sixteenth wide of what they are themselves; that tells in which bucket the
+//! The first time they are counted in buckets a sixteenth wide of what they are themselves; that shows in which bucket the
 //! number of each wanted rank is. The second time the numbers of these buckets are counted one by one.
 
 use std::collections::BTreeMap;

@@ -362,7 +362,7 @@ impl StatesBuilder {
         self.states.tracks.len() - 1
     }
 
-    /// The states, when the machines have told all.
+    /// The states, when the machines have reported all.
     pub fn finish(mut self, machines: &Machines) -> States {
         for (thread, track) in self.threads.iter().filter_map(|(thread, track)| Some((thread, (*track)?))) {
             let thread = machines.thread(*thread);
@@ -407,7 +407,7 @@ impl StatesBuilder {
         });
         states.wakes.sort_by_key(|wake| wake.at);
         states.wakes.shrink_to_fit();
-        // All end together: the states that were told first may reach further than there was room for others.
+        // All end together: the states that were reported first may reach further than there was room for others.
         let end = self.full.map_or(i64::MAX, |full| clamp_ns(full - states.base));
         states.wakes.retain(|wake| wake.at <= end);
         for lane in states.tracks.iter_mut().flat_map(|track| &mut track.lanes) {

@@ -37,7 +37,7 @@ pub struct IndexParts<'k> {
     pub index: &'k Index,
     /// Its calls, when it has any.
     pub calls: Option<&'k SessionCalls>,
-    /// States of CPUs and threads, when it tells of any, and for each machine a number that is below that of the traces.
+    /// States of CPUs and threads, when it has any, and for each machine a number that is below that of the traces.
     pub states: Option<(&'k States, &'k [Option<usize>])>,
 }
 

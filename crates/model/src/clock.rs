@@ -299,7 +299,7 @@ pub fn extend_cycles(current: u64, low: u64, len_bits: u32) -> u64 {
 /// [`extend_cycles`] where the lower bits are those of a mask, which has no gaps: 0 for none, all for 64.
 #[inline]
 pub fn extend_masked(current: u64, low: u64, mask: u64) -> u64 {
-    // So many cycles have passed since, if there were fewer than the lower bits can count.
+    // These cycles have passed since, if there were fewer than the lower bits can count.
     current.wrapping_add(low.wrapping_sub(current) & mask)
 }
 

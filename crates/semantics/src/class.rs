@@ -139,7 +139,7 @@ impl Semantics {
         Some(Switch { next: field(Field::Next)?, next_name: field(Field::NextComm) })
     }
 
-    /// The CPU that the payload of a class speaks of, whose counters the event tells.
+    /// The CPU that the payload of a class speaks of, whose counters the event has.
     pub fn counted_cpu(&self, class: EventClassId) -> Option<FieldPath> {
         let name = names::short(self.schema.event(class).name.as_deref()?);
         names::CPU_COUNTERS.contains(&name).then(|| self.payload(class, names::CPU, is_integer))?

@@ -63,17 +63,17 @@ crate::named! {
         TrapEntry = "trap_entry",
         /// A trap ends.
         TrapExit = "trap_exit",
-        /// A page fault, told in an instant.
+        /// A page fault, reported as one instant.
         Fault = "fault",
-        /// A state dump tells of a thread.
+        /// A state dump lists a thread.
         DumpTask = "dump_task",
-        /// A state dump tells of an open file.
+        /// A state dump lists an open file.
         DumpFile = "dump_file",
-        /// A state dump tells of a disk.
+        /// A state dump lists a disk.
         DumpDisk = "dump_disk",
-        /// A state dump tells of an interrupt.
+        /// A state dump lists an interrupt.
         DumpIrq = "dump_irq",
-        /// A state dump tells of a network device.
+        /// A state dump lists a network device.
         DumpNet = "dump_net",
         /// A state dump ends.
         DumpEnd = "dump_end",

@@ -1,6 +1,6 @@
 //! The machine of states beside a naive one, on random streams of events.
 //!
-//! The naive machine is written from section 2 of `docs/kernel.md`, not from the code: it looks for everything anew, and says
+//! The naive machine is written from section 2 of `docs/kernel.md`, not from the code: it searches everything each time, and says
 //! at each step of time what each CPU and each thread does. Streams are full of contradictions.
 //!
 //! `TRACEMILL_SEED=17 cargo test` runs one seed only, `TRACEMILL_SEEDS=1000000` that many. A failure shows the first events of

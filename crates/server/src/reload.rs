@@ -243,7 +243,7 @@ impl Files {
     fn from_input(input: &AnswerInput) -> Files {
         let mut paths: BTreeMap<PathBuf, bool> = BTreeMap::new();
         for trace in &input.traces.session.traces {
-            // The folder tells of files that are new.
+            // The folder shows files that are new.
             paths.insert(trace.path.clone(), true);
             for file in trace.streams.iter().flat_map(|stream| &stream.files) {
                 paths.entry(file.path.clone()).or_default();

@@ -28,7 +28,7 @@ struct SentState<P> {
     last: Option<StatusUpdate>,
     /// The filter, and how far it was.
     filter: Option<(String, u64)>,
-    /// The last sentence that it was told about files that are gone.
+    /// The last sentence about files that are gone that was sent.
     gone: Option<String>,
 }
 

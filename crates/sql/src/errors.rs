@@ -304,8 +304,8 @@ mod tests {
     #[test]
     fn places_are_found_by_line_and_by_word() {
         let text = "select é,\n  \"a b\" from t";
-        assert_eq!(&text[at(text, 2, 3)..][..5], "\"a b\"");
-        assert_eq!(at(text, 9, 1), text.len());
+        assert_eq!(&text[byte_offset(text, 2, 3)..][..5], "\"a b\"");
+        assert_eq!(byte_offset(text, 9, 1), text.len());
         let span = word(text, "a b").expect("it is there");
         assert_eq!(span.text(text), "\"a b\"");
         assert!(word("selected", "select").is_none());
@@ -319,8 +319,8 @@ mod tests {
     fn names_are_quoted_where_they_must_be_and_the_nearest_is_found() {
         assert_eq!((quoted("load"), quoted("mill:tick")), ("load".into(), "\"mill:tick\"".into()));
         assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
-        assert_eq!(near("lode", &["ns", "load", "worker"]), Some("load"));
-        assert_eq!(near("LOAD", &["ns", "load"]), Some("load"));
-        assert_eq!(near("x", &["ns", "load"]), None);
+        assert_eq!(closest_name("lode", &["ns", "load", "worker"]), Some("load"));
+        assert_eq!(closest_name("LOAD", &["ns", "load"]), Some("load"));
+        assert_eq!(closest_name("x", &["ns", "load"]), None);
     }
 }

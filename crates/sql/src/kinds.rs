@@ -113,14 +113,14 @@ mod tests {
     fn kinds_are_widened_where_nothing_is_lost() {
         let (short, long, all) = (kind(DataType::Int64, 8), kind(DataType::Int64, 63), kind(DataType::UInt64, 64));
         let real = kind(DataType::Float64, 0);
-        assert_eq!(short.with(&long), long);
-        assert_eq!(short.with(&all).data_type, DECIMAL);
-        assert_eq!(short.with(&real).data_type, DataType::Float64);
-        assert_eq!(real.with(&short).data_type, DataType::Float64);
-        assert_eq!(real.with(&long).data_type, DataType::Utf8, "not all of 63 bits");
-        assert_eq!(kind(DataType::Boolean, 0).with(&short).data_type, DataType::Utf8);
+        assert_eq!(short.merge(&long), long);
+        assert_eq!(short.merge(&all).data_type, DECIMAL);
+        assert_eq!(short.merge(&real).data_type, DataType::Float64);
+        assert_eq!(real.merge(&short).data_type, DataType::Float64);
+        assert_eq!(real.merge(&long).data_type, DataType::Utf8, "not all of 63 bits");
+        assert_eq!(kind(DataType::Boolean, 0).merge(&short).data_type, DataType::Utf8);
         let list = |of: DataType| kind(DataType::List(Arc::new(Field::new("item", of, true))), 0);
-        assert_eq!(list(DataType::Int64).with(&list(DataType::UInt64)), list(DECIMAL));
+        assert_eq!(list(DataType::Int64).merge(&list(DataType::UInt64)), list(DECIMAL));
         let of = |name: &str, of: DataType| kind(DataType::Struct(vec![Field::new(name, of, true)].into()), 0);
         let both = vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Utf8, true)];
         let merged = of("a", DataType::Int64).merge(&of("b", DataType::Utf8));

@@ -69,7 +69,7 @@ struct Arrow {
     is_optional: bool,
 }
 
-/// The crates of `crates/`, `python/` and `web/`, as cargo tells of them.
+/// The crates of `crates/`, `python/` and `web/`, as cargo lists them.
 fn packages() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]).current_dir(root());

@@ -213,7 +213,7 @@ impl Files {
             }
             at.pop();
             let (_, uses) = self.0.get(&at)?;
-            // It may come from elsewhere, and be handed on.
+            // It may come from elsewhere, and be passed on.
             let from = uses.iter().find(|other| other.name.as_ref() == Some(step));
             if let Some(from) = from.filter(|_| depth < 8) {
                 let rest: Vec<String> = from.path.iter().chain(&path[done + 1..]).cloned().collect();

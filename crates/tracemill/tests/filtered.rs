@@ -13,7 +13,7 @@ use tracemill_engine::timeline::{Selection, merger};
 use tracemill_render::lines::{LineFormat, LinePlan};
 use tracemill_render::print::{PrintOutput, print};
 
-/// Lines of the events of a session, and how many losses, warnings and faults were told between them: those that a filter
+/// Lines of the events of a session, and how many losses, warnings and faults were reported between them: those that a filter
 /// of the reader leaves over, and of these those that one of the lines does.
 fn lines(session: &Session, read: Option<Filter>, shown: Option<Filter>, jobs: usize) -> (String, usize) {
     let streams = streams(session, &[]).expect("all streams are wanted");

@@ -61,7 +61,7 @@ fn packages_depend_on_packages() {
             let (name, to) = (&package["name"], dependency["name"].as_str().unwrap_or_default());
             let has_version = dependency["req"] != "*";
             match dependency["kind"].as_str() {
-                // Cargo leaves out those that have no version: so there are no circles, and no packages that nobody needs.
+                // Cargo leaves out those that have no version: so there are no circles, and no packages that are not needed.
                 Some("dev") => assert!(!has_version, "{name} has the version of {to}, which only its tests use"),
                 _ => assert!(has_version && names.contains(&to), "{name} depends on {to}, which is no package"),
             }

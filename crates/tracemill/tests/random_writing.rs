@@ -78,7 +78,7 @@ fn shown(event: EventRef<'_>, has_clock: bool) -> String {
             // CTF 2 keeps lengths and choices that no field holds in `selectors`, which is not compared.
             (Some(root), Value::Struct(mut members)) => {
                 members.retain(|(name, _)| scope != Scope::SpecificContext || &**name != "selectors");
-                // A structure without members tells nothing by being there.
+                // A structure without members shows nothing by being there.
                 if !members.is_empty() {
                     show(&mut text, schema, root, &Value::Struct(members));
                 }

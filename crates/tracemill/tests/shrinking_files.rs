@@ -1,4 +1,4 @@
-//! Files that become shorter while they are read: no crash, the events before the cut, one fault that tells where.
+//! Files that become shorter while they are read: no crash, the events before the cut, one fault that says where.
 #![cfg(unix)]
 
 mod folder;

@@ -3,7 +3,7 @@
 /// A movement of the cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CursorMove {
-    /// So many lines.
+    /// A number of lines.
     By(i64),
     Home,
     End,

@@ -1,7 +1,7 @@
 // The columns of the table of events. The table, its CSV and answers inside of a page are made of this list; CSV that the
 // server writes is held to it by crates/cli/tests/view.rs.
 
-/** What a row of the table has in each column; times are whole ns as text. */
+/** The values of a row of the table by column; times are whole ns as text. */
 export interface EventCells {
   event: number;
   ns: string | null;

@@ -1,5 +1,5 @@
-// The answers of a page that holds its data: those of the server (`docs/view.md`), from columns. What is told once for all
-// stands in the data as the server told it; here is what depends on a question.
+// The answers of a page that holds its data: those of the server (`docs/view.md`), from columns. What is sent once for all
+// stands in the data as the server sent it; here is what depends on a question.
 
 import { TILE_BUCKETS } from '../time/range';
 import type { EventCells } from './columns';

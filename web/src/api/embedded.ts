@@ -49,7 +49,7 @@ export class EmbeddedSource implements Source {
     return Promise.reject<T>(new ApiError(404, { code: 'path', message: `a page in a file cannot do this (${path})` }));
   }
 
-  /** Nothing ever changes. */
+  /** The data never change. */
   watch(_: (progress: Progress) => void, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
   }

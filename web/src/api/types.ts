@@ -115,7 +115,7 @@ export interface TileTrack {
   len?: number[];
   depth?: number[];
   busy?: number[];
-  /** Which lanes of calls are told, the last one excluded, where there are others too. */
+  /** Which lanes of calls are sent, the last one excluded, where there are others too. */
   lanes?: Lanes;
   min?: number[];
   max?: number[];
@@ -281,7 +281,7 @@ export interface SqlAnswer {
   truncated: boolean;
 }
 
-/** What the stream of progress says. */
+/** A message of the stream of progress. */
 export type Progress =
   | { kind: 'index'; index: IndexProgress; generation?: string | number }
   | { kind: 'filter'; filter: string; done: number; matches: number }

@@ -12,7 +12,7 @@ let measures = 0;
 const MOST_MEASURES = 5000;
 const MOTION_MS = 120;
 
-/** What is drawn: the view, or on the way to it. */
+/** The range that is drawn: the view, or on the way to it. */
 export const shown = signal<Range>(view.peek());
 let motion: { from: Range; to: Range; began: number } | null = null;
 let direct = false;

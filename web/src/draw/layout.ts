@@ -49,7 +49,7 @@ const EVENTS_PX = 30;
 const COUNTER_PX = 46;
 const STATE_PX = 24;
 
-/** What a user did to the order of tracks. */
+/** Changes that a user made to the order of tracks. */
 export interface Order {
   readonly hidden: readonly string[];
   /** Ids that come before their siblings, the first one first. */

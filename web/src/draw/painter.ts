@@ -9,7 +9,7 @@ export interface Placement {
   readonly bucketPx: number;
   readonly y: number;
   readonly height: number;
-  /** Nothing is drawn outside of these. */
+  /** All drawing is clipped to these. */
   readonly left: number;
   readonly right: number;
   readonly top: number;

@@ -42,13 +42,13 @@ export interface TimelineInput {
   readonly pale: boolean;
   /** Whether words are wanted: not while the view moves. */
   readonly words: boolean;
-  /** What events are called, by track and in the order of time, where their names do not say it. */
+  /** Names of events, by track and in the order of time, where their names do not say it. */
   readonly titles: ReadonlyMap<string, readonly Titled[]>;
-  /** Who woke whom, of the thread that is chosen. */
+  /** Wakes, of and by the thread that is chosen. */
   readonly wakes: readonly Wake[];
 }
 
-/** What an event says, as the rendered text of a log. */
+/** The text of an event, as a log renders it. */
 export interface Titled {
   readonly ns: bigint;
   readonly title: string;
@@ -64,7 +64,7 @@ export interface Wake {
 export interface TimelineOutput {
   /** Whether events of logs are drawn one by one, which have texts of their own. */
   readonly logs: boolean;
-  /** What is in view, in words, by track. */
+  /** The content of the view, in words, by track. */
   readonly words: ReadonlyMap<string, string>;
   /** Whether any tile was there to be drawn. */
   readonly drawn: boolean;
@@ -476,7 +476,7 @@ function drawSliceNames(
   }
 }
 
-/** Nobody knows when it ended. */
+/** Its end is unknown. */
 function tornEdge(g: CanvasRenderingContext2D, theme: Theme, x: number, y: number): void {
   g.fillStyle = theme.surface;
   g.beginPath();
@@ -635,7 +635,7 @@ export function wordsOf(place: Place, input: Pick<TimelineInput, 'scale' | 'begi
         continue;
       }
       const n = tile.n[i] ?? 1;
-      // Of calls that stand together, and reach out of the view, nobody knows how many are in it.
+      // Of calls that stand together, and reach out of the view, it is unknown how many are in it.
       const share = n > 1 && tile.len.length > 0 ? (Math.min(end, right) - Math.max(at, left)) / (end - at) : 1;
       if (share < 1 && end - at > bucketPx * 1.5) isAbout = true;
       inView += share < 1 && end - at > bucketPx * 1.5 ? Math.round(n * share) : n;
@@ -728,7 +728,7 @@ function valueAt(row: Row, x: number, parts: readonly Part[], scale: Scale): Hit
   return found;
 }
 
-/** What is under the pointer. */
+/** The thing under the pointer. */
 export interface Hit {
   readonly row: Row;
   readonly name: string;
@@ -833,7 +833,7 @@ export function boundaryAt(
   return best;
 }
 
-/** What the picture shows of a thing, for the box beside the pointer: to the bucket, which is about. */
+/** The facts that the picture shows of a thing, for the box beside the pointer: to the bucket, which is about. */
 export function describe(hit: Hit, cursor: bigint | null): string[] {
   const lines = [hit.name];
   if (hit.range)
@@ -847,7 +847,7 @@ export function describe(hit: Hit, cursor: bigint | null): string[] {
 const together = ({ n, depth, row }: Hit): string =>
   `one of ${grouped(n)} ${depth === null ? 'events' : row.track.kind === 'state' ? 'states' : 'calls'} that stand together`;
 
-/** What exactly is under the pointer, as the source says. */
+/** The exact thing under the pointer, from the source. */
 export function describeExactly(
   row: Row,
   found: Located,

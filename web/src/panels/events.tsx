@@ -389,7 +389,7 @@ function EventRow({
   );
 }
 
-/** What can be done with a row; what is copied is as it is shown. */
+/** The actions of a row; text is copied as it is shown. */
 const rowMenu = (row: Row, columns: readonly Column[]): (MenuItem | null)[] => [
   { label: 'Filter by name', run: () => void applyFilter(isNamed(row.name)) },
   {

@@ -19,7 +19,7 @@ import { rangeShown } from './ranges';
 import { theme } from './settings';
 
 const LANE = 22;
-/** Frames of the table that nobody looks at are not all made. */
+/** Frames of the table that are out of view are not all made. */
 const MOST_ROWS = 3000;
 
 /** A frame of the graph, with what it calls, the longest first. */

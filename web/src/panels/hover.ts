@@ -71,7 +71,7 @@ function laneOf({ row, yInRow }: Spot): number | null {
 /** Whether the source knows of nothing at a place. */
 export const isNothing = (l: Located): boolean => l.begin === null && l.ns == null && l.value === undefined;
 
-/** What is exactly under a place: at its time and lane, or next to it as near as a hand can point. Null when the source cannot tell yet. */
+/** The exact thing under a place: at its time and lane, or next to it as near as a hand can point. Null when the source does not know yet. */
 export async function locateUnder(spot: Spot): Promise<Located | null> {
   const { row } = spot;
   if (!row || !showsTiles(row)) return null;

@@ -3,11 +3,11 @@ import { computed, signal } from '@preact/signals';
 import { layout } from '../state/tracks';
 import { labelIsChosen, sizeBounds, sizes } from './settings';
 
-/** What stands beside a name: the boxes before it, the number behind it, and the menu. */
+/** The space next to a name: the boxes before it, the number behind it, and the menu. */
 const BESIDE_PX = 48;
 const INDENT_PX = 12;
 const NUMBER_PX = 6.6;
-/** The part of the window that labels take at most when nobody asked for more. */
+/** The part of the window that labels take at most unless more is asked for. */
 const MOST_SHARE = 0.3;
 const MOST_PX = 420;
 

@@ -21,7 +21,7 @@ interface Pairs {
   readonly left_out?: Readonly<Record<string, number>>;
 }
 
-/** What was no pair, in words. */
+/** The events without a pair, in words. */
 const LEFT_OUT: Readonly<Record<string, string>> = {
   only_ends: 'ends without a begin',
   restarted: 'begun again before their end',

@@ -78,7 +78,7 @@ export function Overview(): JSX.Element {
     const { left, right } = handles(scale, start);
     const x0 = e.clientX - box.left;
     const near = (x: number): boolean => Math.abs(x - x0) <= 7;
-    // At its edges the view is resized, inside it is moved, outside it is drawn anew.
+    // At its edges the view is resized, inside it is moved, outside it is drawn again.
     const mode =
       right - left > 20 && near(left)
         ? 'begin'

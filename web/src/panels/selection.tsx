@@ -37,7 +37,7 @@ const MODES: readonly (readonly [Mode, string])[] = [
   ['between', 'Between'],
   ['outliers', 'Outliers'],
 ];
-/** Those that there is something for. */
+/** The parts that have content. */
 const modesShown = (): typeof MODES =>
   MODES.filter(([m]) => (m === 'states' ? session.value?.states != null : m === 'names' || !isFile.value));
 
@@ -201,7 +201,7 @@ function Distribution({ of, name }: { of: 'events' | 'calls'; name: string }): J
   );
 }
 
-/** What the statistics tell of a name, where single durations are not known. */
+/** The statistics of a name, where single durations are not known. */
 function Spread({
   of,
   name,

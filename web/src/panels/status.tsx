@@ -90,7 +90,7 @@ export function Gone(): JSX.Element | null {
   ) : null;
 }
 
-/** What a user has to know now, above the line at the bottom. */
+/** The messages that a user has to see now, above the line at the bottom. */
 export function Notice(): JSX.Element | null {
   const text = notice.value;
   return text === '' ? null : (
@@ -110,7 +110,7 @@ export function Notice(): JSX.Element | null {
   );
 }
 
-/** What is chosen, by name and length. */
+/** The selection, by name and length. */
 function chosenWords(): string {
   const { event, call, slice } = state.value;
   const mark = markOf();

@@ -396,7 +396,7 @@ function Name({ name, path }: { name: string; path: boolean }): JSX.Element {
   );
 }
 
-/** What the streams of each trace lost together. */
+/** The losses of each trace, all streams together. */
 const lossesOf = computed(() => {
   const sums = new Map<number, { events: number; packets: number }>();
   for (const { trace, base, losses } of tracks.value) {
@@ -413,7 +413,7 @@ function shareOfView(busy: bigint): string {
   return percent < 0.1 ? '<\u202f0.1\u202f%' : `${percent.toFixed(percent < 10 ? 1 : 0)}\u202f%`;
 }
 
-/** What stands at the end of a label. */
+/** The end of a label. */
 function countOf(track: Track): { text: string; bad: boolean } {
   const losses = track.kind === 'group' ? (track.losses ?? lossesOf.value.get(track.trace ?? -1)) : null;
   if (losses) {
@@ -662,7 +662,7 @@ function Chosen(): JSX.Element | null {
   );
 }
 
-/** What the pointer would show, where a key went. */
+/** The box that the pointer would show, where a key went. */
 function tipOfKey(): TipBox | null {
   const mark = act.byKey.value ? act.markOf() : null;
   if (!mark) return null;
@@ -912,7 +912,7 @@ function onWheel(e: WheelEvent, target: HTMLElement): void {
 /** Steps of the wheel that were less than a lane. */
 let wheelRest = 0;
 
-/** What is said when the view rests. */
+/** The announcement when the view rests. */
 export function viewWords(): string {
   const v = view.value;
   const parts = [`${duration(spanOf(v))} in view, from ${point(v.begin, timeContext.value)}`];

@@ -55,7 +55,7 @@ export const pointer = computed<bigint | null>(() => {
   const { width } = viewport.value;
   return pointerX.value === null ? null : scaleOf(view.value, width).time(Math.max(0, Math.min(width, pointerX.value)));
 });
-/** What is chosen was gone to by a key: what the pointer would show stands beside it. */
+/** The selection was reached by a key: what the pointer would show stands next to it. */
 export const byKey = signal(false);
 /** The row that keys work on. */
 export const currentTrack = signal<string | null>(null);
@@ -65,7 +65,7 @@ export { notice } from './session';
 /** Whether the panel at the bottom is there. */
 export const panelShown = signal(true);
 
-/** What zooming goes around: the pointer, else the chosen event in view, else the middle. */
+/** The point that zooming keeps in place: the pointer, else the chosen event in view, else the middle. */
 export function centre(): bigint {
   const v = view.peek();
   if (pointer.peek() !== null && contains(v, pointer.peek() ?? 0n)) return pointer.peek() ?? 0n;

@@ -21,7 +21,7 @@ export interface Answer<T> {
 
 const NONE: Answer<never> = { key: null, value: null, error: null, pending: false };
 
-/** What happens when a question finds nobody who answers, or who knows the token. */
+/** Called when a question is not answered, or the token is not known. */
 let lost: (why: 'gone' | 'token') => void = () => {};
 export const onLost = (then: typeof lost): void => {
   lost = then;

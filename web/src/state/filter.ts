@@ -6,7 +6,7 @@ import { whileBusy } from './busy';
 import { ask } from './session';
 import { change, state } from './store';
 
-/** How far the filter went through the events, as far as that was told. */
+/** How far the filter went through the events, as far as that was reported. */
 export const filterDone = signal<number | null>(null);
 export const filterError = signal<{ text: string; error: ErrorBody } | null>(null);
 

@@ -19,7 +19,7 @@ export const isNamed = (name: string): string => `name == ${quoted(name)}`;
 export const filterPath = (path: string): string =>
   path.replace(/[^.[\]]+/g, (word) => (/^[A-Za-z_]\w*$|^\d+$/.test(word) ? word : `\`${word}\``));
 
-/** What is true of events that have the value of a field. */
+/** The condition that is true of events with a value of a field. */
 export function condition({ path, text, kind }: Pick<Field, 'path' | 'text' | 'kind'>): string {
   const labelled = /\((-?\d+)\)$/.exec(text);
   const bare = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text) || text === 'true' || text === 'false';

@@ -1,7 +1,7 @@
 // Tracks of a trace by the values of a path, instead of its streams.
 import type { Track, TracksOfGroup } from '../api/types';
 
-/** What a trace is grouped by, as the state and the link have it: `GROUP:PATH`. */
+/** The key by which a trace is grouped, as the state and the link have it: `GROUP:PATH`. */
 export const groupKey = (group: string, path: string): string => `${group}:${path}`;
 export function readGroupKey(key: string): { group: string; path: string } | null {
   const colon = key.indexOf(':');

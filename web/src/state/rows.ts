@@ -26,7 +26,7 @@ export class RowStore {
 
   constructor(private readonly ask: AskRows) {}
 
-  /** Begins anew when the question is another one. */
+  /** Begins again when the question is another one. */
   restart(key: string, filter: string, json: boolean): void {
     if (key === this.key) return;
     const other = filter !== this.filter;

@@ -40,7 +40,7 @@ export const sliceAnswer = answer<Located>(() => {
   };
 });
 
-/** What statistics are about, as questions say it. */
+/** The subject of statistics, as questions name it. */
 export const rangeQuery = (): { begin: string | null; end: string | null; tracks: string; filter: string } => {
   const { selection, chosen, filter } = state.value;
   return {
@@ -91,7 +91,7 @@ export const locate = (
     ),
   );
 
-/** What is exactly at a time of a track, in a lane where it has lanes, or else the nearest that is at most `slack` ns away. Null when the source cannot tell: it is still being read. */
+/** The exact thing at a time of a track, in a lane where it has lanes, or else the nearest that is at most `slack` ns away. Null when the source cannot tell: it is still being read. */
 export async function locateAt(
   track: string,
   at: bigint,

@@ -26,7 +26,7 @@ export interface SlicePlace {
 }
 
 export interface State {
-  /** What the timeline shows; null is the whole trace. */
+  /** The range of the timeline; null is the whole trace. */
   readonly view: Range | null;
   /** The chosen time; null is all of it. */
   readonly selection: Range | null;
@@ -51,7 +51,7 @@ export interface State {
   /** Tracks that come before their siblings, the first one first, and those that come behind them. */
   readonly first: readonly string[];
   readonly last: readonly string[];
-  /** What the tracks of a trace are grouped by, as `GROUP:PATH`. */
+  /** The key by which the tracks of a trace are grouped, as `GROUP:PATH`. */
   readonly groups: readonly string[];
   /** The text of a query in SQL. */
   readonly sql: string;

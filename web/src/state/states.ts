@@ -1,7 +1,7 @@
 // States of CPUs and threads: their words have colours and shapes of their own, behind those of names.
 import { COLOURS } from './names';
 
-/** What states are drawn as: filled, hollow, a thin line, dotted. */
+/** The ways to draw states: filled, hollow, a thin line, dotted. */
 export const SHAPES = ['full', 'hollow', 'line', 'dotted'] as const;
 export type Shape = (typeof SHAPES)[number];
 

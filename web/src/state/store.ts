@@ -8,7 +8,7 @@ import { INITIAL, type State } from './state';
 
 export const state = signal<State>(INITIAL);
 
-/** What the source says about the traces; null until it has answered. */
+/** The source's description of the traces; null until it has answered. */
 export const session = signal<Session | null>(null);
 
 /** Does the page hold what it shows, without a server? */

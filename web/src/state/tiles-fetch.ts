@@ -73,7 +73,7 @@ export function requestTiles(
       last = index;
     }
     if (first < 0) continue;
-    // A counter may have to be read first: nobody else waits for that.
+    // A counter may have to be read first: no other question waits for that.
     const lane = laneOf(id);
     const key = trackById.peek().get(id)?.kind === 'counter' ? id : `${first} ${last} ${lane}`;
     const group = groups.get(key);
@@ -133,7 +133,7 @@ async function fetchTiles(
   const flight: Flight = { abort: new AbortController(), keys, keep };
   flights.add(flight);
   for (const key of keys) flying.add(key);
-  // A fast journey leaves questions behind that nobody looks at the answers of.
+  // A fast journey leaves questions whose answers are not looked at.
   if (flights.size > MOST_FLIGHTS)
     for (const old of flights) {
       if (!old.keep && old !== flight) {

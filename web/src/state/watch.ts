@@ -32,7 +32,7 @@ export async function start(from: Source): Promise<void> {
   void watch();
 }
 
-/** What is known of the traces, with their tracks as no filter leaves them: a question less on the way to what is drawn. */
+/** The traces as they are known, with their tracks as no filter leaves them: a question less on the way to what is drawn. */
 const askSession = (): Promise<Session> => ask<Session>('session', { tracks: state.peek().filter === '' ? 1 : null });
 
 function fail(e: unknown): void {

@@ -101,7 +101,7 @@ export function baseWords(base: bigint, format: TimeFormat, isUnix: boolean): { 
   return { date: `on ${date} at`, time: `${clock(base, 9, local)}${local ? ' local time' : ' UTC'}` };
 }
 
-/** What a point in time is shown relative to. */
+/** The point that a time is shown relative to. */
 export interface TimeContext {
   readonly format: TimeFormat;
   /** The first event of the trace. */
@@ -135,7 +135,7 @@ export function secondsSince(ns: bigint): string {
 
 /** The ticks of a ruler: a time that they are counted from, and their distances to it. */
 export interface Ticks {
-  /** What labels are relative to. */
+  /** The point that labels are relative to. */
   readonly base: bigint;
   readonly step: bigint;
   /** The first tick that is not before the view. */

@@ -1,7 +1,7 @@
 // Times that a user types, in the forms that the command line takes.
 import { ordered, type Range } from './range';
 
-/** What relative times are relative to. */
+/** The point that relative times refer to. */
 export interface ParseContext {
   readonly begin: bigint;
   readonly end: bigint;

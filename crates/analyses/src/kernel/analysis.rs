@@ -143,7 +143,7 @@ pub struct Descriptor {
     pub needs: &'static [&'static [Concept]],
     /// Concepts without which it says nothing when a word or a group is asked for: at least one of each group.
     pub needs_for: &'static [(&'static str, &'static [Concept])],
-    /// Concepts without which a part cannot be told, and that part.
+    /// Concepts without which a part cannot be shown, and that part.
     pub wants: &'static [(Concept, &'static str)],
     /// A question to it, as it is typed, about the trace of the demo.
     pub example: &'static str,

@@ -1,6 +1,6 @@
 //! Keeps the stack of each task while records pass by.
 //!
-//! The rules are uftrace's. A task's first record tells how deep it is; a forked process begins inside of the call that
+//! The rules are uftrace's. A task's first record says how deep it is; a forked process begins inside of the call that
 //! forked it; `exec` starts over; `longjmp` goes back to where the last `setjmp` was; after lost records the next one
 //! says the depth. A time without processor counts as a call on the stack.
 
@@ -49,7 +49,7 @@ pub struct Follower<'a> {
     parents: Vec<Option<usize>>,
     of_any: OfAny,
     known: Vec<Option<KnownSymbol>>,
-    /// The tasks that others follow, where this follows a part of them and the system tells about all.
+    /// The tasks that others follow, where this follows a part of them and the system reports all.
     elsewhere: Option<Vec<bool>>,
     is_estimated: bool,
     /// The part of the tasks that this follows, unless it follows all, and what says that all parts must stop.
@@ -252,7 +252,7 @@ impl<'a> Follower<'a> {
         takes_all || self.wanted.get(record.task as usize).copied().unwrap_or(false)
     }
 
-    /// The system tells about a wanted task, of this part or not.
+    /// The system reports a wanted task, of this part or not.
     fn note_system_record(&mut self, record: &CallRecord) {
         let told = (record.time, record.task);
         if told.0 == self.of_any.last_system.0 && told.1 != self.of_any.last_system.1 {
@@ -262,7 +262,7 @@ impl<'a> Follower<'a> {
         self.of_any.last_system = told;
     }
 
-    /// When something of a task was met at a time of the record that was taken last. At equal times what the system tells
+    /// When something of a task was met at a time of the record that was taken last. At equal times what the system reports
     /// comes after what tasks did, as its streams do.
     #[inline]
     pub(crate) fn moment(&self, task: usize, time: u64) -> Moment {
@@ -273,7 +273,7 @@ impl<'a> Follower<'a> {
         self.wanted.get(task).copied().unwrap_or(false)
     }
 
-    /// When calls of a task without an exit end. uftrace keeps one record for all that the system tells, so a task
+    /// When calls of a task without an exit end. uftrace keeps one record for all that the system reports, so a task
     /// that ends with such a record ends with the last one of all tasks.
     ///
     /// Where a stretch of time is wanted, they end with it; that its end may count from the first record is not asked, as

@@ -31,7 +31,7 @@ impl Follower<'_> {
         !self.ahead.run.is_empty()
     }
 
-    /// The next record where the kernel has records too. What it does for a task that has no processor tells that the
+    /// The next record where the kernel has records too. What it does for a task that has no processor shows that the
     /// task has one again, before the system says so.
     #[inline]
     pub(super) fn next_with_kernel(&mut self) -> Option<CallRecord> {

@@ -76,7 +76,7 @@ pub struct TaskState {
     pub(super) has_lost: bool,
     /// Was its last call one of the kernel's?
     pub(super) is_in_kernel: bool,
-    /// The stream that told that it has no processor.
+    /// The stream that reported that it has no processor.
     pub(super) waits_in: Option<usize>,
     pub(super) depth_left: i32,
     /// Open calls of functions that filters name, to be shown and to be left out.

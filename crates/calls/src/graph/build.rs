@@ -221,7 +221,7 @@ impl<'a, 'o> Graph<'a, 'o> {
         }
     }
 
-    /// Does uftrace keep the record in the one place that it has for all that the system tells?
+    /// Does uftrace keep the record in the one place that it has for all that the system reports?
     fn is_shared(&self, record: &CallRecord) -> bool {
         record.origin == CallOrigin::System && self.follower.options.time_filter == 0
     }

@@ -161,7 +161,7 @@ pub(crate) struct RowOptions {
 /// Buckets of a histogram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Buckets {
-    /// So many, of equal width.
+    /// A number of buckets of equal width.
     Equal(usize),
     /// From each power of two to the next one.
     PowersOfTwo,

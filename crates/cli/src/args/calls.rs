@@ -556,7 +556,7 @@ pub(crate) struct DumpArgs {
     #[arg(long, conflicts_with = "hex")]
     pub(crate) flame_graph: bool,
 
-    /// Print what the recorder tells of the run, as `uftrace info` does
+    /// Print what the recorder notes of the run, as `uftrace info` does
     #[arg(long, conflicts_with_all = ["hex", "chrome", "flame_graph", "graphviz", "mermaid", "format"])]
     pub(crate) info: bool,
 

@@ -27,7 +27,7 @@ pub(crate) struct RecordOptions {
     )]
     pub(crate) program: Vec<OsString>,
 
-    /// Record events of the kernel, beside the calls of a program that tells them, otherwise into `trace.dat`:
+    /// Record events of the kernel, next to the calls of an instrumented program, otherwise into `trace.dat`:
     /// SYSTEM:NAME, SYSTEM or NAME, with globs; `if CONDITION` behind them is the kernel's own filter, as in
     /// 'sched:sched_switch if prev_pid > 0'
     #[arg(long = "event", short = 'E', value_name = "PATTERN", help_heading = KERNEL)]
@@ -148,7 +148,7 @@ pub(crate) struct RecordCalls {
     #[arg(long, short = 'R', value_name = "FUNC[@retval[/FORMAT]]")]
     pub(crate) retval: Vec<String>,
 
-    /// Record arguments and return values of all functions of which debugging information tells the types
+    /// Record arguments and return values of all functions whose types debugging information has
     #[arg(long)]
     pub(crate) auto_args: bool,
 

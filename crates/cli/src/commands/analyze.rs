@@ -165,7 +165,7 @@ impl<'o> Question<'o> {
         Ok(Question { options, named, asked, definitions, condition })
     }
 
-    /// Leaves out the analyses that the traces cannot feed, and says so, as of all that cannot be told.
+    /// Leaves out the analyses that the traces cannot feed, and says so, as of all that cannot be shown.
     fn check(&mut self, reading: &Reading<'_>, concepts: &Concepts, reporter: &Reporter) -> Result<(), Error> {
         let has = reading.concepts();
         let mut lacking = Vec::new();

@@ -122,7 +122,7 @@ pub(super) fn find(name: &str, input: Input<'_>, asked: &AnalysisQuery) -> Resul
     let known = Descriptor::find("periods");
     *columns.borrow_mut() = known.map(|known| known.columns_for(&own)).unwrap_or_default();
     let analyses = known.map(|known| (known.make)(&own)).into_iter().collect();
-    // The reading for the analyses tells what is wrong with the traces.
+    // The reading for the analyses reports what is wrong with the traces.
     Reading::new(input).run(analyses, &mut |_| ControlFlow::Continue(()))?;
     let mut found = std::mem::take(&mut *found.borrow_mut());
     if found.len() > MAX_PERIODS {

@@ -200,7 +200,7 @@ fn run_options(options: &RecordOptions) -> tracemill_run::Options {
     how
 }
 
-/// Runs a program, records what it tells of its calls, and gives its status.
+/// Runs a program, records its calls, and gives its status.
 fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     selection::check(&options.calls.rules.0)?;
     selection::check_values(&options.calls.argument, &options.calls.retval)?;
@@ -276,7 +276,7 @@ fn run_again() -> Result<i32, Error> {
     command.args(std::env::args_os().skip(1)).status().map(status_of).map_err(failed)
 }
 
-/// Runs a program, and records what it tells of its calls, and events of the kernel meanwhile, in one folder.
+/// Runs a program, and records its calls, and events of the kernel meanwhile, in one folder.
 fn record_both(
     path: &Path,
     arguments: &[OsString],
@@ -355,7 +355,7 @@ fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
     Ok(recorded.status.map_or(if recorded.failed.is_some() { NOT_RECORDED } else { 0 }, status_of))
 }
 
-/// Are the values recorded of which debugging information tells?
+/// Are the values recorded that debugging information describes?
 fn has_auto_values(options: &RecordOptions) -> bool {
     options.calls.auto_args || options.all && !has_kernel(options)
 }

@@ -109,7 +109,7 @@ fn action(rule: &Rule) -> Action {
 pub(crate) fn check_values(arguments: &[String], results: &[String]) -> Result<(), Error> {
     for (texts, at) in [(arguments, 0), (results, 1)] {
         for text in texts.iter().flat_map(|text| text.split(';')) {
-            // Without values: those of which debugging information tells.
+            // Without values: those that debugging information describes.
             let Some((_, specs)) = text.split_once('@') else { continue };
             let joined = format!("f@{specs}");
             let lists = wanted_values([&joined, &joined], false, &mut [("", "f")].into_iter());
@@ -153,7 +153,7 @@ pub(crate) fn names_types(values: &ValueLines) -> bool {
     [&values.arguments, &values.results].into_iter().any(|text| named(text).next().is_some())
 }
 
-/// Adds the values of which debugging information tells to functions that are named without values, in the order in which
+/// Adds the values that debugging information describes to functions that are named without values, in the order in which
 /// what reads the recording finds them.
 fn add_named_types(actions: &mut Actions, functions: &[RecordedFunction], values: &ValueLines, has_globs: bool) {
     let names: Vec<_> = functions.iter().map(|function| simple_name(&function.name)).collect();
@@ -183,7 +183,7 @@ fn add_named_types(actions: &mut Actions, functions: &[RecordedFunction], values
     }
 }
 
-/// Adds the values of which debugging information tells, where none are named.
+/// Adds the values that debugging information describes, where none are named.
 fn add_auto_values(actions: &mut Actions, functions: &[RecordedFunction]) {
     // Specifications come again and again.
     let mut known: HashMap<String, Vec<RecordedValue>> = HashMap::new();

@@ -111,7 +111,7 @@ mod asked {
         let mut output = Output::open(form, options.rows.0, options.output.as_deref(), &options.input.traces)?;
         let mut failure = None;
         for text in &texts {
-            let asked = output.ask(&mut queries, text);
+            let asked = output.run_sql(&mut queries, text);
             if let Err(Failure::Stopped) = asked {
                 interrupt::end_if_stopped((queries, cleaned));
                 return Ok(Outcome::Nothing);

@@ -82,7 +82,7 @@ macro_rules! methods {
 
 /// Receives the fields of one scope, in their order.
 ///
-/// Each call names the node of the field. Methods that are not defined hand on to [`Visitor::any_call`], which does nothing by
+/// Each call names the node of the field. Methods that are not defined pass on to [`Visitor::any_call`], which does nothing by
 /// default.
 pub trait Visitor {
     /// Does a person read what is shown? Texts that a format makes may then differ from what programs get.

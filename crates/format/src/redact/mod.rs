@@ -1,6 +1,6 @@
 //! Redaction: fields whose values are hidden, and fields that are left out, for all that gets the events.
 //!
-//! A [`Redaction`] has a schema without the fields that are left out, and a [`Redactor`] writes the events of a chunk anew
+//! A [`Redaction`] has a schema without the fields that are left out, and a [`Redactor`] rewrites the events of a chunk
 //! under it: other values stand in the place of those that are hidden, and everything else is what it was. Consumers of
 //! such chunks cannot tell, so every target can write them. Where only integers at fixed places are hidden, the events stay
 //! as they were recorded and those are written over; where fields may move by bytes, such integers and texts that end with a
@@ -98,7 +98,7 @@ impl Redaction {
     }
 }
 
-/// Writes events anew. One for each stream.
+/// Rewrites events. One for each stream.
 pub struct Redactor {
     redaction: Arc<Redaction>,
     events: Vec<Option<Arc<FieldForms>>>,

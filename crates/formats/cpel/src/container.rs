@@ -127,7 +127,7 @@ struct WalkEnd {
 }
 
 impl Container {
-    /// Walks over all sections. What cannot be read is told to `diagnostics`.
+    /// Walks over all sections. What cannot be read goes to `diagnostics`.
     ///
     /// # Errors
     /// When the header is cut or says another version; `any_version` reads that as version 1 with a warning (`SPEC.md`,
@@ -186,7 +186,7 @@ impl Container {
         let (header, record) = section.kind.record()?;
         let octets = section.octets(file);
         if section.len < header {
-            // A section that the file cuts was told when it was found.
+            // A section that the file cuts was reported when it was found.
             if section.len == section.declared {
                 let message =
                     format!("{} has {} octets, its fixed header alone {header}", section.title(), section.len);

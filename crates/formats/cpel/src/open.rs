@@ -183,7 +183,7 @@ struct Binder<'a> {
 impl Binder<'_> {
     fn definitions(&mut self, described: &mut [tables::SectionRow], diagnostics: &mut Diagnostics) -> LogDefinitions {
         let (mut events, mut tracks, mut symbols) = (Vec::new(), Vec::new(), Vec::new());
-        // Where each definition stands, for what is told of it.
+        // Where each definition stands, for what is reported of it.
         let (mut events_at, mut tracks_at) = (Vec::new(), Vec::new());
         for (at, section) in self.container.sections.iter().enumerate() {
             let kinds = [SectionType::SYMBOLS, SectionType::EVENT_DEFINITIONS, SectionType::TRACK_DEFINITIONS];

@@ -9,7 +9,7 @@ use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Largest width and precision (`SPEC.md`, D27).
 const MAX_WIDTH: u16 = 1024;
-/// A longer format is read anew for each text.
+/// A longer format is read again for each text.
 const MAX_COMPILED: usize = 4096;
 
 /// The tables that texts refer to.

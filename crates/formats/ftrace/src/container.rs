@@ -16,7 +16,7 @@ use tracemill_format::Faults;
 /// First bytes of every file, before the version.
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// Faults that are told one by one for a file.
+/// Faults that are reported one by one for a file.
 const MAX_FAULTS: usize = 100;
 /// Fields that all formats may have together: a large kernel has some 30,000.
 const MAX_FIELDS: usize = 1 << 18;
@@ -162,7 +162,7 @@ impl Container {
         Ok((container, reader))
     }
 
-    /// Tells a fault, unless too many were told.
+    /// Reports a fault, unless too many were reported.
     pub(crate) fn fault(&mut self, error: Error) {
         self.faults.report(|| error);
     }

@@ -22,9 +22,9 @@ use tracemill_format::{OpenedPacket, PacketReader, Stream};
 const PACKET_BYTES: usize = 64 << 10;
 /// The most unpacked bytes of a packet; larger pieces are read in parts.
 const PART_BYTES: usize = 1 << 20;
-/// Faults that are told one by one for a packet.
+/// Faults that are reported one by one for a packet.
 pub type Faults = tracemill_format::Faults<16>;
-/// The words for faults that are counted instead of told one by one.
+/// The words for faults that are counted instead of reported one by one.
 pub const MORE_FAULTS: &str = "faults like these in the packet";
 
 /// Opens the packets of a file.
@@ -251,7 +251,7 @@ struct Scan {
 }
 
 /// Calls `each` for every record of some pages: where its bytes are in `content`, its time, and them. `before` is the
-/// time of what came before. Gives the gaps; what is wrong with pages is told.
+/// time of what came before. Gives the gaps; what is wrong with pages is reported.
 #[inline]
 pub fn each_record(
     content: &[u8],

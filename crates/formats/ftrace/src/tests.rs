@@ -1,4 +1,4 @@
-//! Whole files: what they hold, and what is told of damaged ones.
+//! Whole files: what they hold, and what is reported of damaged ones.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -204,7 +204,7 @@ fn with_offset(bounds: &[(u64, i128)], frequency: i128, unit: i128) -> Option<Cl
         },
     };
     let class = ClockClass::nanoseconds("clock");
-    // Whole seconds of a count of cycles are told as such.
+    // Whole seconds of a count of cycles are reported as such.
     let seconds = cycles.div_euclid(frequency);
     let ns = ns.checked_add(seconds.checked_mul(unit)?)?;
     Some(ClockClass {

@@ -199,7 +199,7 @@ struct MemberBuilder<'s> {
 impl MemberBuilder<'_> {
     fn add(&mut self, name: &'static str, kind: FieldKind, place: FieldOffset, len_bytes: usize) {
         let class = self.schema.add_field_class(FieldClass::new(kind, 8).with_offset(place));
-        // Two parts of a record may have one name: who wrote it, and of whom it speaks, are in different scopes.
+        // Two parts of a record may have one name: the writer, and the one it is about, are in different scopes.
         self.members.push(Member::new(name, class));
         self.at += len_bytes as u32;
     }

@@ -1,6 +1,6 @@
 //! Fields of samples and of other records, in one order for the schema and for the bytes of events (`SPEC.md`, section 5).
 //!
-//! A [`FieldSink`] is told every field with its value. That of [`super::classes`] makes members of it, from an empty record;
+//! A [`FieldSink`] receives every field with its value. That of [`super::classes`] makes members of it, from an empty record;
 //! [`EventBytes`] writes the values.
 
 use tracemill_codec::bits::{u32_at, u64_at};

@@ -122,7 +122,7 @@ impl PerfReader {
         };
         let mut packets = slice.packets.lock().unwrap_or_else(PoisonError::into_inner);
         let packets = packets.get_or_insert_with(|| self.read(number, None));
-        // A packet that is read a second time is made anew, alone.
+        // A packet that is read a second time is rebuilt, alone.
         packets.remove(&stream).unwrap_or_else(|| self.read(number, Some(stream)).remove(&stream).unwrap_or_default())
     }
 

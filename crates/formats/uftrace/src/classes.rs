@@ -1,6 +1,6 @@
 //! The schema: streams of tasks, processors and messages; what the events of each look like.
 //!
-//! Events are written anew when a slice is read, and this is their layout. Arguments have the types of their function's
+//! Events are rewritten when a slice is read, and this is their layout. Arguments have the types of their function's
 //! list, so each list has a class; all are named `entry` or `exit`.
 
 use std::collections::{BTreeMap, HashMap};

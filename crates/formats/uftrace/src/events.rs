@@ -13,7 +13,7 @@ use super::records::{Payload, RECORD, Record, RecordKind, RecordStep, TaskBytes}
 use super::slices::FileSlice;
 use tracemill_format::Faults;
 
-/// Reads a slice. `clock` is the time before it; `is_start` tells that the task's calls begin here.
+/// Reads a slice. `clock` is the time before it; `is_start` says that the task's calls begin here.
 pub(super) fn read(
     task: &mut TaskBytes<'_>,
     classes: &Classes,

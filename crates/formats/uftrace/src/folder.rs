@@ -215,7 +215,7 @@ impl DataFolder<'_> {
         }
     }
 
-    /// The index of each task whose file is there, be it empty: what the system tells of others is shown by no command.
+    /// The index of each task whose file is there, be it empty: what the system reports of others is shown by no command.
     pub(super) fn numbers(&self, tids: &[i64]) -> HashMap<i64, u32> {
         let names: HashSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
         let has_file = |tid: i64| names.contains(format!("{tid}.dat").as_str());

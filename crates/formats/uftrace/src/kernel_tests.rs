@@ -330,7 +330,7 @@ fn headers_that_lie() {
     let good = KERNEL.header();
     let (count, faults) = lines_with(good.clone());
     assert_eq!((count, faults.len()), (4, 0));
-    // The last format is cut: its events have no fields, and are told.
+    // The last format is cut: its events have no fields, and are reported.
     let (count, faults) = lines_with(good[..good.len() - 300].to_vec());
     assert_eq!(count, 4);
     assert!(faults[0].contains("ends inside what a line announces"), "{faults:?}");

@@ -158,7 +158,7 @@ impl PerfReader<'_> {
         for place in (0..leads.len()).rev() {
             let Some(next) = self.plausible(from + 8 * place).map(|size| from + 8 * place + size) else { continue };
             let Some(lead) = (if next < end { leads[(next - from) / 8] } else { Some(next) }) else { continue };
-            // A chain of one record tells nothing yet; one that goes on behind the window is a chain of records.
+            // A chain of one record proves nothing yet; one that goes on behind the window is a chain of records.
             if next >= end && !self.has_records_at(next) {
                 continue;
             }

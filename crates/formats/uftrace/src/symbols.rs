@@ -171,7 +171,7 @@ impl SymbolFile {
     pub(super) fn get(&self) -> &Symbols {
         self.symbols.get_or_init(|| {
             let mut symbols = self.text.as_ref().map(|text| Symbols::read(text.bytes())).unwrap_or_default();
-            // The file may have been written anew meanwhile.
+            // The file may have been rewritten meanwhile.
             symbols.all.truncate(self.lines);
             symbols
         })

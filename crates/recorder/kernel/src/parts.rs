@@ -45,7 +45,7 @@ pub(crate) fn page_bytes(parts: &Path) -> io::Result<u32> {
     bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the size of pages is damaged"))
 }
 
-/// Writes a file anew, in its place: what is no longer than before has room there, also on a full disk.
+/// Rewrites a file, in its place: what is no longer than before has room there, also on a full disk.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
     file.write_all(bytes)?;

@@ -234,7 +234,7 @@ fn functions_are_recorded_where_the_kernel_can() {
     let names: Vec<_> =
         traces.events().into_iter().map(|event| event.expect("a sound event").name().to_string()).collect();
     assert_eq!(names, ["funcgraph_entry", "funcgraph_exit"]);
-    // At once: the stand-in would fill it anew.
+    // At once: the stand-in would fill it again.
     let forget = || {
         let instance = format!("tracefs/instances/tracemill-{}", std::process::id());
         fs::rename(tracefs.folder.join(instance), tracefs.folder.join("gone"))?;

@@ -99,7 +99,7 @@ fn enter_beyond(thread: &ThreadData, call: StartedCall<'_>) {
         wakeup::signal_depth();
     }
     if call.hook == Hook::Instrumented {
-        // Its end is told as well.
+        // Its end is reported as well.
         thread.over.change(|over| over + 1);
     }
 }

@@ -267,12 +267,12 @@ const LONGEST: usize = 4096;
 /// Bytes of the list, at most.
 const LONGEST_LIST: i64 = 1 << 20;
 
-/// Lists a program that is about to be started, for the recorder: nothing else tells of one that the library is not loaded
+/// Lists a program that is about to be started, for the recorder: nothing else reports one that the library is not loaded
 /// into. An entry is the working folder, which is empty where the path needs none, and the path, each with a 0 after it.
 unsafe fn list_program(path: *const c_char) {
     system::keeping_errno(|| {
         // SAFETY: what stands there was leaked; the caller's path is a whole text. The buffer has room for two paths, and is in
-        // nobody's memory: stacks of signal handlers are small.
+        // memory that no thread uses: stacks of signal handlers are small.
         unsafe {
             let Some(kept) = KEPT.load(Ordering::Acquire).as_ref().filter(|_| settings::is_on() && !path.is_null())
             else {

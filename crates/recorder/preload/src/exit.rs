@@ -1,4 +1,4 @@
-//! The ends of calls: returns, what the program tells, and calls that are found to be over.
+//! The ends of calls: returns, what the program reports, and calls that are found to be over.
 
 use crate::record::RecordKind;
 use crate::same_thread::SameThread;

@@ -16,7 +16,7 @@ pub unsafe extern "C" fn dlopen() {
     naked_asm!("mov rdx, [rsp]", "jmp {open}", open = sym open)
 }
 
-/// Opens a library, and tells where it lies.
+/// Opens a library, and reports where it lies.
 unsafe extern "C" fn open(name: *const c_char, flags: c_int, caller: *const c_void) -> *mut c_void {
     // SAFETY: what `dlsym` found is the C library's function of this name; the program's own arguments.
     unsafe {

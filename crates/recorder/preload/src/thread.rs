@@ -64,7 +64,7 @@ pub(crate) struct ThreadData {
     pub(crate) is_selective: bool,
     /// Is it said when a call that is selected is beyond the limit? Once it was, no more.
     pub(crate) tells_depth: AtomicBool,
-    /// Calls beyond the limit whose ends the program tells.
+    /// Calls beyond the limit whose ends the program reports.
     pub(crate) over: AtomicUsize,
     pub(crate) ring: ThreadRing,
     /// Its process.
@@ -155,7 +155,7 @@ pub(crate) struct SelectionCell {
 /// An open call.
 #[repr(C)]
 pub(crate) struct OpenFrame {
-    /// Where it returns to; 0 when the program tells its end.
+    /// Where it returns to; 0 when the program reports its end.
     pub(crate) returns: AtomicUsize,
     /// Where that stands on the stack.
     pub(crate) place: AtomicUsize,
@@ -195,7 +195,7 @@ pub(crate) enum Hook {
     Returns,
     /// It stays, and the end of the call is guessed.
     Guessed,
-    /// The program is instrumented, and tells the end of the call itself.
+    /// The program is instrumented, and reports the end of the call itself.
     Instrumented,
 }
 

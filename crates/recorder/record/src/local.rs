@@ -114,7 +114,7 @@ pub(crate) fn set_writer(writer: Option<&'static RingWriter>) {
     }
 }
 
-/// The key whose destructor tells the end of a thread, and one.
+/// The key whose destructor reports the end of a thread, and one.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Forgets the writer of the calling thread.

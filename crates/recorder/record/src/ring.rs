@@ -180,7 +180,7 @@ pub(crate) enum Reserve {
 }
 
 /// The part of a writer that a child process does not get: it finds zeros there, however it was made. So its events go the
-/// slow path and find no ring, even where nobody told the child that it is one, as `fork` does. What an event needs that
+/// slow path and find no ring, even where the child does not know that it is one, as `fork` does. What an event needs that
 /// a signal handler interrupted, to make a child, stands in the other page.
 #[repr(C, align(4096))]
 struct NotInherited {
@@ -287,7 +287,7 @@ impl RingWriter {
         self.is_parked.store(u32::from(is_parked), Ordering::SeqCst);
     }
 
-    /// Bytes in the open slot, if there is one with events. Only tells whether something changed.
+    /// Bytes in the open slot, if there is one with events. Shows only whether something changed.
     pub(crate) fn fill(&self) -> Option<u64> {
         let pos = self.pos.load(Ordering::Acquire);
         (pos != NO_SLOT && pos > packet::LEN as u64).then_some(pos)

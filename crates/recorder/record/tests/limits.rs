@@ -167,7 +167,7 @@ fn events_that_cannot_be_described_are_counted_until_they_can() {
     assert_eq!((kept.len() as u64 + lost).to_string(), line(&text, "tried: "));
 }
 
-/// A program that asks for no summary is told all the same.
+/// A program that asks for no summary reports it all the same.
 #[test]
 fn the_end_of_a_process_tells_what_is_missing() {
     const NAME: &str = "the_end_of_a_process_tells_what_is_missing";

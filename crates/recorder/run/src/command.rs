@@ -443,7 +443,7 @@ impl Recording {
     }
 }
 
-/// The variable that tells programs the folder of their recording.
+/// The variable that gives programs the folder of their recording.
 const FOLDER_VARIABLE: &str = "TRACEMILL_CALLS";
 
 /// The time after the end of the program, while other processes go on.

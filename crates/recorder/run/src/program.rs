@@ -10,11 +10,11 @@ use crate::elf::Elf;
 /// How a program was built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Built {
-    /// It tells its calls.
+    /// It is instrumented.
     ForCalls,
     /// Its functions can be patched so that they tell their calls.
     Patchable,
-    /// It tells nothing.
+    /// It is not instrumented.
     Plain,
     /// It is no program of this system.
     Unknown,

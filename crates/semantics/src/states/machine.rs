@@ -206,7 +206,7 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// So many machines, of which nothing is known.
+    /// This number of machines, of which nothing is known.
     pub fn new(count: u32) -> Self {
         Machines {
             cpus: Vec::new(),

@@ -142,7 +142,7 @@ pub enum RunEnd {
     Unknown,
 }
 
-/// Receives what a [`Machines`] tells. All methods do nothing by default.
+/// Receives what a [`Machines`] reports. All methods do nothing by default.
 #[allow(unused_variables)]
 pub trait Observer {
     /// Time of a CPU in one status.

@@ -101,7 +101,7 @@ impl Machines {
         observer.applied(self, machine, cpu, &happening.for_observers(), self.now);
     }
 
-    /// A context names the thread that runs: that is used where nothing else tells (decision K9).
+    /// A context names the thread that runs: that is used where nothing else says (decision K9).
     pub fn running(
         &mut self,
         cpu: CpuIndex,
@@ -130,7 +130,7 @@ impl Machines {
         self.set_current(cpu, Current::Thread(thread), observer);
     }
 
-    /// The thread that a program's own events name, as its namespace calls it: only a state dump tells which one it is.
+    /// The thread that a program's own events name, as its namespace calls it: only a state dump says which one it is.
     fn tid_in_namespace(&self, machine: u32, happening: &Happening<'_, impl ConceptValues>) -> Option<i64> {
         let (vtid, vpid) = (happening.number(Field::Vtid)?, happening.number(Field::Vpid));
         let thread = self.thread((*self.by_vtid.get(&(machine, vtid, vpid))?)?);

@@ -155,7 +155,7 @@ impl Machines {
         let now = self.now;
         let Some(live) = self.live(thread) else { return };
         live.base = base_after(state, live.has_exited, live.is_freed, happening.is_legacy);
-        // Its wake is kept when nothing told that it began to run: a wait ends with a switch to the thread.
+        // Its wake is kept when no event showed that it began to run: a wait ends with a switch to the thread.
         (live.running, live.last_cpu, live.named_at) = (None, Some(cpu), Some(now));
         (live.sure_at, live.is_placed) = (now, true);
         let has_state = happening.values.has(Field::State);

@@ -27,7 +27,7 @@ crate::named! {
         RunTrap = "RUN/trap",
         /// It runs in the kernel, of which it is a thread.
         RunKernel = "RUN/kernel",
-        /// It runs, in a mode that nothing tells.
+        /// It runs, in a mode that no event shows.
         RunUnknown = "RUN/unknown",
         /// It is interrupted.
         Interrupted = "INTERRUPTED",

@@ -215,7 +215,7 @@ fn round_trips(path: &Path, format: &str, rng: &mut Rng, folder: &Folder, tally:
     tally.lost(&format!("{format} back"), &back);
     let found = lines_of(&out("back")).map_err(|error| said("back", error))?;
     if losses.is_empty() && back.is_empty() {
-        // Options that make packets anew keep the events.
+        // Options that rebuild packets keep the events.
         let is_anew = is_ctf && (options.byte_order.is_some() || options.index);
         same(&want, &found, is_anew.then_some(OF_EVENTS)).map_err(|error| said(&format!("back {options:?}"), error))?;
         tally.compared(&format!("{format} back"));

@@ -213,7 +213,7 @@ impl Maker<'_> {
                     out.extend(text);
                 }
             }
-            // Recorders do not clean the padding; it tells nothing.
+            // Recorders do not clean the padding; it means nothing.
             out.resize(out.len().next_multiple_of(4), 0);
         }
         out.resize(out.len().next_multiple_of(8), 0);

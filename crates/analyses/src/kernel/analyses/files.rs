@@ -130,7 +130,7 @@ impl Files {
         self.left_out
     }
 
-    /// The process of a thread. What a thread did before anything told its process is moved there.
+    /// The process of a thread. What a thread did before its process was known is moved there.
     fn process(&mut self, machines: &Machines, thread: ThreadIndex) -> Process {
         let of = machines.thread(thread);
         let (own, process) = ((of.machine, of.tid), (of.machine, of.pid().unwrap_or(of.tid)));

@@ -115,7 +115,7 @@ impl Lives {
         }
         let mut ordered = Vec::with_capacity(lives.len());
         let mut seen = HashSet::new();
-        // Parents that are children of their children, as only a broken dump tells, have no root: the first of them is one.
+        // Parents that are children of their children, as only a broken dump says, have no root: the first of them is one.
         let roots = children.get(&None).cloned().unwrap_or_default();
         for root in roots.into_iter().chain(lives.iter().copied()) {
             let mut stack = vec![(root, 0)];
@@ -191,7 +191,7 @@ pub(crate) struct Spent {
     pub(crate) wait: Ns,
     pub(crate) wait_fork: Ns,
     pub(crate) zombie: Ns,
-    /// It ran, in a mode that nothing tells.
+    /// It ran, in a mode that no event shows.
     pub(crate) unknown: Ns,
     pub(crate) dead: Ns,
     /// Its machine was suspended.
@@ -210,7 +210,7 @@ pub(crate) struct Amounts<'r> {
 }
 
 impl<'r> Amounts<'r> {
-    /// The columns that can be added up; amounts of which no event tells are not known.
+    /// The columns that can be added up; amounts that no event shows are unknown.
     pub(crate) const COLUMNS: &'r [ColumnOf<'static, Self>] = &[
         column("user_ns", Unit::Duration, |of| of.known_amount(of.spent.user, TELL_MODES)),
         column("system_ns", Unit::Duration, |of| of.known_amount(of.spent.system, TELL_MODES)),

@@ -120,7 +120,7 @@ impl OpenWaits {
     }
 
     fn unfinished(&mut self, machines: &Machines, query: &AnalysisQuery) -> u64 {
-        // After a loss nothing tells whether a wait goes on.
+        // After a loss it is not known whether a wait goes on.
         let is_open = |thread: &&ThreadIndex| {
             query.wants_thread(machines, Some(**thread)) && machines.open_calls(**thread).any(|name| name == FUTEX)
         };

@@ -360,7 +360,7 @@ impl Pieces {
 
     fn add(&mut self, machines: &Machines, piece: &ThreadPiece, query: &AnalysisQuery) {
         let is_wait = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork);
-        // A wait may be told in several parts, where the machine was suspended in it: the wake is that of the last one.
+        // A wait may be reported in several parts, where the machine was suspended in it: the wake is that of the last one.
         let is_over = |(woken, _): &(Woken, Option<Segment>)| woken.at <= piece.to;
         let has_wake = is_wait && self.woken.get(&piece.thread).is_some_and(is_over);
         let woken = if has_wake { self.woken.remove(&piece.thread) } else { None };

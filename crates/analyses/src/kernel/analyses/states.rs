@@ -78,7 +78,7 @@ struct States {
     has_places: bool,
     /// Besides, is there no range that cuts them?
     is_whole: bool,
-    /// So many threads are looked at whether they are dead.
+    /// Threads that are checked for being dead.
     put_dead_at: usize,
     disks: Map<(u32, i64), Disk>,
     disk_names: Map<(u32, i64), Rc<str>>,
@@ -86,7 +86,7 @@ struct States {
     rows: StateRows,
     /// The time of each CPU in each status, and of each thread in each state, where rows are kept.
     totals: Map<TotalKey, Ns>,
-    /// Storage of a row that is handed on.
+    /// Storage of a row that is passed on.
     cells: Vec<Cell>,
 }
 

@@ -49,7 +49,7 @@ pub(super) const DESCRIPTOR: Descriptor = Descriptor {
 /// Periods that are open at the same time, at most.
 const MAX_OPEN: usize = 1 << 20;
 
-/// GroupKey that tells apart the open periods.
+/// The key that tells apart the open periods.
 type OpenKey = (usize, u32, Rc<[KeyValue]>);
 
 /// A definition and the matched values of its periods.

@@ -36,7 +36,7 @@ pub enum StateOf {
     Thread(ThreadState),
     /// A disk.
     Disk {
-        /// Its name, when the trace tells.
+        /// Its name, when the trace says.
         name: Option<Rc<str>>,
         /// Requests that wait to be issued.
         waiting: u64,

@@ -26,7 +26,7 @@ impl ConceptValues for Fields<'_> {
 }
 
 /// Result of an analysis of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`, where the CPU of one of
-/// several machines is `MACHINE/CPU`. `-` is an event without a concept, `loss` one that tells of lost events.
+/// several machines is `MACHINE/CPU`. `-` is an event without a concept, `loss` one for lost events.
 pub(crate) fn played(known: &Descriptor, query: &AnalysisQuery, stream: &str) -> Table {
     let mut analysis = (known.make)(query);
     let machines = Rc::new(play(stream, &mut *analysis));
@@ -61,7 +61,7 @@ pub(crate) fn play(stream: &str, observer: &mut (impl Observer + ?Sized)) -> Mac
     play_in_turns(stream, observer, |_, _, _| {})
 }
 
-/// As [`play`]; before each event `turn` is told the time of the one before, and its own.
+/// As [`play`]; before each event `turn` receives the time of the one before, and its own.
 fn play_in_turns<O: Observer + ?Sized>(stream: &str, observer: &mut O, turn: impl Fn(&mut O, Ns, Ns)) -> Machines {
     let mut machines = Machines::new(if stream.contains('/') { 2 } else { 1 });
     for line in stream.lines().map(str::trim).filter(|line| !line.is_empty()) {

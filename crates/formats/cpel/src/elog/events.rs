@@ -370,7 +370,7 @@ impl PacketReader for ElogReader {
     }
 }
 
-/// Writes events anew: the time as it is stored, in the place of a header; the track; then the arguments, big endian; strings end with a NUL.
+/// Rewrites events: the time as it is stored, in the place of a header; the track; then the arguments, big endian; strings end with a NUL.
 struct Decoder<'a> {
     reader: &'a ElogReader,
     out: Vec<u8>,

@@ -38,7 +38,7 @@ impl LogFile {
         }
     }
 
-    /// So many octets more wait for it.
+    /// Octets that still wait for it.
     pub(super) fn grow(&mut self, octets: usize) -> Result<()> {
         self.waiting += octets as u64;
         if self.file.is_none() || self.waiting - self.len >= STEP {

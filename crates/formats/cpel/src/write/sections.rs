@@ -13,7 +13,7 @@ use tracemill_format::target::Source;
 
 /// How the times of a source become those of a section.
 pub(super) enum TimeMapping {
-    /// So many ticks are added.
+    /// The number of ticks that are added.
     Ticks(i128),
     /// They are ns.
     Ns(ClockMap),

@@ -92,7 +92,7 @@ impl PacketReader for DraftReader {
             keep_whole_events(&mut data);
         }
         let mut opened = OpenedPacket::new(data);
-        // Damaged packets are written anew, so that the output is sound.
+        // Damaged packets are rewritten, so that the output is sound.
         opened.can_be_copied = !is_truncated && faults.is_empty();
         opened.faults = faults;
         opened.warnings.extend(check_event_sizes(&opened.data));

@@ -13,7 +13,7 @@ use super::parser::TsdlParser;
 use super::types::{SharedNames, TypeRef, TypeScopes};
 
 /// Most field classes, members and ranges of a schema, on top of one for each byte of metadata. Paths make the
-/// classes of a typedef anew for each use, so a short text can ask for very many.
+/// classes of a typedef again for each use, so a short text can ask for very many.
 const MAX_FIELD_CLASSES: usize = 1_000_000;
 
 /// Turns the declarations of a metadata text into a schema.

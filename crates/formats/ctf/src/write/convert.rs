@@ -1,4 +1,4 @@
-//! Converting to CTF: every field is made anew, in a layout of ours.
+//! Converting to CTF: every field is rebuilt, in a layout of ours.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Writing CTF: any schema, any events, in either dialect.
 //!
-//! Packets that are CTF already keep their bytes (`rewrite`, `same`, `translate`); those of other traces are made anew
+//! Packets that are CTF already keep their bytes (`rewrite`, `same`, `translate`); those of other traces are rebuilt
 //! (`convert`, `mapping`, `fields`, `packets`).
 //!
 //! A trace becomes a folder; several become one folder each inside the output, or one trace (`merge`). A stream becomes a

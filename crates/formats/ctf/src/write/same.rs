@@ -1,6 +1,6 @@
 //! Traces whose packets keep their bytes: CTF as itself, CTF 1.8 as CTF 2, and that as CTF 1.8 again.
 //!
-//! Both versions lay fields out alike. So only the metadata are written anew, and packets are copied: whole where all of
+//! Both versions lay fields out alike. So only the metadata are rewritten, and packets are copied: whole where all of
 //! their events are wanted, otherwise header and context as they are and the bits of each wanted event. Where events of a
 //! packet are left out, its sizes and times are those of what is left; sequence numbers count the packets that are
 //! there, and counters of discarded events go on.

@@ -2,7 +2,7 @@
 //!
 //! Where the fields of an event lie as a plan expects them they are decoded in place: alignment counts from the event in
 //! this format and from the packet in a plan, which is the same when the event header is aligned as much as any field.
-//! All other events are written anew without padding, the members of a union one behind the other.
+//! All other events are rewritten without padding, the members of a union one behind the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -64,9 +64,9 @@ impl Flavor {
 pub(super) enum Mode {
     /// Where they lie.
     InPlace,
-    /// Written anew.
+    /// Rewritten.
     Copied,
-    /// Written anew, the first one from the header of the event.
+    /// Rewritten, the first one from the header of the event.
     Compact {
         /// Its bytes.
         bytes: u8,

@@ -13,7 +13,7 @@ use tracemill_format::Faults;
 
 /// `event_size` of an event whose size is computed from its fields.
 const COMPUTED: u16 = u16::MAX;
-/// Bytes that the events of a packet may take when they are written anew.
+/// Bytes that the events of a packet may take when they are rewritten.
 const MAX_COPIED: usize = 64 << 20;
 /// Damaged events of a packet that are reported one by one.
 const MAX_ERRORS: usize = 100;
@@ -43,9 +43,9 @@ pub(super) enum Oddity {
 /// Result of a scan.
 #[derive(Default)]
 pub(super) struct ScanResult {
-    /// The events. Those written anew have their bodies behind the bytes of the block.
+    /// The events. Rewritten events have their bodies behind the bytes of the block.
     pub(super) spine: Spine,
-    /// Fields that were written anew.
+    /// Fields that were rewritten.
     pub(super) copied: Vec<u8>,
     /// Damage, at offsets in the block.
     pub(super) faults: Faults<MAX_ERRORS>,
@@ -54,7 +54,7 @@ pub(super) struct ScanResult {
 }
 
 impl ScanResult {
-    /// Keeps what is written anew apart from the end of the block, where an event without any byte may have its body: the
+    /// Keeps what is rewritten apart from the end of the block, where an event without any byte may have its body: the
     /// end of a truncated event is kept by the place of its body.
     fn part(&mut self) {
         if self.copied.is_empty() {
@@ -74,7 +74,7 @@ pub(super) struct Scanner<'a> {
     pub(super) is_control: bool,
     /// Bytes of the block that come before what is decoded.
     pub(super) base: u64,
-    /// The scan ends there. Events that are written anew come behind it in what is decoded.
+    /// The scan ends there. Events that are rewritten come behind it in what is decoded.
     pub(super) stop: u64,
 }
 
@@ -235,7 +235,7 @@ impl<'a> Scanner<'a> {
         self.copy(start, info, own, data, place.tsc, found)
     }
 
-    /// Writes the fields of an event anew.
+    /// Rewrites the fields of an event.
     fn copy(
         &self,
         start: u64,
@@ -331,7 +331,7 @@ impl<'a> Scanner<'a> {
         (offset.saturating_sub(self.base) * 8) as u32
     }
 
-    /// Bits of a place in what is written anew, which comes behind the block.
+    /// Bits of a place in what is rewritten, which comes behind the block.
     fn copied_bits(&self, at: usize) -> u32 {
         ((self.stop.saturating_sub(self.base) + at as u64) * 8) as u32
     }

@@ -297,7 +297,7 @@ fn packets(file: &File, class: &ChannelClass) -> (Vec<Packet>, Vec<SubBufferPack
     (packets, pieces)
 }
 
-/// How far a counter of 32 bits went since the sub-buffer before; one that went back began anew.
+/// How far a counter of 32 bits went since the sub-buffer before; one that went back started again.
 fn since(before: &mut Option<u32>, now: Option<u32>) -> u64 {
     let Some(now) = now else { return 0 };
     let step = now.wrapping_sub(before.replace(now).unwrap_or(0));

@@ -67,7 +67,7 @@ typedef struct tm_options {
     bool follow_fork;      /* children of fork record as well, each in the folder PATH.PID */
 } tm_options;
 
-/* These return 0, or a negative number of errno. Environment variables win over options; a wrong one is told on stderr.
+/* These return 0, or a negative number of errno. Environment variables win over options; a wrong one is reported on stderr.
  *
  * tm_start: -EBUSY when the process records already, -EINVAL for a wrong option, or what making the folder met.
  * tm_stop: recording ends, and the folder is a plain trace. It also ends with the process.

@@ -121,7 +121,7 @@ pub fn blob() -> Field {
     field(BuiltKind::Blob(None))
 }
 
-/// So many bytes, at least one. In CTF 1.8 an array of integers of 8 bits.
+/// A number of bytes, at least one. In CTF 1.8 an array of integers of 8 bits.
 pub fn blob_of(len: u64) -> Field {
     field(BuiltKind::Blob(Some(len)))
 }

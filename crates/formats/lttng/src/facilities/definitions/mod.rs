@@ -71,7 +71,7 @@ pub enum TypeKind {
     Enumeration(Arc<[Mapping]>),
     /// Null-terminated string.
     String,
-    /// So many elements.
+    /// The number of elements.
     Array(u64, Arc<FacilityType>),
     /// A length and elements.
     Sequence(Arc<FacilityType>, Arc<FacilityType>),

@@ -191,7 +191,7 @@ fn versions_before_0_7_are_refused_by_name() {
         }
         let error = folder.try_read(&Settings::default()).err().expect("a refusal").to_string();
         assert!(error.contains(&format!("LTTng version 0.{minor}, which is not read")), "{error}");
-        // It is told where the version stands.
+        // The fault is at the version.
         assert!(error.starts_with(&format!("/t/control/facilities_0: byte {}: ", at + 17)), "{error}");
     }
     // Versions that are newer than those with facilities.

@@ -88,7 +88,7 @@ fn thirty_two_bits_of_time_go_on_from_the_block_and_wrap() {
     let cycles: Vec<u64> = read.times("cpu_0").iter().map(|time| time.0).collect();
     assert_eq!(cycles, times);
     assert_eq!(read.warnings, [""; 0]);
-    // D21: a wrap far behind the end of the block is told, once, and kept.
+    // D21: a wrap far behind the end of the block is reported, once, and kept.
     folder.add("cpu_0", machine.block(start, start + 9, &[at(&machine, 5), at(&machine, 4), at(&machine, 3)], 0));
     let read = folder.read();
     assert_eq!(read.times("cpu_0")[2].0, start + 0x2_0000_0003);
@@ -406,7 +406,7 @@ fn a_clock_that_cannot_be_is_told() {
     let thirds = Machine { freq: 2_100_000, scale: 3, start: (0, 1, 0), ..i386() };
     let folder = Machine { freq: 2_100_001, ..thirds }.trace(XML, &[event(2_100_001, (7, 0), &[1])]);
     assert_eq!(folder.read_with(&settings).times("cpu_0"), [(2_100_001, 4_000_000_000)]);
-    // D31: seconds that leave 63 bits are told.
+    // D31: seconds that leave 63 bits are reported.
     let late = Machine { start: (0, 1 << 63, 0), ..i386() };
     let read = late.trace(XML, &[at(&late, 4)]).read();
     let warning = "/t/control/facilities_0: byte 90: a start 9223372036854775808 s after 1970, which is held at";

@@ -119,7 +119,7 @@ fn ids_belong_to_their_channel() {
 fn a_marker_may_have_ids_for_several_sizes_of_programs() {
     let machine = Machine { arch: 8, minor: 6, ..I386 };
     let mut metadata = machine.block(0);
-    // The format may come before the ids, and is told once.
+    // The format may come before the ids, and is reported once.
     metadata.define_format("k", "m", "p %p l %ld z %zu");
     metadata.define_id("k", "m", 0, [4, 8, 8, 8, 0]).define_id("k", "m", 1, [4, 4, 4, 4, 0]);
     let mut block = machine.block(0);
@@ -264,7 +264,7 @@ fn losses_are_counted_from_sub_buffer_to_sub_buffer() {
         stream.packets.iter().map(|packet| (packet.discarded_before, packet.lost_packets_before)).collect::<Vec<_>>()
     };
     assert_eq!(counts(2, [(2, 0), (2, 1), (7, 1), (7, 3)]), [(2, 0), (0, 1), (5, 0), (0, 2)]);
-    // Counters wrap, and may begin anew.
+    // Counters wrap, and may start again.
     assert_eq!(counts(6, [(1, 9), (u32::MAX, 2), (3, 2), (3, 2)])[1..], [(u64::from(u32::MAX), 2), (4, 0), (0, 0)]);
     // 2.1 has none; what stands there is the first event.
     assert_eq!(counts(1, [(1, 1), (2, 2), (3, 3), (4, 4)]), [(0, 0); 4]);
