@@ -7,22 +7,15 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 
-const words = process.argv.slice(2);
-const option = (name) => {
-  const at = words.indexOf(`--${name}`);
-  return at < 0 ? null : words.splice(at, 2)[1];
-};
-const [bin, modules, chromiumPath] = [option('bin'), option('modules'), option('chromium') ?? '/usr/bin/chromium'];
-const require = createRequire(path.join(path.resolve(modules), 'index.js'));
-const { chromium } = require('playwright-core');
+import { bin, launch, require, words } from './browser.mjs';
+
 const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-file-'));
-const browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
+const browser = await launch();
 try {
   for (const trace of words) {
     const file = path.join(scratch, 'page.html');

@@ -3,43 +3,15 @@
 //   node page.mjs --bin BIN --modules DIR [--chromium PATH] [WORD...]
 // DIR is a folder node_modules with playwright-core and axe-core; with WORDs only tests whose names hold one of them are run.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 
-const root = path.join(path.dirname(new URL(import.meta.url).pathname), '..');
-const words = process.argv.slice(2);
-const option = (name) => {
-  const at = words.indexOf(`--${name}`);
-  return at < 0 ? null : words.splice(at, 2)[1];
-};
-const [bin, modules, chromiumPath] = [
-  path.resolve(option('bin')),
-  option('modules'),
-  option('chromium') ?? '/usr/bin/chromium',
-];
-const require = createRequire(path.join(path.resolve(modules), 'index.js'));
-const { chromium } = require('playwright-core');
+import { bin, id, launch, pause, require, rest, root, serve, settled, words } from './browser.mjs';
+
 const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-const id = (name) => `[data-testid="${name}"]`;
-const settled = (page, state = 'ready') =>
-  page.waitForSelector(`${id('app')}[data-state="${state}"][data-busy="0"]`, { state: 'attached', timeout: 30_000 });
-/** Waits as long by the page's own timers: those that it set before are through then, on a slow machine too. */
-const pause = (page, ms) =>
-  page.evaluate(
-    (t) =>
-      new Promise((resolve) => {
-        setTimeout(resolve, t);
-      }),
-    ms,
-  );
-const rest = async (page, state) => {
-  await pause(page, 60);
-  await settled(page, state);
-};
 const hash = async (page, key) => {
   await pause(page, 400);
   const part = new URL(page.url()).hash
@@ -50,29 +22,6 @@ const hash = async (page, key) => {
 };
 const view = (page) => page.$eval(id('timeline'), (t) => [BigInt(t.dataset.begin), BigInt(t.dataset.end)].map(String));
 const chosen = (page) => page.locator(id('details')).getAttribute('data-event');
-
-async function serve(traces) {
-  const child = spawn(bin, ['view', ...traces, '--no-open', '--no-cache'], {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const address = await new Promise((resolve) => {
-    let text = '';
-    child.stdout.on('data', (d) => {
-      text += d;
-      if (text.includes('\n')) resolve(text.trim());
-    });
-  });
-  return {
-    child,
-    address,
-    end: () =>
-      new Promise((resolve) => {
-        child.on('exit', resolve);
-        child.kill('SIGINT');
-      }),
-  };
-}
 
 /** Opens a page when all is counted; nothing may be said on its console, but what a test expects. */
 async function open(server, link = '', more = {}) {
@@ -93,7 +42,7 @@ async function open(server, link = '', more = {}) {
   await page.waitForFunction(() => /complete/.test(document.querySelector('.stat')?.textContent ?? ''), null, {
     timeout: 30_000,
   });
-  await rest(page, 'ready');
+  await rest(page);
   return page;
 }
 
@@ -498,12 +447,12 @@ for (const more of [
       await page.evaluate(() => {
         location.hash = `f=${encodeURIComponent('name == "mill:none"')}`;
       });
-      await rest(page, 'empty');
+      await rest(page, { state: 'empty' });
       await noViolation(page, 'empty');
       await page.evaluate(() => {
         location.hash = '';
       });
-      await rest(page, 'ready');
+      await rest(page);
       const lost = await page.context().newPage();
       await lost.goto(`${new URL(server.address).origin}/#token=${'x'.repeat(43)}`);
       await settled(lost, 'token');
@@ -783,7 +732,7 @@ test('axe finds nothing when the server has ended', MILL, '', async (page, serve
   page.said.length = 0;
 });
 
-const browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
+const browser = await launch();
 let bad = 0;
 for (const { name, traces, link, run, more } of tests) {
   if (words.length && !words.some((w) => name.includes(w))) continue;

@@ -2,25 +2,13 @@
 // The pictures of docs/view.md, made from the traces of demo/.
 //   node pictures.mjs --bin BIN --modules DIR [--chromium PATH] [--out DIR] [NAME...]
 // DIR is a folder node_modules with playwright-core. Colours are reduced to 256, which makes files a third as large.
-import { spawn } from 'node:child_process';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
 import path from 'node:path';
 import zlib from 'node:zlib';
 
-const here = path.dirname(new URL(import.meta.url).pathname);
-const words = process.argv.slice(2);
-const option = (name) => {
-  const at = words.indexOf(`--${name}`);
-  return at < 0 ? null : words.splice(at, 2)[1];
-};
-const [bin, modules, chromiumPath, out] = [
-  option('bin'),
-  option('modules'),
-  option('chromium') ?? '/usr/bin/chromium',
-  option('out') ?? path.join(here, '../docs/view'),
-];
-const { chromium } = createRequire(path.join(path.resolve(modules), 'index.js'))('playwright-core');
+import { id, launch, option, root, serve, settled, words } from './browser.mjs';
+
+const out = option('out') ?? path.join(root, 'docs/view');
 
 const ALL = [
   'demo/traces/mill',
@@ -30,7 +18,6 @@ const ALL = [
   'demo/logs/dock.elog',
 ];
 const at = (ms) => String(1_795_249_870_165_000_000n + BigInt(ms) * 1_000_000n);
-const id = (name) => `[data-testid=${name}]`;
 const PICTURES = {
   events: { traces: ALL, link: `t=${at(150)}..${at(650)}&q=stage&ev=1383&bm=${at(512)}~losses%20end` },
   selection: {
@@ -95,9 +82,7 @@ const PICTURES = {
   },
 };
 
-const settled = (page) =>
-  page.waitForSelector(`${id('app')}[data-state=ready][data-busy="0"]`, { state: 'attached', timeout: 60_000 });
-const browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
+const browser = await launch();
 try {
   for (const [name, picture] of Object.entries(PICTURES))
     if (words.length === 0 || words.includes(name)) await make(name, picture);
@@ -106,25 +91,15 @@ try {
 }
 
 async function make(name, { traces, link, dark = false, wide = 1440, tall = 900, sizes = {}, run }) {
-  const server = spawn(path.resolve(bin), ['view', ...traces, '--no-open', '--no-cache'], {
-    cwd: path.join(here, '..'),
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const server = await serve(traces);
   try {
-    const address = await new Promise((resolve) => {
-      let text = '';
-      server.stdout.on('data', (d) => {
-        text += d;
-        if (text.includes('\n')) resolve(text.trim());
-      });
-    });
     const page = await browser.newPage({
       viewport: { width: wide, height: tall },
       colorScheme: dark ? 'dark' : 'light',
       reducedMotion: 'reduce',
     });
     await page.addInitScript((s) => localStorage.setItem('tracemill.sizes', s), JSON.stringify(sizes));
-    await page.goto(`${address}${link ? `&${link}` : ''}`);
+    await page.goto(`${server.address}${link ? `&${link}` : ''}`);
     await page.waitForFunction(() => /complete/.test(document.querySelector('.stat')?.textContent ?? ''));
     await settled(page);
     await run?.(page);
@@ -138,7 +113,7 @@ async function make(name, { traces, link, dark = false, wide = 1440, tall = 900,
     console.log(`${file}: ${fs.statSync(file).size} bytes`);
     await page.close();
   } finally {
-    server.kill('SIGINT');
+    await server.end();
   }
 }
 

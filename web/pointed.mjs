@@ -4,25 +4,14 @@
 // DIR is a folder node_modules with playwright-core. Of each kind of track 30 places are hovered and clicked at each of four
 // zooms: states of threads and CPUs (`analyze states`), calls (`dump`), events and counters (`print`).
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 
-const root = path.join(path.dirname(new URL(import.meta.url).pathname), '..');
-const words = process.argv.slice(2);
-const option = (name) => {
-  const at = words.indexOf(`--${name}`);
-  return at < 0 ? null : words.splice(at, 2)[1];
-};
-const [bin, modules, chromiumPath] = [
-  path.resolve(option('bin')),
-  option('modules'),
-  option('chromium') ?? '/usr/bin/chromium',
-];
+import { bin, id, launch, option, rest, root, serve, words } from './browser.mjs';
+
 const [seed, placesOfZoom] = [Number(option('seed') ?? 37), Number(option('places') ?? 30)];
-const { chromium } = createRequire(path.join(path.resolve(modules), 'index.js'))('playwright-core');
 const BROWSER = [
   '--headless',
   '--no-sandbox',
@@ -142,44 +131,6 @@ function duration(ns) {
 }
 
 // The page.
-
-const id = (name) => `[data-testid="${name}"]`;
-const settled = (page) =>
-  page.waitForSelector(`${id('app')}[data-state="ready"][data-busy="0"]`, { state: 'attached', timeout: 30_000 });
-const pause = (page, ms) =>
-  page.evaluate(
-    (t) =>
-      new Promise((resolve) => {
-        setTimeout(resolve, t);
-      }),
-    ms,
-  );
-const rest = async (page, ms = 60) => {
-  await pause(page, ms);
-  await settled(page);
-};
-
-async function serve(trace) {
-  const child = spawn(bin, ['view', trace, '--no-open', '--no-cache'], {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  const address = await new Promise((resolve) => {
-    let text = '';
-    child.stdout.on('data', (d) => {
-      text += d;
-      if (text.includes('\n')) resolve(text.trim());
-    });
-  });
-  return {
-    address,
-    end: () =>
-      new Promise((resolve) => {
-        child.on('exit', resolve);
-        child.kill('SIGINT');
-      }),
-  };
-}
 
 /** The same trace as a page that holds its data. */
 function filed(trace) {
@@ -316,7 +267,7 @@ async function places({ name, kind, source, link = '', truth, places: count = pl
         const expected = pointed(kind, things, place);
         await page.mouse.move(canvas.x + x, y);
         // Shown after 150 ms; an exact tip may take as long as its question.
-        await rest(page, 160);
+        await rest(page, { ms: 160 });
         if (expected.length) await page.waitForSelector(EXACT_TIP, { timeout: 3000 }).catch(() => null);
         const says = `${track} at ${place.at}, zoom ${zoom}, expected ${expected.map((t) => `${t.name} ${t.from}..${t.to ?? ''}`).join(' or ') || 'nothing'}`;
         const [tip, time] = [await tipOf(page), await pointerOf(page)];
@@ -326,7 +277,7 @@ async function places({ name, kind, source, link = '', truth, places: count = pl
         const fault = isOfScheduler ? null : wrongTip(kind, tip, expected);
         if (fault) wrong.push(`${says}: ${fault}`);
         await page.mouse.click(canvas.x + x, y);
-        await rest(page, 20);
+        await rest(page, { ms: 20 });
         const choice = isOfScheduler ? null : await wrongChoice(page, kind, expected, place.at);
         if (choice) wrong.push(`${says}: ${choice}`);
         if (String(await viewOf(page)) !== String(view)) {
@@ -352,7 +303,7 @@ async function still({ source, truth }) {
   const row = await boxOf(page, `${id('track')}[data-track="${track}"]`);
   const [x, y] = [301, row.y + LANE_TOP_PX + 8];
   await page.mouse.move(canvas.x + x, y);
-  await rest(page, 200);
+  await rest(page, { ms: 200 });
   const wheel = (dx, dy, key) => async () => {
     if (key) await page.keyboard.down(key);
     await page.mouse.wheel(dx, dy);
@@ -382,7 +333,7 @@ async function still({ source, truth }) {
   let before = '';
   for (const [what, run] of steps) {
     await run();
-    await rest(page, 250);
+    await rest(page, { ms: 250 });
     const { width } = await boxOf(page, id('canvas'));
     const view = await viewOf(page);
     const [at, from, to] = [x, x - NEAR_SLICE_PX, x + NEAR_SLICE_PX].map((px) => timeOf(view, width, px));
@@ -428,7 +379,7 @@ async function filtered({ source, truth }) {
         },
         `fmt=ns&f=${encodeURIComponent(filter)}`,
       );
-      await rest(page, 220);
+      await rest(page, { ms: 220 });
       const [at, from, to] = [x, x - NEAR_EVENT_PX, x + NEAR_EVENT_PX].map((px) => timeOf(view, canvas.width, px));
       const expected = pointed('events', filter ? own : things, { at, from, to });
       if (expected.length) await page.waitForSelector(EXACT_TIP, { timeout: 3000 }).catch(() => null);
@@ -439,13 +390,13 @@ async function filtered({ source, truth }) {
   return 'with and without';
 }
 
-const browser = await chromium.launch({ executablePath: chromiumPath, args: BROWSER });
+const browser = await launch(BROWSER);
 const [BAKERY, TASTING, MILL] = ['demo/kernel/bakery', 'demo/calls/tasting', 'demo/traces/mill'];
 const GRAMS = 'p.g0.mill-3Agrind.payload-2Egrams';
 const sources = {
-  kernel: await serve(BAKERY),
-  calls: await serve(TASTING),
-  events: await serve(MILL),
+  kernel: await serve([BAKERY], 'ignore'),
+  calls: await serve([TASTING], 'ignore'),
+  events: await serve([MILL], 'ignore'),
   file: filed(BAKERY),
   callsFile: filed(TASTING),
 };
