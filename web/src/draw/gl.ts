@@ -9,6 +9,8 @@ import {
   BAR_PX,
   DOT_PX,
   DOTS_PX,
+  EDGED_PX,
+  FRAME_PX,
   HATCH_PX,
   LANE_GAP_PX,
   LANE_TOP_PX,
@@ -18,6 +20,8 @@ import {
   type Placement,
   SINGLE_PX,
   SINGLE_ROOM_PX,
+  STRIPE_PX,
+  STRIPES_PX,
 } from './painter';
 import { resize } from './plain';
 import { parseColour, type Theme } from './theme';
@@ -95,15 +99,15 @@ void main() {
     colour = edge;
   } else if (shape > 1.5) {
     if (abs(down.x - down.y * 0.5) > ${LINE_PX.toFixed(1)}) discard;
-    if (wide <= 3.0) colour = edge;
+    if (wide <= ${EDGED_PX.toFixed(1)}) colour = edge;
   } else if (how.x > 0.5) {
     if (shape > 0.5) {
-      bool framed = inside.x < 1.0 || wide - inside.x < 1.0 || down.x < 1.5 || down.y - down.x < 1.5;
+      bool framed = inside.x < 1.0 || wide - inside.x < 1.0 || down.x < ${FRAME_PX.toFixed(1)} || down.y - down.x < ${FRAME_PX.toFixed(1)};
       if (!framed && several < 0.5) discard;
       colour = framed ? edge : vec4(0.0);
     }
-    if (several < 0.5 && wide > 3.0 && inside.x < 1.0) colour = edge;
-    else if (several > 0.5 && mod(gl_FragCoord.x / ratio, 6.0) < 1.5) colour = edge;
+    if (several < 0.5 && wide > ${EDGED_PX.toFixed(1)} && inside.x < 1.0) colour = edge;
+    else if (several > 0.5 && mod(gl_FragCoord.x / ratio, ${STRIPES_PX.toFixed(1)}) < ${STRIPE_PX.toFixed(1)}) colour = edge;
   }
   colour *= how.w;
 }`;

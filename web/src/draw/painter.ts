@@ -60,5 +60,13 @@ export const LINE_PX = 1.5;
 export const DOT_PX = 2;
 export const DOTS_PX = 5;
 
+/** The frame of a hollow slice. */
+export const FRAME_PX = 1.5;
+/** Slices that are wider show their beginning by an edge. */
+export const EDGED_PX = 3;
+/** Slices that stand for several are striped: from one stripe to the next, and the width of a stripe. */
+export const STRIPES_PX = 6;
+export const STRIPE_PX = 1.5;
+
 /** Colours of whole rows are mixed with these patterns. */
 export const HATCH_PX = 5;

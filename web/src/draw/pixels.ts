@@ -8,6 +8,8 @@ import {
   BAR_PX,
   DOT_PX,
   DOTS_PX,
+  EDGED_PX,
+  FRAME_PX,
   HATCH_PX,
   LANE_GAP_PX,
   LANE_TOP_PX,
@@ -15,6 +17,8 @@ import {
   type Painter,
   type Placement,
   SINGLE_PX,
+  STRIPE_PX,
+  STRIPES_PX,
   shareOf,
 } from './painter';
 import { hasEdge, isSingle, resize } from './plain';
@@ -34,10 +38,6 @@ const mixed = (over: Rgb, under: Rgb, share: number): number =>
 
 /** Blocks of at most this width are set pixel by pixel. */
 const NARROW_PX = 8;
-
-/** Slices that stand for several are striped. */
-const STRIPES_PX = 6;
-const STRIPE_PX = 1.5;
 
 /** A lane: where it is in sight, its middle, and its rows of pixels. */
 interface Lane {
@@ -167,7 +167,7 @@ export class PixelPainter implements Painter {
           Math.max(top, middle - LINE_PX),
           right,
           Math.min(bottom, middle + LINE_PX),
-          to - from > 3 ? (fill[colour] ?? 0) : ink,
+          to - from > EDGED_PX ? (fill[colour] ?? 0) : ink,
         );
         continue;
       }
@@ -176,11 +176,11 @@ export class PixelPainter implements Painter {
         continue;
       }
       if (shape === 'hollow') {
-        this.block(left, top, right, Math.min(bottom, top + 1.5), ink);
-        this.block(left, Math.max(top, bottom - 1.5), right, bottom, ink);
+        this.block(left, top, right, Math.min(bottom, top + FRAME_PX), ink);
+        this.block(left, Math.max(top, bottom - FRAME_PX), right, bottom, ink);
         if (to <= at.right) this.block(Math.max(left, right - 1), top, right, bottom, ink);
       } else this.fill(left, right, first, last, fill[colour] ?? 0);
-      if (to - from > 3 && from >= at.left && hasEdge(tile, i))
+      if (to - from > EDGED_PX && from >= at.left && hasEdge(tile, i))
         this.fill(from, Math.min(right, from + 1), first, last, ink);
       if ((tile.n[i] ?? 1) > 1)
         for (let x = Math.ceil(left / STRIPES_PX) * STRIPES_PX; x < right; x += STRIPES_PX)
@@ -227,7 +227,7 @@ export class PixelPainter implements Painter {
       if (n[i]! > 1)
         for (let px = Math.ceil(begin / STRIPES_PX) * STRIPES_PX; px < end; px += STRIPES_PX)
           this.line(line, px, Math.min(end, px + STRIPE_PX), ink);
-      else if (to - from > 3 && from >= left) this.line(line, from, Math.min(end, from + 1), ink);
+      else if (to - from > EDGED_PX && from >= left) this.line(line, from, Math.min(end, from + 1), ink);
     }
   }
 

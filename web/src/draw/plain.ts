@@ -8,6 +8,8 @@ import {
   BAR_PX,
   DOT_PX,
   DOTS_PX,
+  EDGED_PX,
+  FRAME_PX,
   HATCH_PX,
   LANE_GAP_PX,
   LANE_TOP_PX,
@@ -16,6 +18,8 @@ import {
   type Placement,
   SINGLE_PX,
   SINGLE_ROOM_PX,
+  STRIPE_PX,
+  STRIPES_PX,
   shareOf,
 } from './painter';
 import type { Theme } from './theme';
@@ -81,7 +85,8 @@ export class PlainPainter implements Painter {
           const width = Math.max(1, end - begin);
           const high = at.lanePx - LANE_GAP_PX;
           const shape = shapeOf(colour);
-          g.fillStyle = (shape === 'full' || (shape === 'line' && width > 3) ? theme.fill : theme.edge)[colour] ?? '';
+          g.fillStyle =
+            (shape === 'full' || (shape === 'line' && width > EDGED_PX) ? theme.fill : theme.edge)[colour] ?? '';
           if (shape === 'line') {
             g.fillRect(begin, y + high / 2 - LINE_PX, width, 2 * LINE_PX);
             continue;
@@ -92,14 +97,15 @@ export class PlainPainter implements Painter {
             continue;
           }
           if (shape === 'hollow') {
-            g.fillRect(begin, y, width, 1.5);
-            g.fillRect(begin, y + high - 1.5, width, 1.5);
+            g.fillRect(begin, y, width, FRAME_PX);
+            g.fillRect(begin, y + high - FRAME_PX, width, FRAME_PX);
             g.fillRect(begin + width - 1, y, 1, high);
           } else g.fillRect(begin, y, width, high);
           g.fillStyle = theme.edge[colour] ?? '';
-          if (width > 3 && hasEdge(tile, i)) g.fillRect(begin, y, 1, at.lanePx - LANE_GAP_PX);
+          if (width > EDGED_PX && hasEdge(tile, i)) g.fillRect(begin, y, 1, at.lanePx - LANE_GAP_PX);
           if ((tile.n[i] ?? 1) > 1)
-            for (let x = begin + 2; x < begin + width; x += 6) g.fillRect(x, y, 1.5, at.lanePx - LANE_GAP_PX);
+            for (let x = begin + 2; x < begin + width; x += STRIPES_PX)
+              g.fillRect(x, y, STRIPE_PX, at.lanePx - LANE_GAP_PX);
         }
       }
     });
