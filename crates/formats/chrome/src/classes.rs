@@ -43,7 +43,7 @@ pub(super) enum PhasePart {
 
 impl PhasePart {
     /// The part of a phase.
-    pub(super) fn of(phase: u8) -> PhasePart {
+    pub(super) fn from_phase(phase: u8) -> PhasePart {
         match phase {
             b'B' | b'X' => PhasePart::Entry,
             b'E' => PhasePart::Exit,
@@ -287,7 +287,7 @@ impl ChromeClass {
     }
 
     /// Appends an event: its contexts and payload.
-    pub(super) fn put(&self, event: &ReadEvent, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+    pub(super) fn write(&self, event: &ReadEvent, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
         let object = &event.object;
         out.extend_from_slice(&object.pid.to_le_bytes());
         out.extend_from_slice(&object.tid.to_le_bytes());
@@ -343,7 +343,7 @@ struct NameOf {
 }
 
 impl NameOf {
-    fn of(&self, event: &[u8]) -> Option<&str> {
+    fn name_of(&self, event: &[u8]) -> Option<&str> {
         let number = |at: usize| Some(i64::from_le_bytes(*event.get(at..)?.first_chunk()?));
         let (pid, tid) = (number(0)?, number(8)?);
         self.names.get(&(pid, if self.is_thread { tid } else { 0 })).map(|name| &**name)
@@ -352,7 +352,7 @@ impl NameOf {
 
 impl Render for NameOf {
     fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
-        let name = self.of(event);
+        let name = self.name_of(event);
         out.extend_from_slice(name.unwrap_or_default().as_bytes());
         name.is_some()
     }

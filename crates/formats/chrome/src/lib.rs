@@ -57,7 +57,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let file = storage.open(&found.path)?;
     let len = file.bytes().len();
     file.will_read(0, len);
-    let mut survey = ChromeSurvey::of(file.bytes(), &found.path)?;
+    let mut survey = ChromeSurvey::read(file.bytes(), &found.path)?;
     if file.len_now() < len as u64 {
         let message = "the file was cut while it was read";
         return Err(Error::malformed(message).at_offset(file.len_now()));

@@ -43,7 +43,7 @@ impl PacketReader for ChromeReader {
             let begin = (place >> 1) as usize;
             let text = file.get(begin..file.len().min(begin + MAX_EVENT_BYTES)).unwrap_or_default();
             let start = bytes.len();
-            if self.put(text, place & 1 == 1, &mut event, &mut bytes, &mut spine).is_none() {
+            if self.append_event(text, place & 1 == 1, &mut event, &mut bytes, &mut spine).is_none() {
                 bytes.truncate(start);
                 changed.get_or_insert(begin);
             }
@@ -68,7 +68,7 @@ impl PacketReader for ChromeReader {
 
 impl ChromeReader {
     /// Appends the event at the beginning of a text, or its end. `None` when it is not what the first pass read.
-    fn put(
+    fn append_event(
         &self,
         text: &[u8],
         is_end: bool,
@@ -78,12 +78,12 @@ impl ChromeReader {
     ) -> Option<()> {
         event.object = EventObject::read(text, &mut event.tokens, &mut event.rest).ok()?;
         let object = &event.object;
-        let part = if is_end { PhasePart::Exit } else { PhasePart::of(object.phase) };
+        let part = if is_end { PhasePart::Exit } else { PhasePart::from_phase(object.phase) };
         let length = if is_end { object.dur.unwrap_or(0) } else { 0 };
         let ns = object.ts?.checked_add(length)?;
         let class = self.survey.classes.find(event, text, part)?;
         let start_bits = u32::try_from(bytes.len() * 8).ok()?;
-        class.put(event, text, bytes).ok()?;
+        class.write(event, text, bytes).ok()?;
         u32::try_from(bytes.len() * 8).ok()?;
         spine.push(class.id, ns.wrapping_sub(self.base_ns) as u64, start_bits, start_bits);
         Some(())

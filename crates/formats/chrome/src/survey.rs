@@ -74,7 +74,7 @@ impl ChromeSurvey {
     ///
     /// # Errors
     /// It has no events.
-    pub(super) fn of(file: &[u8], path: &Path) -> Result<ChromeSurvey, Error> {
+    pub(super) fn read(file: &[u8], path: &Path) -> Result<ChromeSurvey, Error> {
         let place = |at: usize, error: Error| error.in_file(path).at_offset(at as u64);
         let document = Document::read(file).map_err(|fault| place(fault.at, Error::malformed(fault.reason)))?;
         let mut survey = ChromeSurvey::default();
@@ -151,7 +151,7 @@ impl ChromeSurvey {
     ) -> Result<(), String> {
         let object = &event.object;
         let Some(ns) = object.ts else { return Err("the event has no `ts`".into()) };
-        let part = PhasePart::of(object.phase);
+        let part = PhasePart::from_phase(object.phase);
         let text = |refused: Refused| String::from(refused);
         if object.phase != b'X' {
             self.classes.take_in(event, bytes, part).map_err(text)?;

@@ -217,7 +217,7 @@ impl TextClasses {
 impl TextClass {
     /// Appends the payload of an event; false when the values are not those of the class.
     #[inline]
-    pub(super) fn put(&self, values: &[FieldValue<'_>], out: &mut Vec<u8>) -> bool {
+    pub(super) fn write(&self, values: &[FieldValue<'_>], out: &mut Vec<u8>) -> bool {
         if values.len() != self.fields.len() {
             return false;
         }

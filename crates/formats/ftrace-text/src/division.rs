@@ -140,11 +140,11 @@ impl ValueForms {
     /// Takes in a value. `is_hex`: numbers of the event are hexadecimal without `0x`.
     #[inline]
     pub(super) fn add(&mut self, text: &[u8], is_hex: bool) {
-        self.0 |= ValueForms::of(text, is_hex);
+        self.0 |= ValueForms::detect(text, is_hex);
     }
 
     #[inline]
-    fn of(text: &[u8], is_hex: bool) -> u8 {
+    fn detect(text: &[u8], is_hex: bool) -> u8 {
         if let Some(rest) = text.strip_prefix(b"0x") {
             return if matches!(hex(rest), Some((_, b""))) { ValueForms::HEX } else { ValueForms::TEXT };
         }

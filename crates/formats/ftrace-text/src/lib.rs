@@ -132,7 +132,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace, dialect: TextDialect) ->
         false => std::iter::once(0..len).collect(),
     };
     let range = texts.first().cloned().unwrap_or_default();
-    let mut survey = Survey::of(&file.bytes()[range.clone()], dialect, &found.path, range.start);
+    let mut survey = Survey::read(&file.bytes()[range.clone()], dialect, &found.path, range.start);
     if file.len_now() < len as u64 {
         let message = "the file was cut while it was read";
         return Err(Error::malformed(message).at_offset(file.len_now()));

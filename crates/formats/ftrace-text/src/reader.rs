@@ -57,7 +57,7 @@ impl PacketReader for TextReader {
         let packet = &stream.packets.at(index);
         let of = self.survey.packets.get(packet.index as usize);
         let of = of.ok_or_else(|| Error::malformed("the file has no such packet"))?;
-        let encoded = self.take(of.slice, of.cpu).ok_or_else(|| {
+        let encoded = self.take_packet(of.slice, of.cpu).ok_or_else(|| {
             Error::malformed("the lines changed while they were read").in_file(&self.path).at_offset(of.at)
         })?;
         let packet = Packet { content_bits: encoded.bytes.len() as u64 * 8, ..packet.clone() };
@@ -84,7 +84,7 @@ impl PacketReader for TextReader {
 }
 
 impl TextReader {
-    fn take(&self, slice: u32, cpu: u32) -> Option<CpuPacket> {
+    fn take_packet(&self, slice: u32, cpu: u32) -> Option<CpuPacket> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let known = waiting.iter_mut().find(|known| known.slice == slice);
         if let Some(encoded) = known.and_then(|known| known.packets.remove(&cpu)) {
@@ -133,10 +133,10 @@ impl TextReader {
                 }
             };
             let time = head.time.value();
-            encoded.put(survey, class, (&head, time), &scratch.values);
+            encoded.append(survey, class, (&head, time), &scratch.values);
             let Some((end, duration)) = leaf else { continue };
             let Some(class) = survey.classes.find(&end, &LineExtras::default(), &mut scratch) else { continue };
-            encoded.put(survey, class, (&head, time.saturating_add(duration)), &scratch.values);
+            encoded.append(survey, class, (&head, time.saturating_add(duration)), &scratch.values);
             encoded.leaf = Some(time);
         }
         packets.into_iter().collect()
@@ -146,7 +146,7 @@ impl TextReader {
 impl CpuPacket {
     /// Appends an event at a time.
     #[inline]
-    fn put(
+    fn append(
         &mut self,
         survey: &Survey,
         class: &TextClass,
@@ -160,7 +160,7 @@ impl CpuPacket {
         let start = self.bytes.len();
         survey.classes.put_header(head, &survey.tgids, &mut self.bytes);
         let body = self.bytes.len();
-        let is_whole = class.put(values, &mut self.bytes);
+        let is_whole = class.write(values, &mut self.bytes);
         match (u32::try_from(start * 8), u32::try_from(body * 8)) {
             (Ok(start_bits), Ok(body_bits)) if is_whole => self.spine.push(class.id, time, start_bits, body_bits),
             _ => self.bytes.truncate(start),

@@ -75,7 +75,7 @@ pub(super) struct Survey {
 
 impl Survey {
     /// Reads all lines of a text, which begins at the byte `base` of its file.
-    pub(super) fn of(text: &[u8], dialect: TextDialect, path: &Path, base: usize) -> Survey {
+    pub(super) fn read(text: &[u8], dialect: TextDialect, path: &Path, base: usize) -> Survey {
         let mut survey = Survey { dialect, has_zero: memchr::memchr(0, text).is_some(), ..Survey::default() };
         let mut faults: Faults<MAX_REPORTED> = Faults::default();
         let (mut cpus, mut first_packet, mut losses) = (Vec::<CpuState>::new(), 0, 0);

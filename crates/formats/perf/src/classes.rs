@@ -66,7 +66,7 @@ pub(crate) struct PerfClasses {
 impl PerfClasses {
     /// The class of an event.
     #[inline]
-    pub(crate) fn of(&self, key: &ClassKey) -> Option<&PerfClass> {
+    pub(crate) fn find(&self, key: &ClassKey) -> Option<&PerfClass> {
         self.by_key.get(key)
     }
 

@@ -33,14 +33,14 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let bytes = storage.open(&found.path)?;
     let mut file = PerfFile::read(bytes.bytes())?;
     let place = file.data;
-    let mut survey = Survey::of(&mut file, bytes.bytes(), place, false);
+    let mut survey = Survey::read(&mut file, bytes.bytes(), place, false);
     let (mut records, is_in_place) = (bytes.clone(), !survey.needs_unpacking);
     if survey.needs_unpacking {
         file = PerfFile::read(bytes.bytes())?;
         let (unpacked, faults) = unpack(storage, bytes.bytes(), file.order, place)?;
         file.faults.extend(faults);
         let all = (0, unpacked.bytes().len());
-        survey = Survey::of(&mut file, unpacked.bytes(), all, true);
+        survey = Survey::read(&mut file, unpacked.bytes(), all, true);
         records = unpacked;
     }
     let comms = Arc::new(std::mem::take(&mut survey.comms).finish());

@@ -80,7 +80,7 @@ impl PacketReader for PerfReader {
         let Some((key, part)) = key.zip(part) else {
             return Err(Error::malformed(format!("the stream `{}` has no such packet", stream.name)));
         };
-        let encoded = self.take(*key, part);
+        let encoded = self.take_part(*key, part);
         let packet = Packet { content_bits: encoded.bytes.len() as u64 * 8, ..packet.clone() };
         let file = &stream.files[packet.file as usize].bytes;
         let mut data = PacketData::found(plans, file, packet, (Arc::new(encoded.bytes), 0), encoded.spine);
@@ -94,7 +94,7 @@ impl PacketReader for PerfReader {
 
 impl PerfReader {
     /// The events of a stream in a slice.
-    fn take(&self, stream: StreamKey, part: &StreamPart) -> Encoded {
+    fn take_part(&self, stream: StreamKey, part: &StreamPart) -> Encoded {
         let number = part.slice as usize;
         let slice = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +153,7 @@ impl PerfReader {
                 if !is_event(record.kind) {
                     continue;
                 }
-                let origin = RecordOrigin::of(&self.file, &record);
+                let origin = RecordOrigin::from_record(&self.file, &record);
                 if only.is_some_and(|only| only != origin.stream) {
                     continue;
                 }
@@ -198,7 +198,7 @@ impl Encoder<'_> {
             RecordContent::Sample(number) => {
                 let attr = &file.events[number as usize].attr;
                 // Its class is that of any form, as far as its raw bytes are concerned.
-                let has_format = self.reader.classes.of(&key).is_some_and(|class| class.tracepoint.is_some());
+                let has_format = self.reader.classes.find(&key).is_some_and(|class| class.tracepoint.is_some());
                 let shows = SampleParts { raw: !has_format, cpu: !matches!(origin.stream, StreamKey::Cpu(_)) };
                 let mut parts = RecordParts::new(record, 0);
                 (raw, form) = sample_fields(event, attr, &mut parts, None, shows);
@@ -217,7 +217,7 @@ impl Encoder<'_> {
                 is_short = parts.is_short;
             }
         }
-        let Some(class) = self.reader.classes.of(&origin.key(record, form)) else {
+        let Some(class) = self.reader.classes.find(&origin.key(record, form)) else {
             encoded.faults.report(|| place(Error::unsupported("an event of one class too many; it is skipped")));
             return;
         };

@@ -55,7 +55,7 @@ pub(crate) struct RecordOrigin {
 impl RecordOrigin {
     /// Finds it.
     #[inline]
-    pub(crate) fn of(file: &PerfFile, record: &PerfRecord<'_>) -> RecordOrigin {
+    pub(crate) fn from_record(file: &PerfFile, record: &PerfRecord<'_>) -> RecordOrigin {
         let event = file.event_of(record);
         let id = file.sample_id(event, record);
         let stream = match (id.time, id.cpu) {
@@ -124,7 +124,7 @@ pub(crate) struct Survey {
 impl Survey {
     /// Reads the headers of all records from one place to another; events that records describe are added to the file. Records
     /// that hold others end it, unless they `were_unpacked`.
-    pub(crate) fn of(file: &mut PerfFile, bytes: &[u8], (from, to): (usize, usize), were_unpacked: bool) -> Survey {
+    pub(crate) fn read(file: &mut PerfFile, bytes: &[u8], (from, to): (usize, usize), were_unpacked: bool) -> Survey {
         let mut survey = Survey { slices: vec![from], ..Survey::default() };
         let mut records = Records::new(bytes, file.order, from, to);
         let mut begin = from;
@@ -173,7 +173,7 @@ impl Survey {
             file.take_record(record);
             return self.take_thread_map(record);
         }
-        let origin = RecordOrigin::of(file, record);
+        let origin = RecordOrigin::from_record(file, record);
         let key = origin.key(record, form_of(record));
         if *last_key != Some(key) {
             self.add_key(file, key);

@@ -89,7 +89,7 @@ impl Unpacker {
             // A checksum at the end of a frame may count as read before it is there.
             self.pending.drain(..read.min(self.pending.len()));
             self.partial.extend_from_slice(&target[..written]);
-            out.take(&mut self.partial)?;
+            out.move_whole(&mut self.partial)?;
             if decoder.is_finished() && decoder.can_collect() == 0 {
                 self.decoder = None;
             } else if read == 0 && written == 0 {
@@ -132,7 +132,7 @@ impl UnpackedRecords {
     }
 
     /// Moves records that are whole.
-    fn take(&mut self, partial: &mut Vec<u8>) -> Result<()> {
+    fn move_whole(&mut self, partial: &mut Vec<u8>) -> Result<()> {
         let mut end = 0;
         while let Some(size) = u16_at(partial, end + 6, self.order).map(usize::from) {
             // A size that cannot be one is found when the records are read.
