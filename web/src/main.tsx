@@ -24,7 +24,7 @@ async function findToken(): Promise<string | null> {
 }
 
 /** The data of a page that is a file: the text of its worker, and its data. */
-function held(): { worker: string; data: string } | null {
+function embeddedData(): { worker: string; data: string } | null {
   const text = (id: string): string | null => document.getElementById(id)?.textContent ?? null;
   const [worker, data] = [text('worker'), text('data')];
   return worker !== null && data !== null ? { worker, data } : null;
@@ -33,7 +33,7 @@ function held(): { worker: string; data: string } | null {
 const SOON_MS = 80;
 
 async function main(): Promise<void> {
-  const file = held();
+  const file = embeddedData();
   const token = file ? '' : await findToken();
   followLink();
   const root = document.getElementById('root');

@@ -76,10 +76,10 @@ test('tracks are moved, hidden, chased and grouped', async () => {
   change({ pins: [] });
 
   // From the beginning `stop` is first on c, then on b, then on a.
-  await act.chase(0, 'name == "stop"', 'stop');
+  await act.orderByFirstMatch(0, 'name == "stop"', 'stop');
   assert.equal(rows(), 'g0 c b a');
   change({ cursor: 3n });
-  await act.chase(0, 'name == "stop"', 'stop');
+  await act.orderByFirstMatch(0, 'name == "stop"', 'stop');
   assert.equal(rows(), 'g0 a c b', 'what is before the cursor does not count');
 
   change({ chosen: ['a'], event: 2 });

@@ -4,8 +4,8 @@ import type { Track } from '../src/api/types';
 import {
   AS_GIVEN,
   LANE_PX,
-  lanesToAsk,
-  laneToAsk,
+  lanesToRequest,
+  laneToRequest,
   layoutOf,
   MOST_LANES,
   rowAt,
@@ -68,7 +68,7 @@ test('deep lanes are scrolled to, and no further than there are', () => {
 });
 
 test('the lanes that are asked for are those in sight, and few steps of the wheel need others', () => {
-  const asked = Array.from({ length: 400 }, (_, from) => laneToAsk(from));
+  const asked = Array.from({ length: 400 }, (_, from) => laneToRequest(from));
   for (const [from, lane] of asked.entries())
     assert.ok(lane <= from && from + MOST_LANES <= lane + TOLD_LANES, `${from}: ${lane}`);
   assert.equal(asked[TOLD_LANES - MOST_LANES], 0);
@@ -80,13 +80,13 @@ test('a folded row asks for its outermost lane, however far the others were scro
   const deep: Track[] = [{ ...(TRACKS[5] as Track), id: 'deep', parent: null, depth: 300 }];
   const from = new Map([['deep', 150]]);
   const asked = (folds: string[], pins: string[]) =>
-    lanesToAsk(layoutOf(deep, folds, pins, AS_GIVEN, from)).get('deep');
+    lanesToRequest(layoutOf(deep, folds, pins, AS_GIVEN, from)).get('deep');
   for (const pins of [[], ['deep']]) {
     const [unfolded, folded] = [asked([], pins), asked(['deep'], pins)];
-    assert.equal(unfolded, laneToAsk(150));
+    assert.equal(unfolded, laneToRequest(150));
     assert.equal(folded, undefined);
   }
-  assert.equal(lanesToAsk(layoutOf(deep, [], [], AS_GIVEN, new Map([['deep', 3]]))).size, 0);
+  assert.equal(lanesToRequest(layoutOf(deep, [], [], AS_GIVEN, new Map([['deep', 3]]))).size, 0);
 });
 
 test('where not all lanes are there, it is said which calls are counted', () => {

@@ -3,9 +3,18 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import type { Track, TracksOfGroup } from '../src/api/types';
 import { printing, shellWord, wordsOf } from '../src/state/command';
-import { both, condition, exactly, filterPath, isNamed, isNamedAt, MOST_TIMES, quoted } from '../src/state/filters';
+import {
+  andConditions,
+  condition,
+  exactly,
+  filterPath,
+  isNamed,
+  isNamedAt,
+  MOST_TIMES,
+  quoted,
+} from '../src/state/filters';
 import { groupKey, readGroupKey, withGroups } from '../src/state/groups';
-import { byPowerOfTwo, ofCounts } from '../src/state/log-histogram';
+import { byPowerOfTwo, histogramOfCounts } from '../src/state/log-histogram';
 import { Random } from './random';
 
 test('texts of filters mean themselves', () => {
@@ -19,8 +28,8 @@ test('texts of filters mean themselves', () => {
   assert.equal(field('payload.a', 'x (7)', 'string'), 'payload.a == "x (7)"');
   assert.equal(field('payload.a', '2nd "crack" (20)', 'enumeration'), 'payload.a == 20');
   assert.equal(field('payload.a', 'true', 'boolean'), 'payload.a == true');
-  assert.equal(both('', 'b'), 'b');
-  assert.equal(both('a or c', 'b'), '(a or c) and b');
+  assert.equal(andConditions('', 'b'), 'b');
+  assert.equal(andConditions('a or c', 'b'), '(a or c) and b');
 });
 
 test('events at times: each time once, in order, and no more than an address holds', () => {
@@ -103,12 +112,12 @@ test('tracks by value stand for the streams of their trace, as soon as they are 
 test('bars by powers of two', () => {
   assert.deepEqual(byPowerOfTwo([0, 1, 2, 3, 4, 1000]), { first: 0, counts: [2, 2, 1, 0, 0, 0, 0, 0, 0, 1] });
   assert.deepEqual(
-    ofCounts([
+    histogramOfCounts([
       [3, 2],
       [5, 1],
       [9, 0],
     ]),
     { first: 3, counts: [2, 0, 1] },
   );
-  assert.deepEqual(ofCounts([]), { first: 0, counts: [] });
+  assert.deepEqual(histogramOfCounts([]), { first: 0, counts: [] });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Sum, together } from '../src/api/embedded-answers';
+import { joinSums, type Sum } from '../src/api/embedded-answers';
 
 // The cases are those of the server (`lod/src/slices.rs`): a page in a file answers as it does.
 
@@ -27,7 +27,7 @@ test('neighbours stand together while they look alike', () => {
     [30, 2],
     [0, 2],
   ];
-  const runs = together(
+  const runs = joinSums(
     cases.map(([length, name], i) => sum(first + i, 0, name, length)),
     64,
   );
@@ -46,7 +46,7 @@ test('neighbours stand together while they look alike', () => {
 test('one that is alone stays alone', () => {
   const sums = [sum(1, 0, 1, 5), { ...sum(2, 0, 1, 10), n: 1, ns: 10 }, sum(3, 0, 1, 5)];
   assert.deepEqual(
-    together(sums, 64).map(({ at, len, n }) => [at, len, n]),
+    joinSums(sums, 64).map(({ at, len, n }) => [at, len, n]),
     [
       [1, 1, 2],
       [2, 1, 1],
@@ -59,7 +59,7 @@ test('many sums of a tile stand together, and those of the next one do not', () 
   const sums: Sum[] = [];
   for (let at = 0; at < 2048; at += at < 1024 ? 1 : 4)
     for (let depth = 0; depth < 3; depth++) sums.push(sum(at, depth, (at * 3 + depth) % 7, 20 + ((at * 37) % 480)));
-  const runs = together(sums, 1024);
+  const runs = joinSums(sums, 1024);
   const [one, next] = [runs.filter(({ at }) => at < 1024), runs.filter(({ at }) => at >= 1024)];
   assert.ok(one.length === 1536 && one.every(({ len, n }) => len === 2 && n === 4));
   assert.ok(next.length === 768 && next.every(({ len, n }) => len === 1 && n === 2));

@@ -223,7 +223,7 @@ export class Answers {
             id,
             kind,
             exact: true,
-            ...sliced(slices, bucket, [begin, end], kind === 'state', (i) => number(texts[i]!)),
+            ...slicesInBuckets(slices, bucket, [begin, end], kind === 'state', (i) => number(texts[i]!)),
             gaps: [],
           };
         }
@@ -558,7 +558,7 @@ export class Answers {
   }
 
   /** Ns of a call inside of a range; null when it does not overlap it. */
-  private inside(task: number, begin: number, end: number, [from, to]: Range): number | null {
+  private nsInside(task: number, begin: number, end: number, [from, to]: Range): number | null {
     const until = Number.isFinite(end) ? end : Math.max(this.callsEnd[task]!, begin);
     return begin <= to && until >= from ? Math.max(Math.min(until, to) - Math.max(begin, from), 0) : null;
   }
@@ -571,7 +571,7 @@ export class Answers {
       const { parent } = this.inner[task]!;
       for (let i = 0; i < calls.count; i++) {
         const [begin, end] = [calls.begin[i]!, calls.end[i]!];
-        const inside = this.inside(task, begin, end, range);
+        const inside = this.nsInside(task, begin, end, range);
         if (inside === null) continue;
         const row = rows[calls.name[i]!]!;
         row.calls++;
@@ -632,7 +632,7 @@ export class Answers {
         return (nodeOf[call] = at);
       };
       for (let i = 0; i < calls.count; i++) {
-        const inside = this.inside(task, calls.begin[i]!, calls.end[i]!, range);
+        const inside = this.nsInside(task, calls.begin[i]!, calls.end[i]!, range);
         if (inside === null) continue;
         const at = node(i),
           below = nodes[nodes[at]!.parent]!;
@@ -745,14 +745,14 @@ const SUMS = 1536,
   BLOCKS = [1, 2, 4];
 
 /** Puts sums of neighbours at a depth together, as the server does. They come in the order of time. */
-export function together(sums: readonly Sum[], bucket: number): Piece[] {
+export function joinSums(sums: readonly Sum[], bucket: number): Piece[] {
   const out: Piece[] = [];
   for (let from = 0, to = 0; from < sums.length; from = to) {
     const tile = Math.floor(sums[from]!.at / TILE_BUCKETS);
     while (to < sums.length && Math.floor(sums[to]!.at / TILE_BUCKETS) === tile) to++;
     let runs: Piece[] = [];
     for (const block of BLOCKS) {
-      runs = inRuns(sums.slice(from, to), bucket, block);
+      runs = joinRuns(sums.slice(from, to), bucket, block);
       if (runs.length <= SUMS) break;
     }
     for (const run of runs) out.push(run);
@@ -761,7 +761,7 @@ export function together(sums: readonly Sum[], bucket: number): Piece[] {
 }
 
 /** Puts the sums of a tile together that are drawn alike, and those of so many buckets side by side. */
-function inRuns(sums: readonly Sum[], bucket: number, block: number): Piece[] {
+function joinRuns(sums: readonly Sum[], bucket: number, block: number): Piece[] {
   const runs: (Sum & { first: number })[] = [];
   const last = new Map<number, (typeof runs)[number]>();
   const fills = (ns: number, len: number): number =>
@@ -785,7 +785,7 @@ function inRuns(sums: readonly Sum[], bucket: number, block: number): Piece[] {
 }
 
 /** Slices in buckets: those that are shorter than a bucket stand together, by bucket and depth. */
-function sliced(
+function slicesInBuckets(
   slices: Slices,
   bucket: number,
   [begin, end]: Range,
@@ -831,7 +831,7 @@ function sliced(
     found.push({ at: Math.max(at, -(2 ** 52)), len, depth, name, n: 1, busy: 255 });
   }
   for (const key of [...short.keys()]) close(key);
-  for (const run of together(
+  for (const run of joinSums(
     sums.sort((a, b) => a.at - b.at),
     bucket,
   ))

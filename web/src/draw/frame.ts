@@ -30,7 +30,7 @@ export function requestDraw(): void {
 }
 
 /** Changes the view without motion, as something that the pointer holds moves. */
-export function directly(change: () => void): void {
+export function withoutMotion(change: () => void): void {
   direct = true;
   try {
     change();

@@ -32,14 +32,14 @@ export const TOLD_LANES = 64;
 const LANE_STEP = 32;
 
 /** The first lane of calls that is asked for when those from one on are in sight: 0 as long as they are among the first ones. */
-export const laneToAsk = (from: number): number =>
+export const laneToRequest = (from: number): number =>
   from + MOST_LANES > TOLD_LANES ? Math.floor(from / LANE_STEP) * LANE_STEP : 0;
 
 /** The first lane that is asked for of each track of which that is not 0. A folded row shows its outermost lane, however far its others were scrolled. */
-export const lanesToAsk = ({ pinned, rows }: Pick<Layout, 'pinned' | 'rows'>): ReadonlyMap<string, number> =>
+export const lanesToRequest = ({ pinned, rows }: Pick<Layout, 'pinned' | 'rows'>): ReadonlyMap<string, number> =>
   new Map(
     [...rows, ...pinned]
-      .map((row): [string, number] => [row.track.id, laneToAsk(row.firstLane)])
+      .map((row): [string, number] => [row.track.id, laneToRequest(row.firstLane)])
       .filter(([, lane]) => lane > 0),
   );
 

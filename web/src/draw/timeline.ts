@@ -839,12 +839,12 @@ export function describe(hit: Hit, cursor: bigint | null): string[] {
   if (hit.range)
     lines[0] = `about ${hit.range[0] === hit.range[1] ? hit.range[0] : `${hit.range[0]} to ${hit.range[1]}`}`;
   else if (hit.end !== null) lines.push(`about ${duration(hit.end - hit.begin)}`);
-  if (hit.n > 1) lines.push(together(hit));
+  if (hit.n > 1) lines.push(countPhrase(hit));
   if (cursor !== null) lines.push(`about ${signed(hit.begin - cursor)} from the cursor`);
   return lines;
 }
 
-const together = ({ n, depth, row }: Hit): string =>
+const countPhrase = ({ n, depth, row }: Hit): string =>
   `one of ${grouped(n)} ${depth === null ? 'events' : row.track.kind === 'state' ? 'states' : 'calls'} that stand together`;
 
 /** The exact thing under the pointer, from the source. */
@@ -866,7 +866,7 @@ export function describeExactly(
         ? 'its end is not recorded'
         : duration(BigInt(found.end) - begin),
   ];
-  if (block && block.n > 1) lines.push(together(block));
+  if (block && block.n > 1) lines.push(countPhrase(block));
   if (cursor !== null) lines.push(`${signed(begin - cursor)} from the cursor`);
   return lines;
 }

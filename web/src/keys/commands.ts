@@ -220,7 +220,7 @@ export const COMMANDS: readonly Command[] = [
     label: 'Chase: order tracks by their first event like the chosen one',
     group: 'Tracks',
     keys: ['c'],
-    run: act.chaseChosen,
+    run: act.orderByChosenName,
   },
   { id: 'show-hidden', label: 'Show hidden tracks', group: 'Tracks', keys: [], run: act.showHidden },
   {

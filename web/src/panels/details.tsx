@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import type { CallDetails, EventDetails, Field, Located } from '../api/types';
 import * as act from '../state/actions';
 import { applyFilter } from '../state/filter';
-import { both, condition, filterPath, isNamed } from '../state/filters';
+import { andConditions, condition, filterPath, isNamed } from '../state/filters';
 import { isPlottable } from '../state/plots';
 import { callAnswer, eventAnswer, selectAnswer } from '../state/selection';
 import { NOTHING_CHOSEN } from '../state/state';
@@ -268,14 +268,14 @@ const fieldMenu = (field: Field): (MenuItem | null)[] => [
     run: () =>
       change({ columns: [...state.peek().columns.filter((c) => c !== field.path), field.path], tab: 'events' }),
   },
-  { label: 'Chase', run: () => act.chaseField(field) },
+  { label: 'Chase', run: () => act.orderByField(field) },
   ...(canPlot(field) ? [{ label: 'Plot this field', run: () => act.plotField(filterPath(field.path)) }] : []),
   null,
   { label: 'Copy', run: () => void copyText(field.text) },
   { label: 'Copy the path', run: () => void copyText(field.path) },
 ];
 
-const addToFilter = (more: string): Promise<void> => applyFilter(both(state.peek().filter, more));
+const addToFilter = (more: string): Promise<void> => applyFilter(andConditions(state.peek().filter, more));
 
 /** A state of a CPU or a thread. */
 function OfSlice({ value }: { value: Located }): JSX.Element {

@@ -6,7 +6,7 @@ import { notice, said } from '../state/actions';
 import { reportFailure } from '../state/answers';
 import { hold, whileBusy } from '../state/busy';
 import { printing } from '../state/command';
-import { both, quoted } from '../state/filters';
+import { andConditions, quoted } from '../state/filters';
 import { selectAnswer } from '../state/selection';
 import { ask, post } from '../state/session';
 import { isFile, link, session, state, view } from '../state/store';
@@ -154,7 +154,7 @@ export function commandLine(): string {
     {
       begin: range?.begin ?? null,
       end: range?.end ?? null,
-      filter: own.reduce(both, filter),
+      filter: own.reduce(andConditions, filter),
       streams: [...new Set(streams)],
       moved,
     },

@@ -73,7 +73,7 @@ export function treeOf(nodes: readonly FlameNode[]): Frame | null {
 const byTotal = (a: Frame, b: Frame): number => (a.total > b.total ? -1 : a.total < b.total ? 1 : 0);
 
 /** The same times with the innermost functions outside: each is as wide as its own time, its callers stand on it. */
-export function inverted(root: Frame): Frame {
+export function invertTree(root: Frame): Frame {
   interface Build {
     name: string;
     calls: number;
@@ -115,7 +115,7 @@ const tree = (): Frame | null => {
   const nodes = flameAnswer.value.value?.nodes;
   if (!nodes) return null;
   const root = treeOf(nodes);
-  return root && inside.value ? inverted(root) : root;
+  return root && inside.value ? invertTree(root) : root;
 };
 
 export const FlameTools = (): JSX.Element => (

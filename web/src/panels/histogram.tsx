@@ -4,7 +4,7 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { resize } from '../draw/plain';
 import { said } from '../state/actions';
-import { byPowerOfTwo, ofCounts, powerOf } from '../state/log-histogram';
+import { byPowerOfTwo, histogramOfCounts, powerOf } from '../state/log-histogram';
 import { timeContext } from '../state/store';
 import { duration, grouped, point, shortDuration } from '../time/format';
 import { shareOf, spanOf } from '../time/range';
@@ -30,7 +30,7 @@ export function Histogram({ title, points, all, pick }: Drawn): JSX.Element {
   const ref = useRef<HTMLCanvasElement>(null);
   const active = useRef<Signal<number> | null>(null);
   const at = (active.current ??= signal(-1));
-  const { first, counts } = all?.length ? ofCounts(all) : byPowerOfTwo(points.map((p) => Number(p.duration)));
+  const { first, counts } = all?.length ? histogramOfCounts(all) : byPowerOfTwo(points.map((p) => Number(p.duration)));
   const colours = theme.value;
   const chosen = Math.min(at.value, counts.length - 1);
   useLayoutEffect(() => {

@@ -5,7 +5,7 @@ import { shapeOf, stateColour } from '../state/states';
 import { session } from '../state/store';
 
 /** Which things are in a state, for the words of its entry. */
-function whose(name: string, cpus: readonly string[], threads: readonly string[]): string {
+function subjectsOf(name: string, cpus: readonly string[], threads: readonly string[]): string {
   const [cpu, thread] = [cpus.includes(name), threads.includes(name)];
   return cpu && thread ? 'CPUs and threads' : cpu ? 'CPUs' : 'threads';
 }
@@ -21,7 +21,7 @@ export function Legend(): JSX.Element | null {
     <div class="legend" data-testid="legend" role="group" aria-label="Legend of states">
       {names.map((name) => {
         const colour = stateColour(name);
-        const title = `${name}, of ${whose(name, states.cpus, states.threads)}`;
+        const title = `${name}, of ${subjectsOf(name, states.cpus, states.threads)}`;
         const swatch = (
           <i
             class={`swatch ${colour === undefined ? 'none' : shapeOf(colour)}`}

@@ -1,7 +1,7 @@
 // Durations that were measured one by one, and the way from them to their events.
 import { notice, reveal, setCursor } from '../state/actions';
 import { applyFilter } from '../state/filter';
-import { both, isNamedAt, MOST_TIMES } from '../state/filters';
+import { andConditions, isNamedAt, MOST_TIMES } from '../state/filters';
 import { state } from '../state/store';
 import { grouped } from '../time/format';
 
@@ -30,7 +30,7 @@ export function pickPoints(name: string | null, points: readonly Measured[], n: 
     notice.value = `A filter has room for ${MOST_TIMES} events, and these are ${grouped(n)}: select less time first`;
     return;
   }
-  made = { text: both(before, condition), before };
+  made = { text: andConditions(before, condition), before };
   void applyFilter(made.text);
 }
 

@@ -2,7 +2,7 @@
 import { effect } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { directly, drawAtFrames, requestDraw, shown } from '../draw/frame';
+import { drawAtFrames, requestDraw, shown, withoutMotion } from '../draw/frame';
 import { drawOverview, handles } from '../draw/overview';
 import { resize } from '../draw/plain';
 import { drawRuler, rulerTicks } from '../draw/ruler';
@@ -94,7 +94,7 @@ export function Overview(): JSX.Element {
       const x = m.clientX - box.left;
       if (Math.abs(x - x0) > 3) far = true;
       if (!far) return;
-      directly(() => {
+      withoutMotion(() => {
         const at = scale.time(Math.max(0, Math.min(box.width, x)));
         if (mode === 'move') {
           const by = scale.time(x) - scale.time(x0);

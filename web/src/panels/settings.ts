@@ -29,16 +29,16 @@ export const tokenStore = {
 type Scheme = 'light' | 'dark';
 
 const preferred = matchMedia('(prefers-color-scheme: dark)');
-const ofSystem = (): Scheme => (preferred.matches ? 'dark' : 'light');
+const systemScheme = (): Scheme => (preferred.matches ? 'dark' : 'light');
 const chosen = signal<Scheme | null>(
   ((): Scheme | null => {
     const s = stored('theme');
     return s === 'light' || s === 'dark' ? s : null;
   })(),
 );
-const system = signal<Scheme>(ofSystem());
+const system = signal<Scheme>(systemScheme());
 preferred.addEventListener('change', () => {
-  system.value = ofSystem();
+  system.value = systemScheme();
 });
 
 /** Windows' high contrast, and what is like it: the system has chosen the colours. */

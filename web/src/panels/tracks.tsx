@@ -3,7 +3,7 @@ import { computed, effect, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Track } from '../api/types';
-import { directly, drawAtFrames, moving, requestDraw, shown } from '../draw/frame';
+import { drawAtFrames, moving, requestDraw, shown, withoutMotion } from '../draw/frame';
 import { GlPainter } from '../draw/gl';
 import { LANE_PX, type Row } from '../draw/layout';
 import type { Painter } from '../draw/painter';
@@ -463,7 +463,7 @@ export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuI
   );
   const name = eventAnswer.peek().value?.name;
   if (name !== undefined && state.peek().event !== null)
-    items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.chaseChosen });
+    items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.orderByChosenName });
   const trace = track.kind === 'group' ? track.trace : null;
   if (trace !== null && session.peek()?.features.includes('clock'))
     items.push({
@@ -744,7 +744,7 @@ function onPointerDown(e: PointerEvent): void {
     far = true;
     if (pan) {
       const by = BigInt(Math.round(((last.x - from.x) / Math.max(1, viewport.peek().width)) * Number(spanOf(began))));
-      directly(() => change({ view: { begin: began.begin - by, end: began.end - by } }));
+      withoutMotion(() => change({ view: { begin: began.begin - by, end: began.end - by } }));
       scroll.value = Math.max(0, scroll.peek() - m.movementY);
       return;
     }
@@ -893,11 +893,11 @@ function onWheel(e: WheelEvent, target: HTMLElement): void {
   if (e.ctrlKey || e.metaKey) {
     e.preventDefault();
     const x = e.clientX - target.getBoundingClientRect().left;
-    directly(() => act.zoomAround(Math.exp(dy / WHEEL_STEP), timeAt(x)));
+    withoutMotion(() => act.zoomAround(Math.exp(dy / WHEEL_STEP), timeAt(x)));
   } else if (e.shiftKey || Math.abs(dx) > Math.abs(dy)) {
     e.preventDefault();
     const by = (e.shiftKey && dx === 0 ? dy : dx) / Math.max(1, viewport.peek().width);
-    directly(() => act.panBy(BigInt(Math.round(by * Number(spanOf(view.peek()))))));
+    withoutMotion(() => act.panBy(BigInt(Math.round(by * Number(spanOf(view.peek()))))));
   } else {
     // Lanes that are out of sight come first, then the tracks go on.
     const { row } = spotOf(e, target);

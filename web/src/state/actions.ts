@@ -24,7 +24,7 @@ import {
 } from '../time/range';
 import { reportFailure } from './answers';
 import { whileBusy } from './busy';
-import { both, condition, isNamed } from './filters';
+import { andConditions, condition, isNamed } from './filters';
 import { firstOfTracks } from './first-match';
 import { groupKey, readGroupKey } from './groups';
 import { valueAt } from './json';
@@ -537,7 +537,7 @@ export function searchForName(name: string): Promise<void> {
 
 /** Goes to the next event that is not before the cursor, or the first one, of those that a condition is true of. */
 export async function goToNext(condition: string): Promise<void> {
-  const filter = both(state.peek().filter, condition);
+  const filter = andConditions(state.peek().filter, condition);
   const { event, cursor } = state.peek();
   try {
     const row = await whileBusy(
@@ -625,14 +625,14 @@ export function nextTab(): void {
 }
 
 /** Orders the tracks of a trace by their first event that a condition is true of and that is not before the cursor. */
-export async function chase(trace: number | null, condition: string, what: string): Promise<void> {
+export async function orderByFirstMatch(trace: number | null, condition: string, what: string): Promise<void> {
   const from = state.peek().cursor ?? fullRange.peek().begin;
   const ids = tracks
     .peek()
     .filter((t) => t.kind === 'events' && t.trace === trace)
     .map((t) => t.id);
   try {
-    const at = await firstOfTracks(ids, both(state.peek().filter, condition), from);
+    const at = await firstOfTracks(ids, andConditions(state.peek().filter, condition), from);
     const ranked = ids.filter((id) => at.has(id)).sort((a, b) => ((at.get(a) ?? 0n) < (at.get(b) ?? 0n) ? -1 : 1));
     const { first, last } = state.peek();
     change({
@@ -657,15 +657,15 @@ export function cursorToEnd(edge: 'begin' | 'end'): void {
 }
 
 /** Chases the name of the chosen event. */
-export function chaseChosen(): void {
+export function orderByChosenName(): void {
   const event = eventAnswer.peek().value;
-  if (event && state.peek().event !== null) void chase(traceOf(event), isNamed(event.name), event.name);
+  if (event && state.peek().event !== null) void orderByFirstMatch(traceOf(event), isNamed(event.name), event.name);
 }
 
 /** Chases a value of a field of the chosen event. */
-export function chaseField(field: Field): void {
+export function orderByField(field: Field): void {
   const event = eventAnswer.peek().value;
-  if (event) void chase(traceOf(event), condition(field), `${field.path} of ${field.text.slice(0, 60)}`);
+  if (event) void orderByFirstMatch(traceOf(event), condition(field), `${field.path} of ${field.text.slice(0, 60)}`);
 }
 
 const traceOf = (event: EventDetails): number | null => trackById.peek().get(event.track)?.trace ?? null;

@@ -28,7 +28,8 @@ export function condition({ path, text, kind }: Pick<Field, 'path' | 'text' | 'k
 }
 
 /** One condition beside another; either may be empty. */
-export const both = (one: string, other: string): string => (one && other ? `(${one}) and ${other}` : one || other);
+export const andConditions = (one: string, other: string): string =>
+  one && other ? `(${one}) and ${other}` : one || other;
 
 /** Times that a filter can name: an address has room for so many. */
 export const MOST_TIMES = 400;

@@ -70,11 +70,11 @@ export function valueAt(line: string, path: string): string {
       from('payload', steps) ??
       CONTEXTS.map((c) => from(c, steps)).find((v) => v !== null) ??
       (rest.length === 0 ? (root.get(head) ?? null) : null);
-  return found === null ? '' : bare(found);
+  return found === null ? '' : unquoted(found);
 }
 
 /** A text without its quotes, an enumeration as its labels. */
-function bare(text: string): string {
+function unquoted(text: string): string {
   if (text.startsWith('"')) {
     try {
       return JSON.parse(text) as string;
@@ -87,7 +87,7 @@ function bare(text: string): string {
     const value = inside.get('value');
     const labels = inside.get('labels') ?? inside.get('flags');
     if (value !== undefined && labels !== undefined) {
-      const names = members(labels).map(([, t]) => bare(t));
+      const names = members(labels).map(([, t]) => unquoted(t));
       return names.length ? `${names.join(' ')} (${value})` : value;
     }
   }

@@ -14,7 +14,7 @@ export function byPowerOfTwo(values: readonly number[]): { first: number; counts
 }
 
 /** Counts that the source made of all durations, in the same form. */
-export function ofCounts(list: readonly (readonly [number, number])[]): { first: number; counts: number[] } {
+export function histogramOfCounts(list: readonly (readonly [number, number])[]): { first: number; counts: number[] } {
   const filled = list.filter(([, n]) => n > 0);
   const first = filled.reduce((a, [p]) => Math.min(a, p), Infinity);
   if (!Number.isFinite(first)) return { first: 0, counts: [] };

@@ -3,7 +3,7 @@ import { computed, signal } from '@preact/signals';
 import type { Rows, Wakeup } from '../api/types';
 import { isLog, type Titled } from '../draw/timeline';
 import { answer } from './answers';
-import { both, quoted } from './filters';
+import { andConditions, quoted } from './filters';
 import { ask, complete, epoch, phase } from './session';
 import { session, state, view } from './store';
 
@@ -37,7 +37,7 @@ const titlesAnswer = answer<Rows>(() => {
     logs.length === traces.length || logs.some((t) => t.name === null)
       ? ''
       : `trace in (${logs.map((t) => quoted(t.name ?? '')).join(', ')})`;
-  const filter = both(state.value.filter, own);
+  const filter = andConditions(state.value.filter, own);
   return {
     key: `${begin} ${view.value.end}\n${filter}\n${epoch.value}`,
     async ask(abort) {

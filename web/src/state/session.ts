@@ -19,7 +19,7 @@ export const answerFrom = (from: Source): void => {
 };
 
 /** The source that answers come from. */
-export const theSource = (): Source => source;
+export const currentSource = (): Source => source;
 
 /** Questions that have answers before all events are counted, as long as there is no filter. */
 const EARLY = new Set(['session', 'tracks', 'tiles', 'problems']);

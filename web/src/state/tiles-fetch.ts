@@ -1,7 +1,7 @@
 // Tiles that the rows in sight need.
 import { batch, computed, effect, signal } from '@preact/signals';
 import type { Session, Tiles } from '../api/types';
-import { lanesToAsk } from '../draw/layout';
+import { lanesToRequest } from '../draw/layout';
 import { showsTiles } from '../draw/timeline';
 import { levelOf, type Range, tilesOf } from '../time/range';
 import { reportFailure } from './answers';
@@ -89,7 +89,7 @@ export function requestTiles(
 
 /** The first lane of a track that is asked for. */
 const laneOf = (id: string): number => lanesWanted.peek().get(id) ?? 0;
-const lanesWanted = computed(() => lanesToAsk(layout.value));
+const lanesWanted = computed(() => lanesToRequest(layout.value));
 let lanesAsked: ReadonlyMap<string, number> = new Map();
 // After a step to deeper lanes, or a fold there, tiles of the lanes that are in sight now are missing.
 effect(() => {

@@ -4,7 +4,7 @@ import type { IndexProgress, Progress, Session } from '../api/types';
 import { onLost, reportFailure } from './answers';
 import { hold } from './busy';
 import { filterDone } from './filter';
-import { answerFrom, ask, epoch, failure, phase, theSource } from './session';
+import { answerFrom, ask, currentSource, epoch, failure, phase } from './session';
 import { session, state } from './store';
 import { awaitTilesBriefly, filteredTiles, markTiles, plainTiles, refreshTiles } from './tiles-fetch';
 import { withTracksOf } from './tracks';
@@ -18,7 +18,7 @@ export async function start(from: Source): Promise<void> {
   });
   const end = hold();
   try {
-    const now = await askSession();
+    const now = await requestSession();
     withTracksOf(now, () => {
       session.value = now;
     });
@@ -33,7 +33,8 @@ export async function start(from: Source): Promise<void> {
 }
 
 /** The traces as they are known, with their tracks as no filter leaves them: a question less on the way to what is drawn. */
-const askSession = (): Promise<Session> => ask<Session>('session', { tracks: state.peek().filter === '' ? 1 : null });
+const requestSession = (): Promise<Session> =>
+  ask<Session>('session', { tracks: state.peek().filter === '' ? 1 : null });
 
 function fail(e: unknown): void {
   if (e instanceof ApiError && e.status === 401) {
@@ -49,7 +50,7 @@ function fail(e: unknown): void {
 export async function tryAgain(): Promise<void> {
   failure.value = null;
   phase.value = 'loading';
-  await start(theSource());
+  await start(currentSource());
 }
 
 const RECONNECT_MS = 400;
@@ -57,7 +58,7 @@ const RECONNECT_MS = 400;
 async function watch(): Promise<void> {
   for (let failures = 0; !stopped.signal.aborted && phase.peek() !== 'token'; ) {
     try {
-      await theSource().watch((progress) => {
+      await currentSource().watch((progress) => {
         failures = 0;
         onProgress(progress);
       }, stopped.signal);
@@ -129,7 +130,7 @@ function onIndex(index: IndexProgress): void {
 /** Asks what is known now; everything else follows. When only what is not before a time changed, the rest is kept. */
 export async function refresh(since: bigint | null = null): Promise<void> {
   const before = session.peek();
-  const now = await askSession();
+  const now = await requestSession();
   const sameGeneration = before !== null && String(before.generation) === String(now.generation);
   if (sameGeneration && before.index.state === now.index.state && before.begin === now.begin) return;
   withTracksOf(now, () => {

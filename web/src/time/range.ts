@@ -49,7 +49,7 @@ export function zoomedIn(view: Range, around: bigint): Range {
 export function zoomedOut(view: Range, around: bigint, fullRange: Range): Range {
   const span = max(spanOf(view), 1n) * 2n;
   if (span >= spanOf(fullRange)) return spanOf(view) > spanOf(fullRange) ? view : fullRange;
-  return inside(withSpan(view, span, around), fullRange);
+  return clampView(withSpan(view, span, around), fullRange);
 }
 
 /** A view zoomed by any factor (below 1: in), for wheels and pinches. */
@@ -59,7 +59,7 @@ export function zoomedBy(view: Range, factor: number, around: bigint, fullRange:
   if (factor > 1) {
     const span = max(wanted, spanOf(view) + 1n);
     if (span >= spanOf(fullRange)) return spanOf(view) > spanOf(fullRange) ? view : fullRange;
-    return inside(withSpan(view, span, around), fullRange);
+    return clampView(withSpan(view, span, around), fullRange);
   }
   return withSpan(view, max(wanted, min(NARROWEST_NS, spanOf(view))), around);
 }
@@ -74,10 +74,10 @@ function withSpan(view: Range, span: bigint, around: bigint): Range {
 
 /** A view moved by a distance, which stays inside the full range where it was over it. */
 export const moved = (view: Range, by: bigint, fullRange: Range): Range =>
-  inside({ begin: view.begin + by, end: view.end + by }, fullRange, view);
+  clampView({ begin: view.begin + by, end: view.end + by }, fullRange, view);
 
 /** A view pushed back into the full range; one that was outside before (typed by hand) may stay as far outside. */
-function inside(view: Range, fullRange: Range, before?: Range): Range {
+function clampView(view: Range, fullRange: Range, before?: Range): Range {
   const first = before ? min(fullRange.begin, before.begin) : fullRange.begin;
   const last = before ? max(fullRange.end, before.end) : fullRange.end;
   if (view.begin < first) return { begin: first, end: first + spanOf(view) };
@@ -101,7 +101,9 @@ export function centred(view: Range, at: bigint): Range {
 
 /** The same, but inside the full range as far as it goes. */
 export const centredInside = (view: Range, at: bigint, fullRange: Range): Range =>
-  spanOf(view) <= spanOf(fullRange) ? inside(centred(view, at), fullRange, { begin: at, end: at }) : centred(view, at);
+  spanOf(view) <= spanOf(fullRange)
+    ? clampView(centred(view, at), fullRange, { begin: at, end: at })
+    : centred(view, at);
 
 /** The level whose buckets of 2^level ns are at most a pixel wide. */
 export function levelOf(view: Range, pixels: number): number {
