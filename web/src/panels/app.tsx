@@ -20,6 +20,7 @@ import { labelWidth } from './label-width';
 import { Legend } from './legend';
 import { Menu } from './menu';
 import { Overview, OverviewLabel, Ruler, RulerLabel } from './overview';
+import { followPointer } from './parts';
 import { Problems, problemCount } from './problems';
 import { Calls, Selection, SelectionTools } from './selection';
 import { freeSize, type Sizes, scheme, setSize, sizeBounds, sizes } from './settings';
@@ -214,15 +215,7 @@ function Divider({ size, label }: { size: keyof Sizes; label: string }): JSX.Ele
     const target = e.currentTarget;
     const began = widthOf(size);
     const from = flat ? e.clientY : e.clientX;
-    target.setPointerCapture(e.pointerId);
-    const move = (m: PointerEvent): void => setSize(size, began + sign * ((flat ? m.clientY : m.clientX) - from));
-    const up = (): void => {
-      target.removeEventListener('pointermove', move);
-      target.removeEventListener('pointerup', up);
-    };
-    target.addEventListener('pointermove', move);
-    target.addEventListener('pointerup', up);
-    e.preventDefault();
+    followPointer(target, e, (m) => setSize(size, began + sign * ((flat ? m.clientY : m.clientX) - from)));
   };
   const onKeyDown = (e: KeyboardEvent): void => {
     const by =

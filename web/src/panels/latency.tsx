@@ -1,9 +1,9 @@
 // Two questions about the selection: how long from one event to another, and which values are far from the others.
-import { signal } from '@preact/signals';
+import { type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useRef } from 'preact/hooks';
 import { chooseEvent, reveal, setCursor } from '../state/actions';
-import { answer } from '../state/answers';
+import { type Answer, answer } from '../state/answers';
 import { eventAnswer, rangeQuery } from '../state/selection';
 import { ask, epoch } from '../state/session';
 import { state, timeContext } from '../state/store';
@@ -42,16 +42,15 @@ interface Outliers {
 const pairQuestion = signal<{ from: string; to: string; by: string } | null>(null);
 const outlierQuestion = signal<{ name: string; field: string; deviations: string } | null>(null);
 
-const pairs = answer<Pairs>(() => {
-  if (!pairQuestion.value || state.value.tab !== 'selection') return null;
-  const query = { ...pairQuestion.value, ...rangeQuery() };
-  return { key: `${Object.values(query).join('\n')}\n${epoch.value}`, ask: (abort) => ask('pairs', query, abort) };
-});
-const outliers = answer<Outliers>(() => {
-  if (!outlierQuestion.value || state.value.tab !== 'selection') return null;
-  const query = { ...outlierQuestion.value, ...rangeQuery() };
-  return { key: `${Object.values(query).join('\n')}\n${epoch.value}`, ask: (abort) => ask('outliers', query, abort) };
-});
+/** The answer to a question about the selection, while its tab is shown. */
+const answerTo = <T,>(path: string, question: Signal<Record<string, string> | null>): ReadonlySignal<Answer<T>> =>
+  answer<T>(() => {
+    if (!question.value || state.value.tab !== 'selection') return null;
+    const query = { ...question.value, ...rangeQuery() };
+    return { key: `${Object.values(query).join('\n')}\n${epoch.value}`, ask: (abort) => ask(path, query, abort) };
+  });
+const pairs = answerTo<Pairs>('pairs', pairQuestion);
+const outliers = answerTo<Outliers>('outliers', outlierQuestion);
 
 interface FieldOfForm {
   readonly name: string;

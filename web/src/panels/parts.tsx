@@ -95,6 +95,18 @@ export function rowOfKey(e: KeyboardEvent, at: number, rows: number): number | n
   return to === undefined || e.altKey || rows === 0 ? null : Math.max(0, Math.min(rows - 1, to));
 }
 
+/** Calls `move` as the pointer that went down on an element moves, until it goes up. */
+export function followPointer(target: HTMLElement, down: PointerEvent, move: (e: PointerEvent) => void): void {
+  target.setPointerCapture(down.pointerId);
+  const up = (): void => {
+    target.removeEventListener('pointermove', move);
+    target.removeEventListener('pointerup', up);
+  };
+  target.addEventListener('pointermove', move);
+  target.addEventListener('pointerup', up);
+  down.preventDefault();
+}
+
 /** Keeps a row in sight that a key went to. */
 export const keepInSight = (id: string): void =>
   queueMicrotask(() => requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView({ block: 'nearest' })));

@@ -43,7 +43,7 @@ import {
   tip,
 } from './hover';
 import { type MenuItem, openMenu } from './menu';
-import { clipped, copyText, formatName } from './parts';
+import { clipped, copyText, followPointer, formatName } from './parts';
 import { dragged, timelineInput } from './scene';
 import { theme } from './settings';
 import { Empty } from './states';
@@ -145,20 +145,12 @@ function Thumb(): JSX.Element | null {
     if (!(e.currentTarget instanceof HTMLElement)) return;
     const target = e.currentTarget;
     const from = { y: e.clientY, scroll: scroll.peek() };
-    target.setPointerCapture(e.pointerId);
-    const move = (m: PointerEvent): void => {
+    followPointer(target, e, (m) => {
       scroll.value = Math.max(
         0,
         Math.min(all - room, from.scroll + ((m.clientY - from.y) / Math.max(1, track - high)) * (all - room)),
       );
-    };
-    const up = (): void => {
-      target.removeEventListener('pointermove', move);
-      target.removeEventListener('pointerup', up);
-    };
-    target.addEventListener('pointermove', move);
-    target.addEventListener('pointerup', up);
-    e.preventDefault();
+    });
   };
   return (
     <div
