@@ -55,7 +55,7 @@ def middle(folder):
     with open(os.path.join(folder, "info"), "rb") as file:
         found = re.search(rb"^elapsed_time:([0-9.]+)", file.read(), re.MULTILINE)
     half = float(found.group(1)) / 2 if found else 0.001
-    # Three digits before the point and three behind it.
+    # Three digits before the point and three after it.
     return f"{half:.3f}s~{half + 0.001:.3f}s" if half >= 0.9 else f"{half * 1e3:.3f}ms~{half * 1e3 + 1:.3f}ms"
 
 

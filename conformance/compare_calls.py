@@ -14,7 +14,7 @@ import argparse, concurrent.futures, html, json, os, pathlib, re, shutil, subpro
 
 from chrome_balance import imbalance
 
-# {f} and {g} are functions that are called, {s} a time in the middle as seconds, {t} another one behind it.
+# {f} and {g} are functions that are called, {s} a time in the middle as seconds, {t} another one after it.
 COMMANDS = [line.split() for line in """
 replay
 replay -f all
@@ -292,7 +292,7 @@ def same(words, want, have):
     # The peer does not turn the bytes of this number round.
     want = want.replace(b"header size   = 10240\n", b"header size   = 40\n")
     if "--chrome" in words:
-        # Without any call the peer leaves a comma behind the names of tasks.
+        # Without any call the peer leaves a comma after the names of tasks.
         want = want.replace(b"}},\n\n]", b"}}\n]")
         try:
             # Where the peer writes an element that is none (records were lost, or no event is shown) it is no JSON.
@@ -305,7 +305,7 @@ def same(words, want, have):
                 trace.get("metadata", {}).pop(key, None)
         return want == have or imbalance(want) is not None and imbalance(have) is None and has_begins(have, want)
     if "--flame-graph" in words:
-        # The peer cuts a number behind as many digits as the stack before it has bytes.
+        # The peer cuts a number after as many digits as the stack before it has bytes.
         have = re.sub(rb"(?m)^(.+) (\d+)$", lambda line: line[1] + b" " + line[2][:len(line[1])], have)
     if "--mermaid" in words:
         # The pages around the graphs are each tool's own.

@@ -75,7 +75,7 @@ def run(*command):
         # Without these babeltrace2 prints no colour into a pipe, whatever `--color` says, or other codes.
         environment |= {"TERM": "xterm-256color", "BABELTRACE_TERM_COLOR": "ALWAYS"}
     done = subprocess.run(command, capture_output=True, timeout=300, env=environment)
-    # babeltrace2 resets the colour once more behind its last line.
+    # babeltrace2 resets the colour once more after its last line.
     done.stdout = done.stdout.removesuffix(b"\n" + RESET) + b"\n" * done.stdout.endswith(b"\n" + RESET)
     return done
 

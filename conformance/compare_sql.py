@@ -399,7 +399,7 @@ def compare(program, trace, seed):
     statements, wanted = conditions(dice, chosen, 12)
     for settings in ("", "set tracemill.pushdown = false;\n"):
         with_settings = statements[:1] and [settings + statements[0]]
-        # The setting stands before the first statement, behind its number.
+        # The setting stands before the first statement, after its number.
         answers = asked.answers(with_settings + statements[1:])
         for sql, want, answer in zip(statements, wanted, answers):
             if answer != [{"n": want}]:

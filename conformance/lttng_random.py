@@ -408,7 +408,7 @@ def facility_trace(rng, root):
         (root / file).write_bytes(out)
 
     def last_len(out, machine):
-        # Blocks lie one behind the other: walk to the last one.
+        # Blocks lie one after the other: walk to the last one.
         at = 0
         while True:
             size = int.from_bytes(out[at + 36 : at + 40], "big" if machine.big else "little")

@@ -235,7 +235,7 @@ class Maker:
         size = r.choice(sizes or [8, 8, 16, 32, 64, 24, r.randint(1, 64), r.randint(1, 12)])
         align = r.choice([None, None, self.natural_align(size), r.choice([1, 2, 4, 8, 16, 32, 64])])
         order = "native"
-        # A field of another order must begin on a byte, and end there for what comes behind.
+        # A field of another order must begin on a byte, and end there for what comes after.
         if size % 8 == 0 and (align or 8) >= 8:
             order = r.choice(["native", "native", "be", "le", "network"])
         return Int(size, r.random() < 0.4, align, order)

@@ -24,7 +24,7 @@ use tracemill_semantics::Concepts;
 use crate::check_size;
 use crate::storage::Folder;
 
-/// Lines after which a print is stopped: what is behind them is of the same kind.
+/// Lines after which a print is stopped: what is after them is of the same kind.
 const MAX_LINES: u64 = 10_000;
 
 /// Opens a folder.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`run_tsdl`] | metadata in TSDL, bare or in packets |
 //! | [`run_ctf2_json`] | metadata of CTF 2 |
-//! | [`run_rfc11`] | metadata of RFC v1.1, bare or in packets; from the first byte 0xFF on, a stream file behind it |
+//! | [`run_rfc11`] | metadata of RFC v1.1, bare or in packets; from the first byte 0xFF on, a stream file after it |
 //! | [`run_rfc16`] | the same of RFC v1.6 |
 //! | [`run_packets`] | the seed of a random schema (8 bytes), then packets of it |
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
@@ -26,7 +26,7 @@
 //! | [`run_jsonl`] | canonical lines |
 //! | [`run_chrome_json`] | trace JSON of Chrome, after the beginning of a list |
 //! | [`run_ftrace_text`] | text of ftrace, after a heading |
-//! | [`run_elog`] | an event log of VPP behind its magic |
+//! | [`run_elog`] | an event log of VPP after its magic |
 //! | [`run_uftrace_records`] | specifications of arguments, a zero byte, then the records of a task of uftrace |
 //! | [`run_uftrace_kernel`] | `kernel_header`, a zero byte, `kallsyms`, a zero byte, then pages of the ring buffer |
 //! | [`run_uftrace_texts`] | the other files of a uftrace folder, a zero byte between two |
@@ -147,7 +147,7 @@ pub fn run_rfc16(data: &[u8]) {
     run_rfc(data, SOME_PACKET_16);
 }
 
-/// Metadata of a draft, and behind the first byte that no text has a stream file; without it, a packet of ours.
+/// Metadata of a draft, and after the first byte that no text has a stream file; without it, a packet of ours.
 fn run_rfc(data: &[u8], packet: &[u8]) {
     let split = data.iter().position(|&byte| byte == 0xff);
     let (metadata, stream) = match split {

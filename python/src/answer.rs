@@ -223,7 +223,7 @@ impl Reader {
         Python::attach(|py| {
             let Err(error) = py.check_signals() else { return false };
             self.keep_error(Ended::Interrupt(error));
-            // The consumer will raise what it makes of an error: the interrupt comes again behind it.
+            // The consumer will raise what it makes of an error: the interrupt comes again after it.
             let again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
             if let Err(error) = again {
                 self.keep_error(Ended::Interrupt(error));

@@ -23,7 +23,7 @@ const PATIENCE: usize = 64;
 /// An iterator over the events of traces, in the order of time.
 #[pyclass(module = "tracemill")]
 pub(crate) struct Events {
-    /// Behind a lock as it is for one thread at a time, which Python's borrow of the iterator sees to.
+    /// Behind a lock, as it is for one thread at a time, which Python's borrow of the iterator sees to.
     source: Option<Mutex<MergedSource>>,
     found: Arc<FoundFaults>,
     /// Events that are still wanted.
@@ -31,7 +31,7 @@ pub(crate) struct Events {
     chunks: Option<Arc<Chunks>>,
     /// The events of the batch that are wanted: chunks and places, the next one last.
     wanted: Vec<(u32, u32)>,
-    /// Damage behind the events of the batch, which ends the iteration.
+    /// Damage after the events of the batch, which ends the iteration.
     failed: Option<Error>,
 }
 

@@ -166,7 +166,7 @@ WAYS = {
     "fetchall": "r.fetchall()",
     "arrow": "r.to_arrow()",
     "polars": "r.to_polars()",
-    # An error of pyarrow, behind which the interrupt comes.
+    # An error of pyarrow, after which the interrupt comes.
     "pyarrow.table": """try:
         pyarrow.table(r)
     except pyarrow.ArrowInvalid as error:

@@ -137,7 +137,7 @@ test('calls, of which one row of pixels is copied, look as when each is drawn', 
   const random = new Random(5);
   let drawn = 0;
   for (let round = 0; round < 100; round++) {
-    // At each depth one behind the other.
+    // At each depth one after the other.
     const ends = [-50, -50, -50, -50];
     const calls = random
       .list(150, () => {

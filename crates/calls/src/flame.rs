@@ -92,7 +92,7 @@ impl Flame {
         Ok(Flame::from_frames(frames))
     }
 
-    /// The graph of frames that know their own time and their callees, which stand behind their callers.
+    /// The graph of frames that know their own time and their callees, which stand after their callers.
     fn from_frames(mut frames: Vec<FlameFrame>) -> Flame {
         for at in (0..frames.len()).rev() {
             let sum = frames[at].children.iter().map(|&child| frames[child].value).fold(0, u64::saturating_add);

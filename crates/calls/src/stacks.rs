@@ -19,7 +19,7 @@ use crate::task_partitions::{self, Moment};
 pub(crate) struct Stack {
     /// Its number in [`Stacks::names`].
     pub(crate) name: usize,
-    /// The stack that it stands on; stacks stand behind it.
+    /// The stack that it stands on; stacks stand after it.
     pub(crate) parent: usize,
     pub(crate) calls: u64,
     /// Ns without those of callees.

@@ -87,7 +87,7 @@ fn what_is_damaged_shows_where_there_are_no_packets() {
 
 #[test]
 fn packets_of_another_trace_become_packets_of_this_one() {
-    // The UUID stands behind the magic number.
+    // The UUID stands after the magic number.
     let folder = damaged(|bytes| bytes[4 * PACKET + 4..4 * PACKET + 20].fill(7));
     let want = lines(&folder, "t", 3);
     for to in ["ctf1.8", "ctf2"] {

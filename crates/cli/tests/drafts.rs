@@ -69,7 +69,7 @@ fn strict_gives_the_events_before_a_bad_header() {
     assert_eq!(run.stdout.lines().count(), 2, "{}", run.stdout);
     let run = folder.run("print t --strict").ends(1, &["t/main_0: byte 55, packet 1: the magic number"]);
     assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
-    // The fault stands behind what another file says before it.
+    // The fault stands after what another file says before it.
     folder.file("t/main_1", [packet(0, 5, 4, crc(5, 4)), packet(1, 9, 5, crc(9, 5))].concat());
     let run = folder.run("print t --strict").ends(1, &["t/main_0: byte 55, packet 1: the magic number"]);
     assert_eq!(run.stdout.lines().count(), 3, "{}", run.stdout);

@@ -221,7 +221,7 @@ fn paths_that_are_no_utf_8_have_an_exact_form() {
     assert_eq!(whole["traces"][0].get("path_base64"), None);
 }
 
-/// Events of 24 bits that begin at multiples of 32: what stands behind the last one is padding up to there, or the rest
+/// Events of 24 bits that begin at multiples of 32: what stands after the last one is padding up to there, or the rest
 /// of a byte, or nothing that is known.
 #[test]
 fn bits_that_no_event_can_take_are_warnings() {

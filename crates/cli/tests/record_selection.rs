@@ -102,7 +102,7 @@ fn files_are_selected_as_uftrace_does() {
             ("-L files.c -D 2", "main { amid; amid; aleaf; } "),
             ("-L files.c -t 1ns", "main { amid { aleaf; aleaf; } amid { aleaf; aleaf; } aleaf; } "),
         ];
-        // uftrace goes on to leave out what stands behind.
+        // uftrace goes on to leave out what stands after.
         let own = [
             ("-L files.c -N bmid", "main { amid { aleaf; } amid { aleaf; } } "),
             ("-L files.h -N bleaf -N amid", "bmid; "),

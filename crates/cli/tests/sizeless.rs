@@ -171,7 +171,7 @@ fn bits_behind_the_last_field_are_no_content() {
     folder.run("convert -q --to ctf1.8 --byte-order little -o out t").ends(0, &[]);
     for (at, (event, loose)) in packets.iter().enumerate() {
         let bytes = std::fs::read(folder.path(&format!("out/stream{at}"))).expect("it was written");
-        // The sizes stand behind the magic number and the ids of the stream.
+        // The sizes stand after the magic number and the ids of the stream.
         let sizes: Vec<u64> =
             bytes[12..].chunks(8).map(|of| u64::from_le_bytes(of.try_into().unwrap_or_default())).collect();
         let total = bytes.len() as u64 * 8;

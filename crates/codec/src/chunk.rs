@@ -357,7 +357,7 @@ impl<'a> ChunkSink<'a> {
         self
     }
 
-    /// Can an event behind this bit of the packet still be taken?
+    /// Can an event after this bit of the packet still be taken?
     #[inline]
     pub fn has_room_at(&self, bits: u64) -> bool {
         bits.wrapping_sub(self.chunk.base_bits) < self.room_bits

@@ -304,7 +304,7 @@ fn events_of(item: &Item) -> usize {
     }
 }
 
-/// May what is read behind this depend on it?
+/// May what is read after this depend on it?
 fn is_odd(item: &Item) -> bool {
     matches!(item, Item::Fault(_) | Item::Warning(_))
 }

@@ -45,7 +45,7 @@ pub struct Cursor {
     ahead: Ahead,
     /// Items that were found together with one that was given.
     queue: VecDeque<Item>,
-    /// Events of the first packet that are left out: the stream is read from behind them.
+    /// Events of the first packet that are left out: reading starts after them.
     skip: u64,
 }
 

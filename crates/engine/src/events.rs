@@ -50,7 +50,7 @@ impl<'a> Events<'a> {
         Events { is_merged_aside: false, ..self }
     }
 
-    /// The next event or note; `None` at the end. What comes up behind an event stands behind it.
+    /// The next event or note; `None` at the end. What comes up after an event stands after it.
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     #[inline]
     pub fn next(&mut self) -> Option<Step<'_>> {

@@ -5,7 +5,7 @@
 //! result does not depend on the number of threads. A packet that lies across a cut is read on both sides of it.
 //!
 //! A stretch is read as if nothing odd happened before it. Where something did (damage, a loss, a warning, a time that goes
-//! back or lies behind its packet), all is read again by one thread that follows; so is what has packets that do not say when
+//! back or lies after its packet), all is read again by one thread that follows; so is what has packets that do not say when
 //! they begin and end.
 
 use std::ops::ControlFlow;

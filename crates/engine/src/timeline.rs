@@ -135,7 +135,7 @@ pub fn cursors(session: &Session, streams: &[SelectedStream], selection: &Select
 }
 
 /// The times in ns from which, and to which, all streams of a trace have packets, for each trace; `None` where no stream says
-/// when it begins and ends. The first time lies behind the last one where no time is in all streams.
+/// when it begins and ends. The first time lies after the last one where no time is in all streams.
 pub fn shared_times(session: &Session) -> Result<Vec<Option<(i128, i128)>>> {
     let mut shared: Vec<Option<(i128, i128)>> = vec![None; session.traces.len()];
     for of in streams(session, &[])? {

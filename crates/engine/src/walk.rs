@@ -37,7 +37,7 @@ pub enum Turn {
     Batch,
     /// An event.
     Event(Position),
-    /// Something that is no event; it stands behind the events before it.
+    /// Something that is no event; it stands after the events before it.
     Note(Note),
 }
 

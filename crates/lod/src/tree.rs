@@ -73,7 +73,7 @@ pub(crate) struct BucketEntry {
     pub(crate) name: u32,
 }
 
-/// Appends what is stored of a bucket that is so far behind the one before. Most are next to it and hold few events: these
+/// Appends what is stored of a bucket that is so far after the one before. Most are next to it and hold few events: these
 /// two are one byte.
 fn put_entry(out: &mut Vec<u8>, gap: u64, events: u64, name: u32) {
     let near = gap.min(FAR);

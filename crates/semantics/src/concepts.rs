@@ -234,7 +234,7 @@ crate::named! {
 #[derive(Clone, Debug, Default)]
 pub struct Concepts {
     lines: Vec<ConceptLine>,
-    /// Do the lines that are built in stand behind them?
+    /// Do the lines that are built in stand after them?
     has_built_in: bool,
 }
 

@@ -97,7 +97,7 @@ export interface Tiles {
   tracks: TileTrack[];
 }
 
-/** From one lane to the one behind the last, of so many. */
+/** From one lane to the one after the last, of so many. */
 export interface Lanes {
   from: number;
   to: number;

@@ -54,7 +54,7 @@ export interface Order {
   readonly hidden: readonly string[];
   /** Ids that come before their siblings, the first one first. */
   readonly first: readonly string[];
-  /** Ids that come behind their siblings. */
+  /** Ids that come after their siblings. */
   readonly last: readonly string[];
 }
 

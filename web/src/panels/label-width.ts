@@ -3,7 +3,7 @@ import { computed, signal } from '@preact/signals';
 import { layout } from '../state/tracks';
 import { labelIsChosen, sizeBounds, sizes } from './settings';
 
-/** The space next to a name: the boxes before it, the number behind it, and the menu. */
+/** The space next to a name: the boxes before it, the number after it, and the menu. */
 const BESIDE_PX = 48;
 const INDENT_PX = 12;
 const NUMBER_PX = 6.6;

@@ -48,7 +48,7 @@ export interface State {
   readonly bookmarks: readonly Bookmark[];
   /** Tracks that are not shown. */
   readonly hidden: readonly string[];
-  /** Tracks that come before their siblings, the first one first, and those that come behind them. */
+  /** Tracks that come before their siblings, the first one first, and those that come after them. */
   readonly first: readonly string[];
   readonly last: readonly string[];
   /** The key by which the tracks of a trace are grouped, as `GROUP:PATH`. */

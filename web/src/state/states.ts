@@ -1,4 +1,4 @@
-// States of CPUs and threads: their words have colours and shapes of their own, behind those of names.
+// States of CPUs and threads: their words have colours and shapes of their own, after those of names.
 import { COLOURS } from './names';
 
 /** The ways to draw states: filled, hollow, a thin line, dotted. */

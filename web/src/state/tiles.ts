@@ -223,7 +223,7 @@ function membersOf(track: TileTrack, parts: number): readonly Uint32Array[] {
   for (let i = 0; i < size; i++) {
     const begin = at[i] ?? 0;
     const long = len?.[i] ?? 1;
-    // One may end in the bucket behind its last whole one; several end where their last bucket does.
+    // One may end in the bucket after its last whole one; several end where their last bucket does.
     const end = (n?.[i] ?? 1) > 1 ? begin + long - 1 : begin + long;
     first[i] = clamp(Math.floor(begin / TILE_BUCKETS));
     last[i] = !slices ? (first[i] ?? 0) : long < 0 ? parts - 1 : clamp(Math.floor(end / TILE_BUCKETS));

@@ -205,7 +205,7 @@ pub struct ReportOptions {
     pub source_lines: bool,
     /// How the times are spread, in a table of powers of two.
     pub histogram: bool,
-    /// Times of spans, which stand behind those of functions.
+    /// Times of spans, which stand after those of functions.
     pub spans: Vec<SpanTimes>,
     /// Colors.
     pub colors: ColorStyle,

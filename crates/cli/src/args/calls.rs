@@ -288,7 +288,7 @@ pub(super) fn with_version(command: clap::Command) -> clap::Command {
     command.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true)
 }
 
-/// The words of the command line with those of the files that `--opt-file` names behind them, for the commands that follow
+/// The words of the command line with those of the files that `--opt-file` names after them, for the commands that follow
 /// calls.
 ///
 /// # Errors

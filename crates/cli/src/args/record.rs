@@ -28,7 +28,7 @@ pub(crate) struct RecordOptions {
     pub(crate) program: Vec<OsString>,
 
     /// Record events of the kernel, next to the calls of an instrumented program, otherwise into `trace.dat`:
-    /// SYSTEM:NAME, SYSTEM or NAME, with globs; `if CONDITION` behind them is the kernel's own filter, as in
+    /// SYSTEM:NAME, SYSTEM or NAME, with globs; `if CONDITION` after them is the kernel's own filter, as in
     /// 'sched:sched_switch if prev_pid > 0'
     #[arg(long = "event", short = 'E', value_name = "PATTERN", help_heading = KERNEL)]
     pub(crate) kernel_events: Vec<String>,

@@ -87,7 +87,7 @@ mod asked {
             spills: options.spill.is_none(),
         };
         let mut queries = Queries::new(database, limits)?;
-        // Behind the queries, some of whose threads may still be at work.
+        // After the queries, some of whose threads may still be at work.
         let cleaned = Cleaned(queries.spilled());
         queries.stop = interrupt::stop();
         for parameter in &options.parameters {

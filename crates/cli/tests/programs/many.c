@@ -19,7 +19,7 @@ static void *work(void *unused) {
     return unused;
 }
 
-/* The second number of a ring's header, behind 8 bytes: its kind, then its state. */
+/* The second number of a ring's header, after 8 bytes: its kind, then its state. */
 HIDDEN static int state(const char *path) {
     int words[2] = {0, -1};
     FILE *file = fopen(path, "rb");

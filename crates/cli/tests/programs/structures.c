@@ -90,7 +90,7 @@ int spilled_floats(double a, double b, double c, double d, double e, double f, d
     return (int)(a + b + c + d + e + f + g + i);
 }
 
-// Behind one word: where it is aligned, though it is packed, and where it is not, by another name of its type.
+// After one word: where it is aligned, though it is packed, and where it is not, by another name of its type.
 int odd(long a, long b, long c, long d, long e, long f, long g, struct fixed h, long i, moved j) {
     put("odd", "7", &h, sizeof h);
     put("odd", "9", &j, sizeof j);

@@ -8,7 +8,7 @@ use super::digits::put_back;
 /// A conversion with its width and precision known: `%-08.3x` without its length modifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spec {
-    /// `-`: blanks stand behind the text.
+    /// `-`: blanks stand after the text.
     pub left: bool,
     /// `+`: numbers above zero have a sign too.
     pub plus: bool,

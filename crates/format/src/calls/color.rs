@@ -70,7 +70,7 @@ impl ColorStyle {
         }
     }
 
-    /// Text behind that of a color.
+    /// Text after that of a color.
     pub fn end(self) -> &'static str {
         match self {
             ColorStyle::None | ColorStyle::PlainHtml => "",

@@ -102,7 +102,7 @@ impl<'a> LineParser<'a> {
         }
     }
 
-    /// The byte behind blanks.
+    /// The byte after blanks.
     #[inline]
     pub fn peek(&mut self) -> Option<u8> {
         self.skip_blanks();

@@ -14,7 +14,7 @@ pub(super) struct KeptText {
     pub(super) for_people: Option<Vec<u8>>,
 }
 
-/// Shows a text that stands behind the fields.
+/// Shows a text that stands after the fields.
 #[derive(Debug)]
 pub(super) struct TrailingText;
 

@@ -212,7 +212,7 @@ impl Container {
             diagnostics.error("counts are too large", error.with_help(format!("{count} whole records are used")));
         } else {
             let left = section.declared - header - declared * record;
-            // In a section that the file cuts there is nothing behind the records.
+            // In a section that the file cuts there is nothing after the records.
             if left > 0 && section.len == section.declared {
                 let message = format!("{}: {left} octets behind its last record are ignored", section.title());
                 diagnostics.warn("octets behind the last record", section.data + header + declared * record, message);

@@ -146,7 +146,7 @@ impl LogDefinitions {
         self.name_format(code).render(code, self.names(strings), out);
     }
 
-    /// Appends the octets of the texts of an event, each behind its length (32 bits, little endian): its name, the name
+    /// Appends the octets of the texts of an event, each after its length (32 bits, little endian): its name, the name
     /// of its track, its datum. Of each the first [`MAX_OCTETS`].
     pub(super) fn put_octets(&self, event: [u32; 3], strings: Option<&StringTable>, out: &mut Vec<u8>) {
         let [code, track, datum] = event;

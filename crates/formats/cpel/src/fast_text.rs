@@ -109,7 +109,7 @@ impl<'a> FastText<'a> {
         }
     }
 
-    /// Appends the first `len` octets of any text. It goes on for some steps behind them, or they are copied slowly.
+    /// Appends the first `len` octets of any text. It goes on for some steps after them, or they are copied slowly.
     #[inline]
     pub(super) fn put_string(&mut self, text: &[u8], len: usize) {
         self.is_unsure = true;
@@ -163,7 +163,7 @@ impl<'a> FastText<'a> {
     #[inline]
     pub(super) fn put_hex(&mut self, value: u32, width: u8) {
         let count = (8 - value.leading_zeros() / 4).max(u32::from(width)).clamp(1, 8);
-        // The first digit in the lowest octet; those behind the last one do not count.
+        // The first digit in the lowest octet; those after the last one do not count.
         let left = u64::from(value) << (32 - 4 * count);
         let left = (left & 0xffff) << 32 | left >> 16;
         let left = (left & 0xff_0000_00ff) << 16 | left >> 8 & 0xff_0000_00ff;
@@ -175,7 +175,7 @@ impl<'a> FastText<'a> {
     }
 }
 
-/// The numbers below 1000 in base 10, each with its length behind it.
+/// The numbers below 1000 in base 10, each with its length after it.
 static SMALL: [[u8; 4]; 1000] = {
     let mut small = [[0; 4]; 1000];
     let mut at = 0;
@@ -259,7 +259,7 @@ impl<V> Steps<V> {
 /// their octets on.
 #[derive(Debug)]
 pub(super) struct Strings {
-    /// The octets, with a block behind them.
+    /// The octets, with a block after them.
     octets: Box<[u8]>,
     /// For each octet how many stand before the next NUL; [`FAR`] when that is no such string.
     lens: Box<[u8]>,

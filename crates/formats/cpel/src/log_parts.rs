@@ -13,13 +13,13 @@ pub(super) const HEADER: &str = "header";
 pub(super) const SECTION: &str = "section-";
 /// Parts with a section of events so begin: all that stands before the events.
 pub(super) const EVENTS: &str = "events-";
-/// Parts with the octets of a section behind its events so begin; without a number, those behind all sections.
+/// Parts with the octets of a section after its events so begin; without a number, those after all sections.
 pub(super) const BEHIND: &str = "behind-";
 /// Such a part where it is too much to be kept: empty.
 pub(super) const FAR: &str = "not-kept-";
 /// Octets before the first event of a section, with the header of the section.
 pub(super) const EVENTS_HEAD: usize = HEADER_BYTES as usize + NAME_BYTES + 8;
-/// Most octets behind the events of a section that are kept.
+/// Most octets after the events of a section that are kept.
 const MAX_BEHIND: usize = 1 << 20;
 
 /// Where the parts of a log are.

@@ -33,7 +33,7 @@ pub(super) enum PrintfFormat {
 /// A compiled format.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
-    /// The format, with some octets behind it ([`padded`]).
+    /// The format, with some octets after it ([`padded`]).
     text: Box<[u8]>,
     len: usize,
     /// The text of all values, when there are no conversions.
@@ -323,7 +323,7 @@ pub(super) fn pieces<P>(
     pieces
 }
 
-/// Replaces what is no UTF-8 behind `begin`.
+/// Replaces what is no UTF-8 after `begin`.
 #[inline]
 pub(super) fn make_utf8(out: &mut Vec<u8>, begin: usize) {
     if !out[begin..].is_ascii() && std::str::from_utf8(&out[begin..]).is_err() {
@@ -333,7 +333,7 @@ pub(super) fn make_utf8(out: &mut Vec<u8>, begin: usize) {
     }
 }
 
-/// The conversion behind a `%`, with its length; without one it is a `%` (`%%`, also with flags between).
+/// The conversion after a `%`, with its length; without one it is a `%` (`%%`, also with flags between).
 fn conversion(text: &[u8]) -> Option<(usize, Option<PrintfPiece>)> {
     let (mut of_c, mut at) = printf::Spec::flags(text);
     of_c.width = printf::number(text, &mut at, MAX_WIDTH);
@@ -413,7 +413,7 @@ fn put_bad_string(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(format!("<bad-string:{value:#x}>").as_bytes());
 }
 
-/// A text with octets behind it, so that its last piece is copied as a block too.
+/// A text with octets after it, so that its last piece is copied as a block too.
 pub(super) fn padded(text: &[u8]) -> Box<[u8]> {
     [text, &[0; STEP]].concat().into()
 }

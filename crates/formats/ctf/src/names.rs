@@ -25,7 +25,7 @@ pub(super) fn is_word(text: &str) -> bool {
     WORDS.split(' ').any(|word| word == text)
 }
 
-/// A name in which `_xHEX_` stands for every character that is not plain; `is_plain` is given what is behind it too.
+/// A name in which `_xHEX_` stands for every character that is not plain; `is_plain` is given what is after it too.
 fn encoded(name: &str, is_plain: impl Fn(char, &str) -> bool) -> String {
     let mut text = String::with_capacity(name.len() + 1);
     for (at, c) in name.char_indices() {
@@ -77,7 +77,7 @@ pub(super) fn has_mark(text: &str) -> bool {
     text.lines().take(3).any(|line| line == MARK)
 }
 
-/// The code of a name, behind the first character of an identifier.
+/// The code of a name, after the first character of an identifier.
 pub(super) fn coded(name: &str) -> String {
     encoded(name, |c, rest| c.is_ascii_alphanumeric() || c == '_' && !looks_coded(rest))
 }

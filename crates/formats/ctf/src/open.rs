@@ -174,7 +174,7 @@ impl TraceFolder {
         Ok(folder)
     }
 
-    /// Adds the packets that are in rings only, each behind those of its stream file.
+    /// Adds the packets that are in rings only, each after those of its stream file.
     fn read_rings(&mut self, storage: &dyn Storage, mut rings: Rings) {
         self.warnings.extend(rings.warning(&self.found.path));
         self.faults.append(&mut rings.faults);

@@ -69,7 +69,7 @@ fn steps(packets: &PacketList, widths: &Widths) -> Option<impl Iterator<Item = O
     Some((1..numbers.len()).map(move |at| gaps::since(numbers[at - 1], numbers[at], bits)))
 }
 
-/// The order that sequence numbers say, when it is not that of the file. Numbers wrap: the oldest packet is behind the widest
+/// The order that sequence numbers say, when it is not that of the file. Numbers wrap: the oldest packet is after the widest
 /// range that no packet has.
 fn by_sequence(packets: &PacketList, widths: &Widths) -> Option<Vec<usize>> {
     if !steps(packets, widths)?.any(|step| step.is_none()) {

@@ -228,7 +228,7 @@ pub(crate) struct Skipped {
 
 impl Scanned {
     /// Removes the faults of bytes that are what a ring left of packets that newer ones overwrote; says whether there were
-    /// any. They stand behind the newest packet, before the oldest one, or at the end of the file.
+    /// any. They stand after the newest packet, before the oldest one, or at the end of the file.
     pub(crate) fn forget_overwritten(&mut self, newest: &Packet, oldest: &Packet, file_bytes: u64) -> bool {
         let end_of_newest = newest.offset_bytes + newest.total_bits.div_ceil(8);
         let is_between = |of: &Skipped| of.from >= end_of_newest && of.to <= oldest.offset_bytes;
@@ -310,7 +310,7 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
 }
 
 /// Does a file without a packet belong to something else? Not one that begins as a packet does but for a damaged magic number:
-/// most of that is right, or the sizes behind it are possible.
+/// most of that is right, or the sizes after it are possible.
 fn is_foreign(plans: &TracePlans, bytes: &[u8]) -> bool {
     let Some(pattern) = magic_pattern(plans.schema()) else { return false };
     let right = pattern.iter().zip(bytes).filter(|(want, is)| want == is).count();
@@ -380,7 +380,7 @@ impl Budget {
     }
 }
 
-/// The packet behind one whose header is bad: where its size says when that can be believed, else the next header that
+/// The packet after one whose header is bad: where its size says when that can be believed, else the next header that
 /// makes sense. Without a magic number in the packet header there is only the size. `None` when there is no next packet,
 /// or when too much was tried.
 fn next_packet(

@@ -10,7 +10,7 @@ pub fn bytes(order: ByteOrder, value: u64, len: usize) -> Vec<u8> {
     pack(order, &[(value as i64, len)])
 }
 
-/// Numbers with their lengths, one behind the other.
+/// Numbers with their lengths, one after the other.
 pub fn pack(order: ByteOrder, parts: &[(i64, usize)]) -> Vec<u8> {
     let mut out = Vec::new();
     parts.iter().for_each(|&(value, len)| put_uint(&mut out, value as u64, len, order));
@@ -55,7 +55,7 @@ impl PageBuilder {
         self.records.resize(self.records.len().next_multiple_of(4), 0);
     }
 
-    /// A record whose length stands behind its head.
+    /// A record whose length stands after its head.
     pub fn long_event(&mut self, delta: u64, data: &[u8]) {
         self.head(0, delta);
         self.word(data.len() as u64 + 4);
@@ -118,7 +118,7 @@ impl PageBuilder {
     }
 }
 
-/// A format file: fields as `TYPE NAME;OFFSET;SIZE;SIGNED`, behind the common ones.
+/// A format file: fields as `TYPE NAME;OFFSET;SIZE;SIGNED`, after the common ones.
 pub fn format(name: &str, id: u16, fields: &[&str]) -> String {
     let common = [
         "unsigned short common_type;0;2;0",

@@ -1,7 +1,7 @@
 //! From event formats to a schema, and what the scanner of pages must know of each class.
 //!
 //! Fields of fixed places are read where they lie: every class of the schema says its offset in the record. A record
-//! with fields that lie elsewhere in it, or go on to its end, is copied behind a table that says for each of those
+//! with fields that lie elsewhere in it, or go on to its end, is copied after a table that says for each of those
 //! where it is, in the one form that plans know ([`FieldOffset::Located`]):
 //!
 //! ```text
@@ -105,7 +105,7 @@ impl RecordLayout {
         RecordLayout { class, name, min_bytes: format.min_bytes() as usize, dynamic, repeated }
     }
 
-    /// Appends a record in the form that the plans of its class read, behind `base` bytes of the event; calls `wrong` for
+    /// Appends a record in the form that the plans of its class read, after `base` bytes of the event; calls `wrong` for
     /// each field that says that it is where the record is not.
     pub fn copy(
         &self,
@@ -253,7 +253,7 @@ impl SharedFields {
         shared
     }
 
-    /// The member of a field in a record that begins `begin` bytes behind where fields are counted from; a dynamic
+    /// The member of a field in a record that begins `begin` bytes after where fields are counted from; a dynamic
     /// field takes one of the places.
     fn member(&mut self, schema: &mut Schema, field: &FormatField, locators: &mut Vec<u32>, begin: u32) -> Member {
         let is_dynamic = field.place != FieldPlace::Fixed;

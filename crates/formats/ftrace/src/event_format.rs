@@ -70,7 +70,7 @@ pub enum Content {
     Integer(FieldElement),
     /// Characters up to the first zero.
     Text,
-    /// Integers one behind the other.
+    /// Integers one after the other.
     Array(FieldElement),
 }
 

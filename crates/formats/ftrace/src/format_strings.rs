@@ -2,7 +2,7 @@
 //! strings by their addresses (`printk_formats` of the kernel).
 //!
 //! Arguments stand one after the other as the kernel's `vbin_printf` stores them: numbers in their own size, aligned to
-//! it but at most to 4 bytes; texts with their zero; what stands behind `%p` as a pointer, or as the text that the kernel
+//! it but at most to 4 bytes; texts with their zero; what stands after `%p` as a pointer, or as the text that the kernel
 //! made of it.
 
 use std::collections::HashMap;
@@ -125,7 +125,7 @@ enum ArgumentForm {
 #[derive(Debug)]
 struct Arguments {
     forms: Vec<ArgumentForm>,
-    /// Prints a record of 8 bytes for each argument, with the texts behind them.
+    /// Prints a record of 8 bytes for each argument, with the texts after them.
     print: PrintFormat,
 }
 
@@ -197,7 +197,7 @@ fn put_number(room: &mut [u8], value: u64, machine: Machine) {
     room[..len].copy_from_slice(&bytes[from..from + len]);
 }
 
-/// Puts a text behind all else, and its place into the slot: 16 bits each, as a record of the ring buffer has them.
+/// Puts a text after all else, and its place into the slot: 16 bits each, as a record of the ring buffer has them.
 fn put_text(record: &mut Vec<u8>, slot: usize, text: &[u8], machine: Machine) {
     let offset = record.len();
     let len = text.len().min(usize::from(u16::MAX).saturating_sub(offset));

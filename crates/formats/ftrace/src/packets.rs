@@ -241,7 +241,7 @@ impl PacketPlaces {
 /// Contents of a packet.
 struct Scan {
     spine: Spine,
-    /// The bytes of the packet and the copies of records behind them, when there are any.
+    /// The bytes of the packet and the copies of records after them, when there are any.
     copies: Option<Vec<u8>>,
     len: usize,
     faults: Faults,

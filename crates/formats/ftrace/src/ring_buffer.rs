@@ -3,7 +3,7 @@
 //! ```text
 //! page      u64 time, long commit, records
 //! commit    bytes of records in the low 27 bits; bit 31: events are missing before the page; bit 30: their number
-//!           stands behind the records, as a long
+//!           stands after the records, as a long
 //! record    u32 head: 5 bits of kind, 27 bits of time since the record before (big-endian machines: kind on top)
 //! kind      1..=28   data of 4 times as many bytes
 //!           0        u32 length, itself included, then the data
@@ -22,7 +22,7 @@ use super::event_format::Machine;
 const COMMIT_MASK: u64 = (1 << 27) - 1;
 /// Bit of the commit: events were lost before this page.
 pub const EVENTS_MISSED: u64 = 1 << 31;
-/// Bit of the commit: the number of lost events stands behind the last record.
+/// Bit of the commit: the number of lost events stands after the last record.
 pub const MISSED_STORED: u64 = 1 << 30;
 /// Bits of time in the head of a record.
 pub const DELTA_BITS: u32 = 27;

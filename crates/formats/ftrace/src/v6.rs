@@ -1,4 +1,4 @@
-//! Version 6: one section behind the other, in a fixed order.
+//! Version 6: one section after the other, in a fixed order.
 
 use tracemill_model::error::{Error, Result};
 
@@ -9,7 +9,7 @@ use super::options::id;
 /// The words that say what follows, with blanks up to ten bytes.
 const WORD_BYTES: u64 = 10;
 
-/// Reads everything behind the size of a page. What cannot be read ends it: nothing says where the rest is.
+/// Reads everything after the size of a page. What cannot be read ends it: nothing says where the rest is.
 pub(crate) fn read(container: &mut Container, reader: &mut ByteReader<'_>, file: &[u8]) {
     if let Err(error) = read_all(container, reader, file) {
         container.fault(error.with_help("nothing behind it can be found"));
@@ -85,7 +85,7 @@ fn read_options(container: &mut Container, reader: &mut ByteReader<'_>) -> Resul
                     Ok(())
                 })
             }
-            // Behind an instance it is about that.
+            // After an instance it is about that.
             id::CPUCOUNT if !instances.is_empty() => {
                 let count = ByteReader::new(content, order, offset).u32("the number of CPUs");
                 count.map(|count| instances.last_mut().into_iter().for_each(|last| last.cpus = Some(count)))
@@ -98,7 +98,7 @@ fn read_options(container: &mut Container, reader: &mut ByteReader<'_>) -> Resul
     }
 }
 
-/// Reads where the data of a buffer is, behind the word that says what it is.
+/// Reads where the data of a buffer is, after the word that says what it is.
 fn read_buffer(mut buffer: Buffer, word: &[u8], cpus: u32, reader: &mut ByteReader<'_>) -> Result<Buffer> {
     if word.starts_with(b"latency") {
         let rest = reader.rest().len() as u64;

@@ -15,7 +15,7 @@ const PACKED: u16 = 1;
 /// Lists of options that a file may have.
 const MAX_LISTS: usize = 10_000;
 
-/// Reads everything behind the size of a page. A section that cannot be read costs that section.
+/// Reads everything after the size of a page. A section that cannot be read costs that section.
 ///
 /// # Errors
 /// When the file ends before it says where its first section is.

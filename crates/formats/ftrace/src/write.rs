@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Description::head     event formats, symbols: known before the first event
-//! tail                  names of tasks, options, places of the pages: known behind the last one
+//! tail                  names of tasks, options, places of the pages: known after the last one
 //! the pages             of one CPU after the other, as the kernel gave them
 //! ```
 
@@ -143,7 +143,7 @@ fn put_name(out: &mut Vec<u8>, name: &str) {
     out.push(0);
 }
 
-/// Bytes behind their number.
+/// Bytes after their number.
 fn put_sized(out: &mut Vec<u8>, bytes: &[u8], len_bytes: usize) {
     put_uint(out, bytes.len() as u64, len_bytes, ORDER);
     out.extend(bytes);

@@ -65,7 +65,7 @@ pub(crate) fn slice(file: &[u8], offset: u64, len: u64) -> &[u8] {
     rest.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(rest)
 }
 
-/// The name of a channel and the number of a CPU: the digits behind the last `_`.
+/// The name of a channel and the number of a CPU: the digits after the last `_`.
 pub(crate) fn channel_and_cpu(name: &str) -> Option<(&str, u32)> {
     let (channel, digits) = name.rsplit_once('_')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

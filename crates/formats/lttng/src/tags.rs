@@ -258,7 +258,7 @@ impl<'a> Lexer<'a> {
 /// Attributes and text of an element.
 pub(crate) type TagElement = (Vec<(String, String)>, String);
 
-/// The start tags of a name with the text behind each, for files that are only shown; and whether the text could be
+/// The start tags of a name with the text after each, for files that are only shown; and whether the text could be
 /// read to its end.
 pub(crate) fn read_elements(text: &[u8], name: &str) -> (Vec<TagElement>, bool) {
     let mut lexer = Lexer::new(text);

@@ -188,7 +188,7 @@ fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
     schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
 }
 
-/// Makes members of fields, which stand one behind the other.
+/// Makes members of fields, which stand one after the other.
 struct MemberBuilder<'s> {
     schema: &'s mut Schema,
     members: Vec<Member>,

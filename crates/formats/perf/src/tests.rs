@@ -258,7 +258,7 @@ fn every_part_of_a_sample() {
 
 #[test]
 fn records_are_sorted_over_rounds_and_slices() {
-    // Two rings take turns, each of them a round behind the other.
+    // Two rings take turns, each of them a round after the other.
     let mut file = PerfBuilder::new(ByteOrder::Little);
     file.events.push(EventBuilder { sample_type: part::IP | part::TIME | part::PERIOD, ..clock(0) });
     let sample = |file: &mut PerfBuilder, time: u64| {

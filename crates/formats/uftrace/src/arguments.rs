@@ -299,7 +299,7 @@ pub enum WantedPlace {
     Register(String),
     /// The registers of parts of a structure, joined by `+`, and whether it is the return value.
     Registers(String, bool),
-    /// A place on the stack: the text behind `stack`.
+    /// A place on the stack: the text after `stack`.
     Stack(String),
     /// The return value, and whether it is a float.
     Result(bool),

@@ -246,7 +246,7 @@ impl ClassFields {
     }
 }
 
-/// Members, and one more behind them.
+/// Members, and one more after them.
 fn with<'a>(members: &[(&'a str, FieldClassId)], name: &'a str, class: FieldClassId) -> Vec<(&'a str, FieldClassId)> {
     [members, &[(name, class)]].concat()
 }

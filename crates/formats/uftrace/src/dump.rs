@@ -75,7 +75,7 @@ struct Dump<'a> {
     options: DumpOptions<'a>,
     /// Faults in files of the kernel and of perf: opening has read those of tasks only.
     findings: Findings,
-    /// Lines that are complete, and those behind them.
+    /// Lines that are complete, and those after them.
     bytes: Vec<u8>,
     text: String,
     /// Bytes of the file that were shown.
@@ -87,13 +87,13 @@ struct Dump<'a> {
     out: &'a mut dyn Write,
 }
 
-/// The beginning of lines, `12.000000000   1234: `, which changes slowly but for the digits behind the point.
+/// The beginning of lines, `12.000000000   1234: `, which changes slowly but for the digits after the point.
 struct Begin {
     /// Seconds and task of the last line.
     seconds: u64,
     tid: i64,
     text: Vec<u8>,
-    /// Where the digits behind the point are in it.
+    /// Where the digits after the point are in it.
     nanos: usize,
 }
 
@@ -223,7 +223,7 @@ impl Dump<'_> {
         self.begin.write(&mut self.bytes, time, tid);
     }
 
-    /// Puts what stands in `text` behind the lines that are complete.
+    /// Puts what stands in `text` after the lines that are complete.
     #[inline]
     fn gather(&mut self) {
         if !self.text.is_empty() {

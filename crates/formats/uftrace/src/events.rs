@@ -287,7 +287,7 @@ impl SliceWriter<'_> {
     }
 }
 
-/// Writes the values of a payload: numbers in little-endian order, texts behind all of them. False when it is shorter
+/// Writes the values of a payload: numbers in little-endian order, texts after all of them. False when it is shorter
 /// than its list.
 fn put_values(specs: &[ArgumentSpec], payload: &[u8], order: ByteOrder, start: usize, out: &mut Vec<u8>) -> bool {
     let fixed: usize = specs.iter().map(stored_len).sum();

@@ -226,7 +226,7 @@ impl Kernel {
     /// The pages of a file with all records from one time to another, as far as they are in order: where the first
     /// begins and the last ends. Of a file of any length a few pages are looked at.
     ///
-    /// Of a page whose header says an earlier time than those before it, or a later one than those behind it, nothing
+    /// Of a page whose header says an earlier time than those before it, or a later one than those after it, nothing
     /// is concluded: it may be damaged.
     pub(super) fn pages_around(&self, bytes: &[u8], between: (u64, u64)) -> (usize, usize) {
         let size = self.layout.page_bytes;
@@ -308,7 +308,7 @@ pub(super) struct KernelRecord {
     pub lost: Option<u64>,
 }
 
-/// Pages before and behind one that must be in order with it for its time to be believed.
+/// Pages before and after one that must be in order with it for its time to be believed.
 const ORDERED_PAGES: usize = 2;
 /// Pages that are tried for one.
 const PAGE_TRIES: usize = 16;

@@ -23,7 +23,7 @@ fn full_name(symbol: &str) -> Option<String> {
     full_cpp_name(symbol)
 }
 
-/// Is it a name of Rust in the form of those of C++, with a hash last? LLVM may have put `.llvm.123` behind it.
+/// Is it a name of Rust in the form of those of C++, with a hash last? LLVM may have put `.llvm.123` after it.
 fn is_legacy_rust(symbol: &str) -> bool {
     let name = symbol.split_once(".llvm.").map_or(symbol, |(name, _)| name);
     let Some(hash) = name.strip_suffix('E').and_then(|name| name.get(name.len().checked_sub(19)?..)) else {
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(full("_Z8pointersIJEEiDpPT_"), "int pointers<>()");
         assert_eq!(full("_Z4callIiJEEvT_DpT0_"), "void call<int>(int)");
         assert_eq!(full("_Zli3_kmy"), "operator\"\" _km(unsigned long long)");
-        // Each type of a pack has what stands behind the pack.
+        // Each type of a pack has what stands after the pack.
         assert_eq!(full("_Z4packIJiRcPKcEEvDpOT_"), "void pack<int, char&, char const*>(int&&, char&, char const*&&)");
         assert_eq!(
             full("_Z4packIiJlcEEvT_DpRKT0_S0_"),

@@ -116,7 +116,7 @@ pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<PerfPart> {
 const WINDOW: usize = 1 << 16;
 /// A place in time is searched for down to this many bytes.
 const NEAR: usize = 4 * WINDOW;
-/// Records before and behind a place in time that are in order.
+/// Records before and after a place in time that are in order.
 const ORDERED: usize = 16;
 /// Records that are looked at for some that are in order.
 const MAX_STEPS: usize = 256;
@@ -145,7 +145,7 @@ impl PerfReader<'_> {
         (size >= least).then_some(size)
     }
 
-    /// Where a record begins for sure behind the window at `from`: where all chains of records lead that begin in the
+    /// Where a record begins for sure after the window at `from`: where all chains of records lead that begin in the
     /// window and do not end at something that is no record.
     fn landing(&self, from: usize) -> Option<usize> {
         let (from, end) = (from & !7, (from & !7) + WINDOW);
@@ -158,7 +158,7 @@ impl PerfReader<'_> {
         for place in (0..leads.len()).rev() {
             let Some(next) = self.plausible(from + 8 * place).map(|size| from + 8 * place + size) else { continue };
             let Some(lead) = (if next < end { leads[(next - from) / 8] } else { Some(next) }) else { continue };
-            // A chain of one record proves nothing yet; one that goes on behind the window is a chain of records.
+            // A chain of one record proves nothing yet; one that goes on after the window is a chain of records.
             if next >= end && !self.has_records_at(next) {
                 continue;
             }
@@ -170,8 +170,8 @@ impl PerfReader<'_> {
         found
     }
 
-    /// Where reading goes on behind something at `at` that is no record: as soon as it is sure where one begins, which takes
-    /// some records behind it; otherwise the end.
+    /// Where reading goes on after something at `at` that is no record: as soon as it is sure where one begins, which takes
+    /// some records after it; otherwise the end.
     #[cold]
     fn resync_after(&self, at: usize) -> usize {
         let mut windows = (at + 8..self.bytes.len()).step_by(WINDOW);
@@ -193,7 +193,7 @@ impl PerfReader<'_> {
         places.take(MAX_STEPS).filter_map(|(at, (kind, _, size))| Some((at, self.time(at, kind, size)?)))
     }
 
-    /// A record behind `at`, and its time, that is later than those before it and not later than those behind it.
+    /// A record after `at`, and its time, that is later than those before it and not later than those after it.
     fn boundary(&self, at: usize, after: u64) -> Option<(usize, u64)> {
         let times: Vec<(usize, u64)> = self.times(self.landing(at)?).collect();
         let mut around = times.windows(2 * ORDERED + 1);

@@ -233,7 +233,7 @@ fn a_stretch_of_a_file_of_perf_is_found_without_reading_it() {
     }
 }
 
-/// Behind damage reading goes on where a record begins for sure, and the damage is reported: as a stretch behind it is read, too.
+/// After damage reading goes on where a record begins for sure, and the damage is reported: as a stretch after it is read, too.
 #[test]
 fn a_damaged_file_of_perf_is_read_on() {
     let mut random = Random(0x0fed_cba9_8765_4321);

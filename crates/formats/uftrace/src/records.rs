@@ -14,7 +14,7 @@ pub(super) const RECORD: usize = 16;
 pub(super) const MAGIC: u64 = 5;
 /// A record found by searching is at most this much later than the last good one: payload bytes look like any time.
 const MAX_STEP_NS: u64 = 3_600_000_000_000;
-/// Behind a payload that fits its specification the next record may also be a little earlier, or much later.
+/// After a payload that fits its specification the next record may also be a little earlier, or much later.
 const MAX_BACK_NS: u64 = 1_000_000_000;
 
 /// Types of records, by their bits.
@@ -87,7 +87,7 @@ impl Record {
         self.magic() == MAGIC && (self.kind() != RecordKind::Lost || self.time == 0 && !self.has_payload())
     }
 
-    /// Can it be the record behind one of the time `after`?
+    /// Can it be the record that follows one of the time `after`?
     fn is_between(self, after: u64, back: u64) -> bool {
         self.is_near(after.saturating_sub(back), after)
     }
@@ -143,7 +143,7 @@ impl TaskBytes<'_> {
         Record::read(self.bytes.get(at..)?, self.order)
     }
 
-    /// The time of the first record with a time from `at` on, which stands behind one that was lost.
+    /// The time of the first record with a time from `at` on, which stands after one that was lost.
     pub(super) fn next_time(&self, at: usize) -> Option<u64> {
         let record = self.record(at).filter(|record| record.is_sound() && record.kind() != RecordKind::Lost)?;
         Some(record.time)
@@ -197,7 +197,7 @@ impl TaskBytes<'_> {
                 {
                     return (payload, next);
                 }
-                // Is the specification wrong, or the next record damaged? A record right behind this one, or one that
+                // Is the specification wrong, or the next record damaged? A record right after this one, or one that
                 // leaves no room for another, says the former.
                 match self.resume(from, time, MAX_PAYLOAD) {
                     Some(found) if found < next + RECORD => (Payload::Unknown, found),
@@ -213,7 +213,7 @@ impl TaskBytes<'_> {
         }
     }
 
-    /// The next place from `from` on, at most `max` bytes away, where a record can stand behind one of the time
+    /// The next place from `from` on, at most `max` bytes away, where a record can stand after one of the time
     /// `after`.
     pub(super) fn resume(&self, from: usize, after: u64, max: usize) -> Option<usize> {
         let from = from.next_multiple_of(8);

@@ -3,13 +3,13 @@
 //! A record does not say where it begins, and payloads have no length. So a cut is found by *following every chain*: all
 //! places in a window that is longer than any record are taken for beginnings, and each is followed from record to
 //! record. One of them is a true beginning, and what follows a true record is a true record; so once only one chain is
-//! left behind the window, all others having ended at something that is no record or having run into it, that chain is
-//! the true one. Where a chain ends at something that is no record, it goes on at every place behind it where reading
+//! left after the window, all others having ended at something that is no record or having run into it, that chain is
+//! the true one. Where a chain ends at something that is no record, it goes on at every place after it where reading
 //! from the beginning may find the next record, so that damage inside of the window does not end the true one. No byte
-//! outside the window and the few records behind it is looked at.
+//! outside the window and the few records after it is looked at.
 //!
 //! Times in a task go back by a nanosecond or so here and there (events around their call). A cut is made where the
-//! records near it are in order, so that what is before it is earlier than what is behind it, and a stretch of time is
+//! records near it are in order, so that what is before it is earlier than what is after it, and a stretch of time is
 //! read with a margin: all records are found whose times are at most that much before the largest time so far.
 
 use std::collections::VecDeque;
@@ -38,11 +38,11 @@ pub(super) fn size(len: usize, tasks: usize) -> usize {
 }
 /// A window in which a record begins for sure: longer than a record with the longest payload.
 const WINDOW: usize = MAX_PAYLOAD + RECORD;
-/// Where chains begin: a window behind damage that is as long as a window.
+/// Where chains begin: a window after damage that is as long as a window.
 const STARTS: usize = 2 * WINDOW;
 /// As far as chains are followed before a cut is given up.
 const SPAN: usize = 8 * WINDOW;
-/// Places that are tried for one cut, each as far behind the one before as chains are followed.
+/// Places that are tried for one cut, each as far after the one before as chains are followed.
 const TRIES: usize = 4;
 /// Times in a task are at most this far from one another, 9 years: words that are no times are mostly farther.
 const MAX_SPAN_NS: u64 = 1 << 58;
@@ -52,7 +52,7 @@ const MAX_BACK_NS: u64 = 1_000_000_000;
 const MAX_STEPS: usize = 1024;
 /// A place in time is searched for down to this many bytes.
 pub(super) const NEAR: usize = 16 << 10;
-/// Records before and behind a cut that are in order.
+/// Records before and after a cut that are in order.
 const ORDERED: usize = 16;
 /// A stretch of time is read with this much around it, so that records whose times go back by less are found.
 const MARGIN_NS: u64 = 100_000;
@@ -107,8 +107,8 @@ pub(super) fn byte_range(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize
 /// Halves a file of `len` bytes, the first of which have the time `first`, down to the parts of `near` bytes in which the
 /// records of a stretch of time begin and end.
 ///
-/// `boundary` finds a place behind the first one that it gets, if it can before the second: what lies before it is
-/// earlier than the time that comes with it, and what lies behind is not. The third is a time before it.
+/// `boundary` finds a place after the first one that it gets, if it can before the second: what lies before it is
+/// earlier than the time that comes with it, and what lies after is not. The third is a time before it.
 pub(super) fn search(
     len: usize,
     near: usize,
@@ -258,7 +258,7 @@ impl Chains {
             }
         }
         // No record can stand here. Either the chain is false, or the bytes are damaged: then the true one goes on
-        // behind, where reading from the beginning finds a record of about this time.
+        // further on, where reading from the beginning finds a record of about this time.
         for next in index + 1..=index + WINDOW / 8 {
             let record = task.record(self.window + next * 8)?;
             if is_plausible(record, self.earliest) && record.is_near(least.saturating_sub(MAX_BACK_NS), largest) {
@@ -275,7 +275,7 @@ fn is_plausible(record: Record, earliest: u64) -> bool {
     record.is_sound() && (record.kind() == RecordKind::Lost || range.contains(&record.time))
 }
 
-/// The first record of the true chain from `at` on with the records before it earlier and those behind it later, and its
+/// The first record of the true chain from `at` on with the records before it earlier and those after it later, and its
 /// time.
 fn ordered(task: &mut TaskBytes<'_>, at: usize) -> Option<(usize, u64)> {
     let mut chain: VecDeque<(usize, u64)> = VecDeque::with_capacity(2 * ORDERED + 1);

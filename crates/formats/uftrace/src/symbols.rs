@@ -19,7 +19,7 @@ pub(super) struct Symbol<'a> {
 /// The symbols of a module, sorted by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Symbols {
-    /// All names, one behind the other: an allocation for each would be most of the cost of reading them.
+    /// All names, one after the other: an allocation for each would be most of the cost of reading them.
     names: String,
     all: Vec<StoredSymbol>,
 }
@@ -61,7 +61,7 @@ impl Symbols {
         if !all.is_sorted_by_key(|symbol| symbol.address) {
             all.sort_by_key(|symbol| symbol.address);
         }
-        // Up to the next address; what stands behind the last one is unknown.
+        // Up to the next address; what stands after the last one is unknown.
         let (mut next, mut behind) = (None, None);
         for symbol in all.iter_mut().rev() {
             if behind != Some(symbol.address) {
@@ -184,7 +184,7 @@ impl std::fmt::Debug for SymbolFile {
     }
 }
 
-/// A hexadecimal number of at most 64 bits at the beginning of a text, and where it goes on behind the blank that
+/// A hexadecimal number of at most 64 bits at the beginning of a text, and where it goes on after the blank that
 /// follows.
 fn hexadecimal(text: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0u64;

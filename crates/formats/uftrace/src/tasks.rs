@@ -203,12 +203,12 @@ impl Tasks {
     }
 }
 
-/// The value behind `key=` up to the next blank.
+/// The value after `key=` up to the next blank.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// The value behind `key="`, up to the last quote of the line.
+/// The value after `key="`, up to the last quote of the line.
 fn quoted<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let at = text.find(&format!("{key}=\""))?;
     let rest = &text[at + key.len() + 2..];

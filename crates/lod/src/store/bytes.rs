@@ -104,7 +104,7 @@ impl Reader<'_> {
         Reader { input, len, left: len, gathered: Vec::new(), at: 0, sum: Hasher::new() }
     }
 
-    /// Reads the checksum that stands behind all; says whether it is that of what was read.
+    /// Reads the checksum that stands after all; says whether it is that of what was read.
     pub(crate) fn finish(self) -> bool {
         let mut stored = [0; 4];
         self.left == 0

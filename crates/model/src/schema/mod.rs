@@ -362,7 +362,7 @@ pub struct Summary {
     pub before: Arc<str>,
     /// Does the name of the event stand in the line?
     pub has_name: bool,
-    /// Member of the payload that stands behind it, after `before`.
+    /// Member of the payload that stands after it, after `before`.
     pub after: Arc<str>,
 }
 

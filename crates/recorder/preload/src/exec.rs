@@ -48,7 +48,7 @@ struct SharedVariable {
     name: &'static [u8],
     /// Our part of its value.
     part: Vec<u8>,
-    /// Does our part stand behind theirs?
+    /// Does our part stand after theirs?
     is_last: bool,
 }
 
@@ -169,7 +169,7 @@ impl Environment {
     }
 }
 
-/// Memory for an environment, which stands behind this.
+/// Memory for an environment, which stands after this.
 #[repr(C)]
 struct EnvironmentBlock {
     /// The next one of those that were left, or 0.

@@ -94,7 +94,7 @@ impl ThreadData {
         let frame = self.frame(depth);
         frame.set(returns, place, address);
         compiler_fence(Ordering::SeqCst);
-        // Calls of a signal handler stand behind this one from here on.
+        // Calls of a signal handler stand after this one from here on.
         self.depth.set(depth + 1);
         compiler_fence(Ordering::SeqCst);
         // Again: a handler that came before may have had its own there.

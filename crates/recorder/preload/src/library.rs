@@ -71,7 +71,7 @@ unsafe fn find(open: OpenLibrary, name: *const c_char, caller: *const c_void) ->
             system::dlclose(known);
             return None;
         }
-        // Folders of the environment may stand before them, the usual ones behind.
+        // Folders of the environment may stand before them, the usual ones after.
         let before = theirs.iter().zip(&ours).take_while(|(a, b)| a == b).count();
         let paths = theirs.iter().take(before + own).map(|folder| [folder.to_bytes(), b"/", name.to_bytes()].concat());
         let (at, path) = paths.map(CString::new).enumerate().find_map(|(at, path)| {

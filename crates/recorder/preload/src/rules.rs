@@ -17,7 +17,7 @@ struct Rules {
     /// Where addresses of entries stand that can be patched, and how many bytes those are.
     patches: Vec<[u64; 2]>,
     flags: u64,
-    /// By a few bits of the address: all of it, and behind that 16 bits of the number of the action and one.
+    /// By a few bits of the address: all of it, and after that 16 bits of the number of the action and one.
     cache: Vec<AtomicU64>,
 }
 

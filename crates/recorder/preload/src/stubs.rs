@@ -236,7 +236,7 @@ macro_rules! entry {
                 "jae 22f",
                 "3:",
                 fill_frame!(),
-                // Calls of a signal handler stand behind this one from here on.
+                // Calls of a signal handler stand after this one from here on.
                 "lea rax, [r9 + 1]",
                 "mov qword ptr [rcx + {depth}], rax",
                 claim_record!("7f"),

@@ -79,7 +79,7 @@ pub(crate) struct ThreadData {
     pub(crate) guessed: AtomicU64,
     /// Records that had no room, and that no record counts yet.
     pub(crate) lost: AtomicU64,
-    /// This structure with all that stands behind it: a reference reaches only itself.
+    /// This structure with all that stands after it: a reference reaches only itself.
     pub(crate) pages: *mut ThreadData,
 }
 
@@ -306,7 +306,7 @@ impl ThreadData {
     #[inline(always)]
     pub(crate) fn frame(&self, at: usize) -> &OpenFrame {
         debug_assert!(at < self.frames);
-        // SAFETY: the mapping has room for that many frames behind this structure, and bytes of 0 are frames, too.
+        // SAFETY: the mapping has room for that many frames after this structure, and bytes of 0 are frames, too.
         unsafe { &*self.pages.add(1).cast::<OpenFrame>().add(at) }
     }
 

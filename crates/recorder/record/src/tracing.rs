@@ -95,7 +95,7 @@ impl FieldsKey {
         self.0[0] == first && self.0[1] == 0
     }
 
-    /// Notes a field. `false` when it stands behind too many others, as a number or by its place: a byte has room for no more.
+    /// Notes a field. `false` when it stands after too many others, as a number or by its place: a byte has room for no more.
     #[inline(always)]
     fn add(&mut self, field: &Field, kind: ValueKind) -> bool {
         let index = field.index();

@@ -58,7 +58,7 @@ impl TaskRecords {
         }
     }
 
-    /// Adds the records of a slot: of a full one, or of the last one, where older ones may stand behind them. `last` is the
+    /// Adds the records of a slot: of a full one, or of the last one, where older ones may stand after them. `last` is the
     /// time of the last record.
     pub(crate) fn add(
         &mut self,

@@ -120,7 +120,7 @@ impl KeptContext {
 }
 
 struct ClassTable {
-    /// From behind the time to the first context.
+    /// From the end of the time to the first context.
     head: TextPiece,
     /// Text after the event's own name, when its class has many: the head then ends before it.
     own_name: Option<TextPiece>,

@@ -106,7 +106,7 @@ pub(super) fn name_text(palette: Palette, name: &str) -> String {
     format!("{}{name}{} = ", palette.name, palette.reset)
 }
 
-/// The words from behind the time to the first context.
+/// The words from the end of the time to the first context.
 pub(super) fn class_words(trace: &Words, event: &EventClass, options: &TextOptions) -> Vec<u8> {
     let mut words = trace.clone();
     let (names, palette) = (words.names, words.palette);

@@ -161,7 +161,7 @@ pub(super) enum LossKind {
     SeenAgain,
     /// Some were lost, maybe from here on.
     Lost,
-    /// They are not there behind this time.
+    /// They are not there after this time.
     Unseen,
 }
 

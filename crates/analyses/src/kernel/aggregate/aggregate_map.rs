@@ -163,7 +163,7 @@ impl<const N: usize, A: Aggregate> AggregateMap<N, A> {
         }
     }
 
-    /// All aggregates, one for each key. Steps behind the last one are that one.
+    /// All aggregates, one for each key. Steps after the last one are that one.
     pub(crate) fn finish(self, last_step: i64) -> PackedAggregates<N, A> {
         let AggregateMap { open, places, mut closed, .. } = self;
         drop(places);
@@ -185,7 +185,7 @@ pub(crate) struct PackedAggregates<const N: usize, A> {
     rows: Rows,
     large: Vec<(SumKey<N>, A)>,
     /// The places of aggregates in the order of their keys, unless all are in `rows` and in their order: those in `rows`, and
-    /// behind these those in `large`.
+    /// after these those in `large`.
     order: Option<Vec<u32>>,
     /// Where in that order the aggregates of each key begin, when some have the same.
     firsts: Vec<u32>,
@@ -355,7 +355,7 @@ impl<const N: usize, A: Aggregate> PackedAggregates<N, A> {
     }
 }
 
-/// The rows of sums: what they are made of, and their columns behind the step and the machine.
+/// The rows of sums: what they are made of, and their columns after the step and the machine.
 pub(crate) trait SumRows<const N: usize, A>: 'static {
     /// Content of a row.
     type Row<'r>;

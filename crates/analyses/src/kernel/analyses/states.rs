@@ -178,7 +178,7 @@ impl<K: Copy + Eq + Hash> Requests<K> {
 #[derive(Clone, Copy)]
 struct Open<P> {
     piece: P,
-    /// The place of its row, and that of the row of the piece behind it.
+    /// The place of its row, and that of the row of the piece after it.
     place: u32,
     next: u32,
 }
@@ -192,7 +192,7 @@ struct LastPieces {
 }
 
 impl LastPieces {
-    /// Takes a piece, behind which rows have the place `next`: lengthens the last one, or gives that one back.
+    /// Takes a piece, after which rows have the place `next`: lengthens the last one, or gives that one back.
     #[inline]
     fn push(&mut self, piece: &ThreadPiece, next: u32) -> Option<Open<ThreadPiece>> {
         let at = piece.thread.0 as usize;

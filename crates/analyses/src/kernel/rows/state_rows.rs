@@ -46,7 +46,7 @@ struct Place {
 
 /// Bits of a place's word for a thread. No kernel has numbers of threads with more than 22.
 const THREAD_BITS: u32 = 26;
-/// Codes of places without a row, and of gaps; behind them those of rows.
+/// Codes of places without a row, and of gaps; after them those of rows.
 const NO_ROW: u32 = 0;
 const GAP: u32 = 1;
 const CPUS: u32 = 2;
@@ -609,7 +609,7 @@ mod tests {
         ];
         let (mut rows, mut late) = (StateRows::new(RowForm::default()), StateRows::new(RowForm::default()));
         let places: Vec<u32> = given.iter().map(|row| rows.reserve(row.from)).collect();
-        // The first one stands behind a gap.
+        // The first one stands after a gap.
         assert_eq!((places[7], rows.reserve(99), rows.len()), (8, NO_PLACE, 0));
         for (row, place) in given.iter().zip(places).rev() {
             // Its place stays empty.

@@ -130,9 +130,9 @@ const TEXT: u8 = 5;
 const COUNTS: u8 = 6;
 const WIDE: u8 = 7;
 const END: u8 = 8;
-/// An integer of one byte; those behind it have up to eight.
+/// An integer of one byte; those after it have up to eight.
 const INTEGER: u8 = 9;
-/// A number to be added to the base, in one byte; those behind it have up to eight.
+/// A number to be added to the base, in one byte; those after it have up to eight.
 const FROM_BASE: u8 = 17;
 const SMALL: u8 = 25;
 
@@ -360,7 +360,7 @@ fn places_by<'v>(count: u32, value: impl Fn(u32) -> Value<'v>, is_falling: bool)
     let numbers: Option<Vec<(i64, u32)>> = (0..count).map(|at| Some((number(at)?, at))).collect();
     match numbers {
         Some(mut keyed) => {
-            // Places behind the numbers keep equal ones in their order.
+            // Places after the numbers keep equal ones in their order.
             let by = |a: i64, b: i64| if is_falling { b.cmp(&a) } else { a.cmp(&b) };
             keyed.sort_unstable_by(|a, b| by(a.0, b.0).then(a.1.cmp(&b.1)));
             keyed.into_iter().map(|(_, at)| at).collect()

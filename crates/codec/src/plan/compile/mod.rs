@@ -97,7 +97,7 @@ struct Position {
     known: KnownAlignment,
     /// Bits to pass over that are not yet an instruction.
     pending: u64,
-    /// How far behind the beginning of the fields the position is, in bits, when a placed field was the last one.
+    /// How far after the beginning of the fields the position is, in bits, when a placed field was the last one.
     placed: Option<u64>,
     scope: Scope,
     steps: Vec<PathStep>,

@@ -178,7 +178,7 @@ impl ElogReader {
         begins[index]
     }
 
-    /// Diagnostics where the packet behind `index` begins.
+    /// Diagnostics where the packet after `index` begins.
     fn set_begin(&self, index: usize, begin: Begin) {
         let mut begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
         if begins.len() == index {
@@ -186,7 +186,7 @@ impl ElogReader {
         }
     }
 
-    /// Gives the events that begin before `end`; the first one behind them, and the error that ended the walk.
+    /// Gives the events that begin before `end`; the first one after them, and the error that ended the walk.
     #[inline]
     fn walk<V: Visitor>(&self, file: &[u8], begin: Begin, end: usize, visitor: &mut V) -> (Begin, Option<Error>) {
         let Begin { mut at, mut index, is_lost } = begin;

@@ -52,7 +52,7 @@ fn steps(text: &[u8], pieces: &[FormatPiece], args: &[Arg]) -> Option<Box<[fast_
     if text.len() > QUICK_BYTES {
         return None;
     }
-    // Behind a string nothing is at a known place.
+    // After a string nothing is at a known place.
     let (mut at, mut args, mut steps) = (Some(0u16), args.iter(), fast_text::Steps::new());
     for piece in pieces {
         let spec = match *piece {
@@ -257,7 +257,7 @@ fn near_nul(octets: &[u8]) -> Option<usize> {
     nul_at(&octets[..octets.len().min(QUICK_BYTES)])
 }
 
-/// The conversion behind a `%`, with its length.
+/// The conversion after a `%`, with its length.
 fn conversion(text: &[u8]) -> Option<(usize, FormatSpec)> {
     let mut spec = FormatSpec {
         justify: b'+',

@@ -26,7 +26,7 @@ pub(super) fn put_integer(out: &mut Vec<u8>, value: u64, len: u8) {
     }
 }
 
-/// Appends a string behind its length.
+/// Appends a string after its length.
 pub(super) fn put_cstring(out: &mut Vec<u8>, text: &[u8]) {
     let len = text.len() as u64;
     match len {
@@ -61,7 +61,7 @@ pub(super) fn time_of(ns: i128, cycles: u64, losses: &mut Losses) -> f64 {
         (up, down) = (up.next_up(), down.next_down());
     }
     match cycles {
-        // Far behind the ends, where readers hold times.
+        // Far after the ends, where readers hold times.
         0 => -1e12,
         u64::MAX => 1e12,
         _ => {

@@ -184,7 +184,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value, class: Option<(&Schema, FieldClas
     }
 }
 
-/// A text in quotes; what would end it, and control characters, behind a backslash.
+/// A text in quotes; what would end it, and control characters, after a backslash.
 fn put_quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     for &octet in text {

@@ -37,7 +37,7 @@ pub(super) struct CpelRewriter {
 enum StoredSection {
     /// As it is written, header included.
     Octets(Vec<u8>),
-    /// As it was: its header, and all of a part behind that.
+    /// As it was: its header, and all of a part after that.
     Unchanged(Vec<u8>, Arc<[u8]>),
     Events(Box<EventRecords>),
 }

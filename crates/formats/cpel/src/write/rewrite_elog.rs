@@ -93,7 +93,7 @@ impl ElogRewriter {
         let mut out = BufWriter::with_capacity(256 << 10, self.path.create(WRITING)?);
         let mut head = self.head.to_vec();
         if let Some((saved, started)) = self.moved {
-            // Behind the magic and the size of the ring; the clock of the CPU stands behind each of them.
+            // After the magic and the size of the ring; the clock of the CPU stands after each of them.
             let at = MAGIC.len() + 4;
             head[at..][..8].copy_from_slice(&words(saved));
             head[at + 16..][..8].copy_from_slice(&words(started));
@@ -168,7 +168,7 @@ fn bad_offset(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// An offset behind the string table: the largest of so many octets that any table is shorter than.
+/// An offset after the string table: the largest of so many octets that any table is shorter than.
 fn outside(len: u8) -> u64 {
     let most = u64::MAX >> (64 - 8 * u32::from(len.clamp(1, 8)));
     most.min(u32::MAX.into())
@@ -237,7 +237,7 @@ impl TraceWriter for ElogRewriter {
         let number = event.chunk.packet.plans.schema().event(event.class()).id;
         let of = usize::try_from(number).ok().and_then(|number| self.header.types.get(number));
         let ns = self.clock.as_ref().map_or(i128::from(event.cycles()), |clock| clock.ns(event.cycles()));
-        // Times far behind the ends are held there when they are read.
+        // Times far after the ends are held there when they are read.
         let is_far = matches!(event.cycles(), 0 | u64::MAX) && ns == i128::from(event.cycles());
         let is_it = |time: &f64| is_far || (time * 1e9) as i128 == ns - self.start;
         let stored = stored_time(event).filter(|time| self.is_direct && is_it(time));

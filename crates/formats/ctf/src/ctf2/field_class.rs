@@ -86,7 +86,7 @@ pub(super) enum StructMeaning {
     Struct,
     /// A tuple: its members are known by their place.
     Tuple,
-    /// An array or blob right behind its length: the two members are the length and the array.
+    /// An array or blob right after its length: the two members are the length and the array.
     WithLength,
 }
 

@@ -141,7 +141,7 @@ impl<'n> Instantiation<'_, 'n> {
         class
     }
 
-    /// An array or blob right behind its length, which is no field then.
+    /// An array or blob right after its length, which is no field then.
     fn with_length(&mut self, members: &'n [NodeMember], minimum_bits: u32) -> Result<(FieldKind, u32)> {
         let [length, content] = members else { unreachable!("the reader has counted them") };
         let length = self.class(&length.node)?;

@@ -148,7 +148,7 @@ impl<'a> JsonParser<'a> {
         Ok(JsonKind::Array(values))
     }
 
-    /// Reads what stands between brackets, up to `end`; `expected` is what may stand behind an item.
+    /// Reads what stands between brackets, up to `end`; `expected` is what may stand after an item.
     fn items(&mut self, end: u8, expected: &str, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         self.enter()?;
         self.skip_space();
@@ -361,7 +361,7 @@ impl<'a> JsonParser<'a> {
         self.fault(&format!("expected {what}, found {}", self.found()))
     }
 
-    /// An error at the current character, or just behind the text when that is used up.
+    /// An error at the current character, or just after the text when that is used up.
     fn fault(&self, message: &str) -> Error {
         let len = self.source.get(self.at..self.end).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
         Span::new(self.at, self.at + len).malformed(self.source, self.message(message))

@@ -1,4 +1,4 @@
-//! `SPEC.md`, D14: a field of another byte order begins on a byte boundary, or behind a field of its own order.
+//! `SPEC.md`, D14: a field of another byte order begins on a byte boundary, or after a field of its own order.
 //!
 //! Here the metadata are refused when they alone show that it does not. Where only the data show where fields are,
 //! plans look (`codec::plan`).
@@ -12,7 +12,7 @@ use super::types::{DraftType, DraftTypeKind, WrittenOrder};
 
 /// Refuses bytes that fields of two orders share, as far as the metadata alone show where fields are.
 pub(super) fn check(loaded: &Loaded, native: ByteOrder) -> Result<()> {
-    // Everything begins on a byte: packets, contexts behind fixed headers, and fields behind event headers.
+    // Everything begins on a byte: packets, contexts after fixed headers, and fields after event headers.
     let begin = BitKnowledge { bit: Some(0), order: None };
     let mut walk =
         OrderWalk { source: &loaded.text, native, budget: MAX_FIELDS, names: Vec::new(), span: Span::default() };

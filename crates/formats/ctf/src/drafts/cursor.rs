@@ -142,7 +142,7 @@ impl<'s> Cursor<'s> {
         self.enter()
     }
 
-    /// The name of the next attribute of a block, or nothing behind its end. `mark` may stand before a name.
+    /// The name of the next attribute of a block, or nothing after its end. `mark` may stand before a name.
     pub(super) fn attribute(&mut self, what: &str, mark: Option<&'static str>) -> Result<Option<Spanned<String>>> {
         while self.accept(";") {}
         if self.accept("}") {
@@ -153,7 +153,7 @@ impl<'s> Cursor<'s> {
         self.identifier(&format!("an attribute of the {what}, or `}}`")).map(Some)
     }
 
-    /// The `=` behind the name of an attribute.
+    /// The `=` after the name of an attribute.
     pub(super) fn equals(&mut self, name: &Spanned<String>) -> Result<()> {
         self.expect("=", &format!("behind `{}`", name.value)).map(|_| ())
     }

@@ -194,7 +194,7 @@ impl<'a> PacketWalk<'a> {
         }
     }
 
-    /// Where the next packet with the bytes that all have stands behind `offset`, and has sound sizes.
+    /// Where the next packet with the bytes that all have stands after `offset`, and has sound sizes.
     fn next_packet(&mut self, identity: &Identity, offset: u64) -> Option<u64> {
         let pattern = identity.pattern();
         let rest = self.bytes.get(offset as usize + 1..)?;

@@ -45,7 +45,7 @@ pub(super) struct DraftHeader {
     pub(super) class: StreamClassId,
     pub(super) session_id: u32,
     pub(super) uuid: [u8; 16],
-    /// First bit of the context, and first byte behind it: there the content begins.
+    /// First bit of the context, and first byte after it: there the content begins.
     pub(super) context_bits: u64,
     pub(super) content_start: u64,
     /// Sizes in bytes as the header states them.

@@ -16,7 +16,7 @@ pub(super) const PASSPHRASE: &str = "passphrase-file";
 /// Name of the option for a key.
 pub(super) const KEY: &str = "key-file";
 
-/// Bytes before and behind the ciphertext.
+/// Bytes before and after the ciphertext.
 const NONCE_LEN: usize = 12;
 const TAG_LEN: usize = 16;
 /// Rounds that make a key of a passphrase.

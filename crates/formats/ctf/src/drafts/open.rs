@@ -35,7 +35,7 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
     };
     match probe(PROBE_BYTES) {
         (found, true) | (found @ true, false) => found,
-        // The trace block may stand behind everything else.
+        // The trace block may stand after everything else.
         (false, false) => {
             let start = storage.read_start(&metadata, PROBE_BYTES).unwrap_or_default();
             metadata::may_begin(&start) && probe(MAX_PROBE_BYTES).0

@@ -132,7 +132,7 @@ impl DraftReader {
     }
 }
 
-/// Ends the content of a packet that the file cuts off behind its last whole event.
+/// Ends the content of a packet that the file cuts off after its last whole event.
 fn keep_whole_events(data: &mut PacketData) {
     let (mut pos, mut state) = (data.events_bits, data.state.clone());
     let end = data.plans.scanner(data.packet.class).scan(data.input(), &mut pos, &mut state, &mut Nothing);
@@ -180,7 +180,7 @@ fn check_event_sizes(data: &PacketData) -> Option<Error> {
         let (Some((event, body)), ScanEnd::Full) = (one.0, end) else { break };
         let stated =
             tracemill_codec::bits::read_bits(data.input().bytes, body.next_multiple_of(align), 32, order, false);
-        // Behind the context, aligned as the payload is.
+        // After the context, aligned as the payload is.
         let mut start = body;
         let section = data.plans.event_rows(event).run_section(
             0,

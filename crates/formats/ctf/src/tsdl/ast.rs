@@ -116,7 +116,7 @@ pub(super) struct Enumerator<'s> {
     pub(super) high: Option<Expr<'s>>,
 }
 
-/// The declarator behind a type: pointers, a name, lengths.
+/// The declarator after a type: pointers, a name, lengths.
 #[derive(Clone, Debug)]
 pub(super) struct Declarator<'s> {
     /// One entry for each `*`: is it `* const`?

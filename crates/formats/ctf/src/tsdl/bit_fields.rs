@@ -10,7 +10,7 @@ use super::resolve::TsdlResolver;
 use super::types::{NamedFields, TsdlType, TypeRef};
 
 impl TsdlResolver<'_> {
-    /// The type of a bit field behind the members `fields` of a structure, whose alignment is raised to the unit's.
+    /// The type of a bit field after the members `fields` of a structure, whose alignment is raised to the unit's.
     ///
     /// A bit field follows on the next bit, unless it would cross a boundary between units: then it starts at that
     /// boundary. Boundaries are counted from the start of the structure, so the place of the field must be known.

@@ -27,7 +27,7 @@ pub(crate) enum TokenKind {
     End,
 }
 
-/// The punctuators, none behind one that it begins with.
+/// The punctuators, none after one that it begins with.
 const SYMBOLS: [&str; 19] =
     ["{", "}", ";", ":=", ":", "=", "...", ".", ",", "[", "]", "(", ")", "<", ">", "->", "-", "*", "+"];
 

@@ -184,7 +184,7 @@ fn truncated(at: usize, message: &str) -> Error {
     Error::truncated(message).at_offset(at as u64)
 }
 
-/// Do the headers have the form of CTF2-PMETA-1.0? LTTng writes CTF 2 behind the headers of CTF 1.8: there text stands where
+/// Do the headers have the form of CTF2-PMETA-1.0? LTTng writes CTF 2 after the headers of CTF 1.8: there text stands where
 /// this form has the header's size, and four characters are a larger number than the content is long.
 fn has_long_headers(bytes: &[u8], order: ByteOrder) -> bool {
     let Some(first) = bytes.get(..LONG_HEADER_LEN) else { return false };

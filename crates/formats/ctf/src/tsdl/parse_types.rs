@@ -26,7 +26,7 @@ impl<'s> TsdlParser<'s> {
         Ok(if is_typedef { BlockItem::Typedef(spec, declarators) } else { BlockItem::Fields(spec, declarators) })
     }
 
-    /// Parses a type. With `allow_typedef`, the keyword `typedef` may stand before, inside or behind it; the flag
+    /// Parses a type. With `allow_typedef`, the keyword `typedef` may stand before, inside or after it; the flag
     /// that is returned says whether it did.
     pub(super) fn specifier(&mut self, allow_typedef: bool) -> Result<(TypeSpec<'s>, bool)> {
         let mut start = self.peek().span;
@@ -221,7 +221,7 @@ impl<'s> TsdlParser<'s> {
         if self.is_next("]") { Ok(None) } else { self.expr().map(Some) }
     }
 
-    /// Parses the name behind the `:=` of a `typealias`: words and pointers.
+    /// Parses the name after the `:=` of a `typealias`: words and pointers.
     pub(super) fn alias_name(&mut self) -> Result<String> {
         let mut words: Vec<String> = Vec::new();
         while self.peek_word().is_some() {

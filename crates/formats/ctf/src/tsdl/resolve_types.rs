@@ -79,7 +79,7 @@ impl TsdlResolver<'_> {
     }
 
     /// Resolves a specifier once for several declarators. Pointers have types of their own, so a specifier that is
-    /// only used behind pointers may name nothing.
+    /// only used after pointers may name nothing.
     fn base_of(&mut self, spec: &TypeSpec<'_>, declarators: &[Declarator<'_>]) -> Result<Option<TypeRef>> {
         if declarators.iter().any(|declarator| declarator.pointers.is_empty()) {
             return self.spec(spec).map(Some);

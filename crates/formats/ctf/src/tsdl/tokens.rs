@@ -9,7 +9,7 @@ use super::lexer::{Token, TokenKind};
 pub(crate) struct Tokens<'s> {
     pub(crate) source: &'s str,
     all: Vec<Token>,
-    /// Behind how many of them.
+    /// After how many of them.
     pub(crate) at: usize,
     depth: usize,
     /// Levels that a parser, which calls itself, goes down at most.
@@ -28,7 +28,7 @@ impl<'s> Tokens<'s> {
         self.peek_nth(0)
     }
 
-    /// The token `ahead` behind the next one; at the end that.
+    /// The token `ahead` after the next one; at the end that.
     pub(crate) fn peek_nth(&self, ahead: usize) -> Token {
         self.all[(self.at + ahead).min(self.all.len() - 1)]
     }

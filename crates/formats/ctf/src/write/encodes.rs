@@ -30,7 +30,7 @@ pub(super) fn fillers(schema: &Schema, plan: &Plan, nodes: &[Encode]) -> Box<[Op
     for (at, node) in plan.nodes.iter().enumerate().filter(|(at, node)| node.parent as usize != *at) {
         parts[node.parent as usize].push(at);
     }
-    // Parts stand behind what they are of.
+    // Parts stand after what they are of.
     for at in (0..plan.nodes.len()).rev() {
         let kind = &schema.field_class(plan.nodes[at].class).kind;
         let inside: usize = parts[at].iter().map(|part| sizes[*part]).sum();

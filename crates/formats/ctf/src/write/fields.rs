@@ -521,7 +521,7 @@ impl<'a> Mapper<'a> {
         Ok(self.pair([("present", present), ("content", content)]))
     }
 
-    /// Kind of the field at a path of the input that leads behind the headers.
+    /// Kind of the field at a path of the input that leads after the headers.
     fn kind_at(&self, path: &FieldPath) -> Option<&FieldKind> {
         let mut id = *self.roots.get(path.scope as usize)?.as_ref()?;
         for step in &path.steps {

@@ -20,7 +20,7 @@ pub(super) fn put_header(
     }
 }
 
-/// Overwrites numbers of 64 bits, which stand one behind the other from `at` on.
+/// Overwrites numbers of 64 bits, which stand one after the other from `at` on.
 pub(super) fn set_numbers(packet: &mut [u8], at: usize, values: &[u64], order: ByteOrder) {
     let places = packet.get_mut(at..).unwrap_or_default().chunks_exact_mut(8);
     for (place, value) in places.zip(values) {

@@ -81,7 +81,7 @@ pub(super) struct EventMapping {
     pub(super) nodes: Option<Box<[Encode]>>,
     /// Do its fields stand in the output as they do in the input?
     pub(super) is_copied: bool,
-    /// Fillers for fields behind the end of an event. Made when the first event comes that ends early.
+    /// Fillers for fields after the end of an event. Made when the first event comes that ends early.
     pub(super) fillers: Option<Box<[Option<Vec<u8>>]>>,
     /// Ids of classes that stand for many, once an event had them.
     pub(super) own_ids: HashMap<(u32, Vec<u8>), u64>,
@@ -187,7 +187,7 @@ impl Mapping {
         }
     }
 
-    /// Makes the table of what stands for fields behind the ends of events of a class.
+    /// Makes the table of what stands for fields after the ends of events of a class.
     #[cold]
     pub(super) fn prepare_cut(&mut self, plans: &TracePlans, class: EventClassId) {
         let of = &mut self.events[class.0 as usize];
@@ -418,7 +418,7 @@ fn map_stream(
     let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
     let keeps_event_header = may_be_absent && mapper.dialect == Dialect::Ctf2
         || kept_members(from, Scope::EventHeader, class.event_header, referenced, true).contains(&true);
-    // babeltrace2 does not bear other fields in the header of CTF 1.8; the bytes right behind it are the context's.
+    // babeltrace2 does not bear other fields in the header of CTF 1.8; the bytes right after it are the context's.
     let is_in_context = mapper.dialect == Dialect::Ctf18;
     let place = if is_in_context { 0 } else { members.len() as u32 };
     mapper.moved.event_header = keeps_event_header.then_some(place);
@@ -476,7 +476,7 @@ fn own_member(mapper: &mut Mapper<'_>, name: &str, len_bits: u32, role: Role) ->
     Member::new(name, mapper.to.add_field_class(class))
 }
 
-/// A structure of a member and those of another structure behind it.
+/// A structure of a member and those of another structure after it.
 fn prepend_member(mapper: &mut Mapper<'_>, first: Member, rest: Option<FieldClassId>) -> FieldClassId {
     let mut taken = HashSet::from([first.name.clone()]);
     let mut members = vec![first];

@@ -67,7 +67,7 @@ pub(super) fn number(mapping: &mut Mapping, taken: &mut HashSet<u64>) {
     for stream in &mut mapping.streams {
         if !taken.insert(stream.id) {
             let behind = taken.iter().max().and_then(|max| max.checked_add(1));
-            // Behind the largest number there is none.
+            // After the largest number there is none.
             let free = behind.or_else(|| (0..u64::MAX).find(|id| !taken.contains(id)));
             stream.id = free.unwrap_or(stream.id);
             taken.insert(stream.id);
@@ -145,7 +145,7 @@ fn moved_class(class: &FieldClass, base: u32, clocks: &[ClockId]) -> FieldClass 
     class
 }
 
-/// A clock that two traces have is one; another one of the same id gets a number behind it.
+/// A clock that two traces have is one; another one of the same id gets a number after it.
 fn add_clock(to: &mut Schema, clock: &ClockClass) -> ClockId {
     if let Some(same) = to.clocks().iter().position(|other| other == clock) {
         return ClockId(same as u32);

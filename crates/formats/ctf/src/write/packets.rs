@@ -60,7 +60,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// Writes fields behind what is there.
+    /// Writes fields after what is there.
     #[inline]
     fn encoder<'a>(&'a mut self, nodes: &'a [Encode]) -> Encoder<'a> {
         Encoder::new(&mut self.bytes, nodes, &mut self.shortfalls, &mut self.loose)
@@ -388,7 +388,7 @@ impl StreamWriter {
         self.input = None;
         if let Some([gap_begin, gap_end]) = self.counters.pending.take() {
             let class = self.class;
-            // A packet without events shows what is missing behind the last one, whose kept members it has.
+            // A packet without events shows what is missing after the last one, whose kept members it has.
             let stream = &mapping.streams[class.0 as usize];
             let last = self.last.take().filter(|last| last.packet.class == class);
             let keeps = stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true);
@@ -397,7 +397,7 @@ impl StreamWriter {
                 return self.file.end();
             }
             let begin = if self.counters.sequence == 0 { gap_begin.unwrap_or(0) } else { self.latest };
-            // The packet that told of the stretch ends behind its own events, which the next part may hold: a part claims
+            // The packet that told of the stretch ends after its own events, which the next part may hold: a part claims
             // no time that it holds no event of.
             let end = gap_end.filter(|_| !self.is_part).unwrap_or(begin).max(begin);
             let kept = last.as_ref().map_or_else(EncodedMembers::default, |last| self.kept_of(mapping, last));

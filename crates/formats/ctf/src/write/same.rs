@@ -409,7 +409,7 @@ impl SameStream {
         true
     }
 
-    /// Begins a packet with an event: the first one of a packet of the input, or one that is too far behind the last.
+    /// Begins a packet with an event: the first one of a packet of the input, or one that is too far after the last.
     #[cold]
     fn begin_events(&mut self, event: EventRef<'_>, is_same: bool) -> Result<()> {
         let class = event.chunk.packet.packet.class;
@@ -491,7 +491,7 @@ impl SameStream {
         self.out.file.end()
     }
 
-    /// Writes a packet without events where packets have numbers: it shows that some are missing behind the last one.
+    /// Writes a packet without events where packets have numbers: it shows that some are missing after the last one.
     fn report_lost_at_end(&mut self) -> Result<()> {
         let Some(Last { packet, head, events_bits }) = self.last.take() else { return Ok(()) };
         if self.counters.lost == 0 || packet.sequence.is_none() || !can_be_cut(&self.schema, packet.class) {
@@ -499,7 +499,7 @@ impl SameStream {
         }
         let layout = self.layout(packet.class);
         self.packet = head;
-        // It comes behind the packet whose numbers it has.
+        // It comes after the packet whose numbers it has.
         self.counters.is_split = true;
         let is_pending = self.counters.is_pending;
         for (role, _, now) in self.counters.next(&packet, &mut self.losses) {

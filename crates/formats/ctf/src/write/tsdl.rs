@@ -191,7 +191,7 @@ impl TsdlWriter<'_> {
         self.out.push_str(";\n");
     }
 
-    /// Writes a class up to the name of its field; gives what stands behind the name.
+    /// Writes a class up to the name of its field; gives what stands after the name.
     fn class(&mut self, id: FieldClassId, before: Option<&str>, depth: usize) -> String {
         let class = self.schema.field_class(id);
         match &class.kind {

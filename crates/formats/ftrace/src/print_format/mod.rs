@@ -143,7 +143,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// A record with numbers of these lengths behind its common fields.
+    /// A record with numbers of these lengths after its common fields.
     fn record(order: ByteOrder, parts: &[(i64, usize)]) -> Vec<u8> {
         [vec![0; 8], pack(order, parts)].concat()
     }

@@ -161,7 +161,7 @@ impl<'t> FormatParser<'t> {
         self.expression()
     }
 
-    /// A conversion, behind its `%`.
+    /// A conversion, after its `%`.
     fn spec(&mut self, text: &'t str) -> Option<(Spec, &'t str)> {
         let (of_c, flags) = printf::Spec::flags(text.as_bytes());
         let mut spec = Spec { of_c, bytes: 4, ..Spec::default() };
@@ -357,7 +357,7 @@ impl<'t> FormatParser<'t> {
         self.fields.iter().position(|field| field.name == *name)
     }
 
-    /// A call of one of the kernel's helpers for `print fmt`, behind its name.
+    /// A call of one of the kernel's helpers for `print fmt`, after its name.
     fn call(&mut self, name: &str) -> Option<Expr> {
         self.expect("(")?;
         let expr = match name {

@@ -233,7 +233,7 @@ impl<'a> Record<'a> {
         bytes[..end.min(precision.unwrap_or(usize::MAX))].to_vec()
     }
 
-    /// `%p` and what may stand behind it.
+    /// `%p` and what may stand after it.
     fn pointer(&self, kind: &str, value: &'a Expr) -> Vec<u8> {
         let group = |data: &[u8], at: usize| data.get(at).copied().unwrap_or(0);
         match kind {

@@ -50,9 +50,9 @@ pub(super) struct TraceHeader {
     pub(super) start_tsc: u64,
     /// Time when it began: seconds since 1970.
     pub(super) start_sec: u64,
-    /// Microseconds behind them.
+    /// Microseconds after them.
     pub(super) start_usec: u64,
-    /// First byte behind the header.
+    /// First byte after the header.
     pub(super) len: usize,
 }
 
@@ -110,7 +110,7 @@ struct NumberReader<'a> {
 }
 
 impl NumberReader<'_> {
-    /// The next one of `len` bytes; 0 behind the end, which the caller has checked.
+    /// The next one of `len` bytes; 0 after the end, which the caller has checked.
     fn next(&mut self, len: usize) -> u64 {
         let own = self.bytes.get(self.at..self.at + len).unwrap_or(&[]);
         self.at += len;
@@ -150,7 +150,7 @@ impl TraceHeader {
             minor,
             ..TraceHeader::default()
         };
-        // Behind the version.
+        // After the version.
         numbers.at = 59;
         header.flight_recorder = numbers.next(1) != 0;
         header.has_heartbeat = numbers.next(1) != 0;

@@ -2,7 +2,7 @@
 //!
 //! Where the fields of an event lie as a plan expects them they are decoded in place: alignment counts from the event in
 //! this format and from the packet in a plan, which is the same when the event header is aligned as much as any field.
-//! All other events are rewritten without padding, the members of a union one behind the other.
+//! All other events are rewritten without padding, the members of a union one after the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Flavor {
         Flavor {
             order: header.order,
             float_order,
-            // Behind a compact header there is no padding, and before it at most to 4 bytes.
+            // After a compact header there is no padding, and before it at most to 4 bytes.
             align: if is_compact { header.alignment.clamp(1, 4) } else { header.header_align() },
             arch_size: header.arch_size,
             minor: header.minor,
@@ -272,7 +272,7 @@ impl FlavorBuilder<'_> {
 
     /// Can a plan decode the fields where they lie?
     fn is_in_place(&self, layout: &Layout, sizes: Sizes) -> bool {
-        // Strings and sequences have padding behind them, which becomes the alignment of the next field; inside of
+        // Strings and sequences have padding after them, which becomes the alignment of the next field; inside of
         // other types that cannot be said.
         let tails_are_outside = layout.fields().iter().all(|field| {
             let inside = field.element().is_some_and(|element| element.has_tail);

@@ -25,7 +25,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// The name of its channel: what stands before the last `_`, when digits stand behind it.
+    /// The name of its channel: what stands before the last `_`, when digits stand after it.
     pub(super) fn channel(&self) -> &str {
         channel_and_cpu(&self.relative).map_or(&self.relative, |(channel, _)| channel)
     }

@@ -66,7 +66,7 @@ pub(super) struct Layout {
     pub(super) align: u8,
     /// Bytes that it always takes, from an aligned place on.
     pub(super) fixed: Option<u64>,
-    /// Is there padding behind it, or behind something in it?
+    /// Is there padding after it, or after something in it?
     pub(super) has_tail: bool,
     /// Does it hold a union?
     pub(super) has_union: bool,
@@ -164,7 +164,7 @@ impl Layout {
         stride.checked_mul(len.checked_sub(1)?)?.checked_add(bytes)
     }
 
-    /// Where the type ends that begins at `at`, padding included: that may lie behind the data when only padding does.
+    /// Where the type ends that begins at `at`, padding included: that may lie after the data when only padding does.
     /// `Err` when the data end inside of it.
     #[inline]
     pub(super) fn end(&self, data: &[u8], at: u64) -> Result<u64, Misfit> {

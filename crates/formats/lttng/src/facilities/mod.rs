@@ -30,7 +30,7 @@ pub static FORMAT: Format = Format::new(
 .with_calls();
 
 /// Calls of programs that were built with `-finstrument-functions` and the library of the user's side; in 2006 the names of
-/// attributes stood behind those of events.
+/// attributes stood after those of events.
 const CALLS: &[tracemill_format::calls::CallEvents] = &[
     calls("user_generic.function_entry", "user_generic.function_exit"),
     calls("user_generic.function_entry no_instrument_function", "user_generic.function_exit no_instrument_function"),

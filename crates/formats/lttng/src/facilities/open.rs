@@ -423,7 +423,7 @@ fn stream_of(
         let block = &slice.block;
         let next = all.get(at + 1);
         let same = next.filter(|next| next.block.offset == block.offset);
-        // Slices lie one behind the other; the last one has the padding of the block.
+        // Slices lie one after the other; the last one has the padding of the block.
         let end = same.map_or(block.len, BlockSlice::base);
         let limit = same.map_or(block.limit.max(slice.base()), BlockSlice::base);
         // An end that contradicts what comes next is not to be trusted.

@@ -75,7 +75,7 @@ pub(super) struct BlockSlice {
     pub(super) block: FileBlock,
     /// Where its first event is looked for, and the clock there.
     pub(super) place: ScanPosition,
-    /// First byte behind its last event.
+    /// First byte after its last event.
     pub(super) stop: u64,
 }
 
@@ -173,7 +173,7 @@ impl PacketReader for FacilitiesReader {
         Ok(parts)
     }
 
-    /// Headers may state an end before their last event, and a beginning behind their first.
+    /// Headers may state an end before their last event, and a beginning after their first.
     fn has_proven_times(&self) -> bool {
         false
     }

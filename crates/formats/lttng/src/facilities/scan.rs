@@ -36,14 +36,14 @@ pub(super) enum Oddity {
     Trailing(u8, u8),
     /// An event in a file of facilities that is not of the core.
     NotCore,
-    /// A time far behind the end of its block.
+    /// A time far after the end of its block.
     Late,
 }
 
 /// Result of a scan.
 #[derive(Default)]
 pub(super) struct ScanResult {
-    /// The events. Rewritten events have their bodies behind the bytes of the block.
+    /// The events. Rewritten events have their bodies after the bytes of the block.
     pub(super) spine: Spine,
     /// Fields that were rewritten.
     pub(super) copied: Vec<u8>,
@@ -74,7 +74,7 @@ pub(super) struct Scanner<'a> {
     pub(super) is_control: bool,
     /// Bytes of the block that come before what is decoded.
     pub(super) base: u64,
-    /// The scan ends there. Events that are rewritten come behind it in what is decoded.
+    /// The scan ends there. Events that are rewritten come after it in what is decoded.
     pub(super) stop: u64,
 }
 
@@ -331,7 +331,7 @@ impl<'a> Scanner<'a> {
         (offset.saturating_sub(self.base) * 8) as u32
     }
 
-    /// Bits of a place in what is rewritten, which comes behind the block.
+    /// Bits of a place in what is rewritten, which comes after the block.
     fn copied_bits(&self, at: usize) -> u32 {
         ((self.stop.saturating_sub(self.base) + at as u64) * 8) as u32
     }

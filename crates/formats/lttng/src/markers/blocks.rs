@@ -1,4 +1,4 @@
-//! Sub-buffers of a file, one behind the other, and what to do where one is broken.
+//! Sub-buffers of a file, one after the other, and what to do where one is broken.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub(crate) struct Walked {
 /// Damaged headers of a file that are reported one by one.
 const MAX_ERRORS: usize = 1000;
 
-/// Finds the sub-buffers of a file. Each says its own size; behind a broken header the next one that makes sense is
+/// Finds the sub-buffers of a file. Each says its own size; after a broken header the next one that makes sense is
 /// looked for.
 pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
     let mut walked = Walked::default();
@@ -132,7 +132,7 @@ fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
     walked.messages.warnings.push(warning.in_packet(index).with_help(help));
 }
 
-/// The sub-buffer behind a broken one: where its size says when a header stands there, else the next header.
+/// The sub-buffer after a broken one: where its size says when a header stands there, else the next header.
 fn next_block(walked: &Walked, file: &[u8], offset: u64, bad: &BadHeader) -> u64 {
     let len = file.len() as u64;
     let fits = |at: u64| {

@@ -27,7 +27,7 @@ pub(crate) struct Layout {
     tail: Box<[PayloadPiece]>,
 }
 
-/// A piece of a payload behind its first string.
+/// A piece of a payload after its first string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PayloadPiece {
     /// Bytes up to a zero.
@@ -115,7 +115,7 @@ pub(crate) struct FoundEvent {
     pub start: usize,
     /// First byte of its payload.
     pub body: usize,
-    /// First byte behind it.
+    /// First byte after it.
     pub end: usize,
     /// Does its size fit its marker?
     pub fit: Fit,
@@ -126,7 +126,7 @@ pub(crate) struct FoundEvent {
 pub(crate) enum Fit {
     /// The payload fills it, or it states none.
     Exact,
-    /// There are bytes behind the payload.
+    /// There are bytes after the payload.
     Longer(usize),
     /// The fields need more than the size.
     Shorter,
@@ -259,7 +259,7 @@ impl<'a> EventWalk<'a> {
         Ok(FoundEvent { id, start, body, end, fit })
     }
 
-    /// Where the payload of an unknown marker begins behind a header that ends at `at`: there, or where eight bytes may
+    /// Where the payload of an unknown marker begins after a header that ends at `at`: there, or where eight bytes may
     /// stand, if only then an event follows.
     #[cold]
     fn likely_body(&self, at: usize, size: u32) -> usize {

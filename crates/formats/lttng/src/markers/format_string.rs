@@ -134,7 +134,7 @@ impl<'a> FormatStringParser<'a> {
         Ok(())
     }
 
-    /// `#` and a type: `#1u`, `#p`, `#n4u`. One that names no type has no effect, and hides the byte behind it: so did
+    /// `#` and a type: `#1u`, `#p`, `#n4u`. One that names no type has no effect, and hides the byte after it: so did
     /// the tracer, whose own `irqstate #1%d` therefore has no field.
     fn tracer_type(&mut self) -> Option<(SpelledType, bool)> {
         self.at += 1;

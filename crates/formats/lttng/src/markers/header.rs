@@ -142,7 +142,7 @@ impl SubBufferHeader {
         let size = if self.minor >= 5 { self.data_bytes } else { unused };
         [self.start.scale, size, self.total_bytes].into_iter().for_each(|word| put(word.into(), 4));
         [self.events_lost, self.corrupt].into_iter().flatten().for_each(|word| put(word.into(), 4));
-        // 2.0 counted the padding behind the structure.
+        // 2.0 counted the padding after the structure.
         out.resize(self.header_bytes as usize, 0);
         out
     }
@@ -163,7 +163,7 @@ pub(crate) fn is_alignment(alignment: u8) -> bool {
     matches!(alignment, 0 | 1 | 2 | 4 | 8 | 16)
 }
 
-/// 2.0 counted the padding behind the structure, which only 64-bit machines have; 2.2 added two counters.
+/// 2.0 counted the padding after the structure, which only 64-bit machines have; 2.2 added two counters.
 fn header_bytes(minor: u8, arch_size: u8) -> u32 {
     match minor {
         0 if arch_size == 8 => 64,

@@ -130,7 +130,7 @@ impl PacketReader for MarkersReader {
         Ok(parts)
     }
 
-    /// Headers may state an end before their last event, and a beginning behind their first.
+    /// Headers may state an end before their last event, and a beginning after their first.
     fn has_proven_times(&self) -> bool {
         false
     }
@@ -196,7 +196,7 @@ impl PacketReader for MarkersReader {
     }
 }
 
-/// A clock that is far behind the end of the sub-buffer: one wrap was seen that was none.
+/// A clock that is far after the end of the sub-buffer: one wrap was seen that was none.
 fn report_late(cycles: u64, found: &FoundEvent, piece: &SubBufferPacket, opened: &mut OpenedPacket) -> bool {
     if piece.end_cycles == 0 || cycles - piece.end_cycles < 1 << (CLOCK_BITS - 1) {
         return false;
@@ -210,7 +210,7 @@ fn report_late(cycles: u64, found: &FoundEvent, piece: &SubBufferPacket, opened:
     true
 }
 
-/// Gives events without a class of their own an id that their class can find: behind a copy of the packet.
+/// Gives events without a class of their own an id that their class can find: after a copy of the packet.
 fn add_ids(packet: &mut PacketData, bytes: &[u8], spine: &mut Spine, open: &[(usize, u16)]) {
     let mut own = Vec::with_capacity(bytes.len() + open.len() * 4);
     own.extend_from_slice(bytes);

@@ -36,10 +36,10 @@ pub(super) struct KernelCalls<'a> {
 /// of the task of the last record that it has read. Here that decides only when a task that waits is taken to run again.
 struct KernelCpu<'a> {
     records: CpuRecords<'a>,
-    /// Records that are ready, each behind what was lost before it, and which of them is the next.
+    /// Records that are ready, each after what was lost before it, and which of them is the next.
     ready: Vec<CallRecord>,
     at: usize,
-    /// Records behind them that the peer reads when the others are taken, where it matters when they are read: something is
+    /// Records after them that the peer reads when the others are taken, where it matters when they are read: something is
     /// wrong, or a function is met that no processor has entered.
     held: Option<Vec<CallRecord>>,
     paused: Option<Box<Paused>>,

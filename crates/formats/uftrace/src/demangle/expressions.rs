@@ -3,7 +3,7 @@
 use super::NameParser;
 use super::operators::{OPERATORS, UNARY};
 
-/// Codes of expressions, and what stands behind each of them, as [`NameParser::follow`] reads it.
+/// Codes of expressions, and what stands after each of them, as [`NameParser::follow`] reads it.
 const EXPRESSIONS: &[(&[&[u8; 2]], &[u8])] = &[
     (&[b"cl", b"il"], b"*X"),
     (&[b"tl"], b"T*X"),

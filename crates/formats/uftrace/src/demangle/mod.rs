@@ -55,7 +55,7 @@ impl<'a> NameParser<'a> {
         NameParser { text: body.as_bytes(), ..NameParser::default() }
     }
 
-    /// `<encoding>` with what compilers and linkers put behind it.
+    /// `<encoding>` with what compilers and linkers put after it.
     fn whole(mut self) -> Option<String> {
         self.encoding()?;
         let is_end = matches!(self.peek(), None | Some(b'.' | b'@'));

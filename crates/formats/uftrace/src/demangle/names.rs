@@ -4,7 +4,7 @@ use super::NameParser;
 use super::operators::OPERATORS;
 use super::rust::rust_name;
 
-/// Codes of special names, the words that are written for them, and what stands behind, as [`NameParser::follow`] reads it.
+/// Codes of special names, the words that are written for them, and what stands after, as [`NameParser::follow`] reads it.
 const SPECIAL: &[(&[u8; 2], &str, &[u8])] = &[
     (b"TV", "__vtable__", b"S"),
     (b"TT", "__VTT__", b"S"),
@@ -153,7 +153,7 @@ impl NameParser<'_> {
 
     pub(super) fn nested_name(&mut self) -> Option<()> {
         self.need(b"N")?;
-        // Qualifiers stand first: behind them the letters begin operators.
+        // Qualifiers stand first: after them the letters begin operators.
         while matches!(self.peek(), Some(b'r' | b'V' | b'K' | b'R' | b'O' | b'H')) {
             self.pos += 1;
         }

@@ -146,7 +146,7 @@ impl Pages {
         let (layout, numbers) = (&kernel.layout, NumberWriter(kernel.layout.machine.byte_order));
         let len = record.len().next_multiple_of(4);
         let head = if len == 0 || len > SHORT_BYTES { 8 } else { 4 };
-        // A time of its own may stand before it, and behind the last one how many events are missing before the page.
+        // A time of its own may stand before it, and after the last one how many events are missing before the page.
         let room = head + len + 8 + usize::from(layout.machine.long_bytes);
         if layout.data_offset + room > layout.page_bytes {
             return false;

@@ -26,7 +26,7 @@ pub(super) fn bytes_of_hex(text: &[u8]) -> Vec<u8> {
     digits.map(|pair| u8::from_str_radix(pair, 16).unwrap_or(0)).collect()
 }
 
-/// A time in seconds with nine digits behind the point.
+/// A time in seconds with nine digits after the point.
 pub(super) fn seconds_of(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
@@ -41,7 +41,7 @@ impl NumberWriter {
         put_uint(out, value, len, self.0);
     }
 
-    /// A record; its payload, when it has one, behind it (one of no bytes is one too).
+    /// A record; its payload, when it has one, after it (one of no bytes is one too).
     pub(super) fn record(
         self,
         out: &mut Vec<u8>,

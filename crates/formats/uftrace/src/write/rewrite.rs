@@ -343,7 +343,7 @@ fn moved(lines: &[u8], time: impl Fn(u64) -> u64) -> Vec<u8> {
     out
 }
 
-/// A time in seconds with nine digits behind the point.
+/// A time in seconds with nine digits after the point.
 fn ns_of(stamp: &[u8]) -> Option<u64> {
     let stamp = std::str::from_utf8(stamp).ok()?;
     let (_, fraction) = stamp.split_once('.')?;

@@ -92,7 +92,7 @@ static void interrupted(const char *mode) {
     stop(ticks + signals);
 }
 
-/* Until it is killed: the counter is bumped behind each event. */
+/* Until it is killed: the counter is bumped after each event. */
 static void killed(const char *mode) {
     const int file = open(in_folder("counter"), O_RDWR);
     uint64_t *counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

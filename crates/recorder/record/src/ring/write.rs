@@ -113,7 +113,7 @@ pub(crate) fn write<V: Fields>(writer: &RingWriter, id: u32, values: &V) -> bool
     compiler_fence(Ordering::SeqCst);
     if depth == 1 {
         let end = writer.pos.load(Ordering::Relaxed);
-        // Events of handlers stand behind this one, and are later.
+        // Events of handlers stand after this one, and are later.
         let last = if end == pos + len { clock } else { writer.behind.load(Ordering::Relaxed).max(clock) };
         writer.packet(packet::END).store(last, Ordering::Relaxed);
         writer.packet(packet::CONTENT).store(end * 8, Ordering::Release);

@@ -53,7 +53,7 @@ fn text_grows_too_and_events_may_stand_before_what_they_need() {
         let read = Folder::new(format!("{first}{second}"), draft.file(), &stream).read();
         assert_eq!(read.events, two_shown(draft, 10));
     }
-    // v1.1: the event first, types and sections behind it.
+    // v1.1: the event first, types and sections after it.
     let (first, second) = parts(Draft::V11);
     let stream = Packet::new(10, two(10)).bytes(Draft::V11);
     let read = Folder::new(format!("{second}{first}"), "main_0", &stream).read();
@@ -81,7 +81,7 @@ fn what_is_complete_of_growing_metadata_is_used_and_the_tail_told() {
             Draft::V16 => "event { name = more; id = 2; stream = 0; fields = struct { string x; }; };",
         };
         let stream = Packet::new(10, two(10)).bytes(draft);
-        // In v1.6 `;` behind the last brace is optional.
+        // In v1.6 `;` after the last brace is optional.
         let last = more.trim_end_matches(';').len();
         for cut in 0..=more.len() {
             let text = format!("{}{}", draft.metadata(), &more[..cut]);
@@ -209,7 +209,7 @@ fn the_framing_is_found_whichever_it_is() {
 
 #[test]
 fn errors_have_lines_and_columns() {
-    // The text behind the metadata of a draft; what is said; line below the metadata, and column.
+    // The text after the metadata of a draft; what is said; line below the metadata, and column.
     let cases_11 = [
         ("type t { parent = integer; size = 65; }", "between 1 and 64", 1, 35),
         ("type t { parent = integer; size = 8; align = 3; }", "power of two", 1, 46),

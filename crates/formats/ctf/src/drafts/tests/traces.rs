@@ -82,7 +82,7 @@ fn only_text_that_is_a_draft_is_claimed() {
     for metadata in others {
         assert!(!probe(metadata), "{}", String::from_utf8_lossy(metadata));
     }
-    // Far behind other declarations.
+    // Far after other declarations.
     let far = format!("{}{METADATA_16}", "typedef integer { size = 8; } a_name_of_a_type;\n".repeat(2000));
     assert!(probe(far.as_bytes()));
 }

@@ -143,7 +143,7 @@ impl V16Parser<'_> {
         if !matches!(class.kind, DraftTypeKind::Struct(_)) {
             return Err(span.malformed(self.cursor.source, format!("`{}` must be a struct", name.value)));
         }
-        // `;` behind a body is optional.
+        // `;` after a body is optional.
         if !self.cursor.accept(";") && !self.cursor.is_after_brace() {
             return Err(self.cursor.unexpected("`;` behind the type"));
         }

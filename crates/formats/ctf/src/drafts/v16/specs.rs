@@ -17,7 +17,7 @@ pub(super) enum DeclarationStart {
     Made { class: DraftType, is_basic: bool, has_tag: bool },
     /// A structure that describes a built-in header: nothing is declared.
     Skipped,
-    /// Words: a type that has a name, and in a declaration the name that is declared behind it.
+    /// Words: a type that has a name, and in a declaration the name that is declared after it.
     Words,
 }
 
@@ -198,7 +198,7 @@ impl<'s> V16Parser<'s> {
         }
     }
 
-    /// `[N]` and `[TYPE]` behind a name; the leftmost is the outermost.
+    /// `[N]` and `[TYPE]` after a name; the leftmost is the outermost.
     fn brackets(&mut self, class: DraftType, name: Span) -> Result<DraftType> {
         enum Bracket {
             Fixed(u64),
@@ -230,7 +230,7 @@ impl<'s> V16Parser<'s> {
         Ok(class)
     }
 
-    /// A type that nothing is declared behind.
+    /// A type that nothing is declared after.
     pub(super) fn plain_type(&mut self) -> Result<DraftType> {
         let from = self.cursor.peek().span;
         match self.start()? {

@@ -7,7 +7,7 @@ use tracemill_model::schema::ByteOrder;
 
 use super::super::types::{DraftClass, DraftField, DraftTypeKind, Int, WrittenOrder};
 
-/// Bytes of a packet from its first one, and the bit behind the last field.
+/// Bytes of a packet from its first one, and the bit after the last field.
 #[derive(Default)]
 pub(super) struct Bits {
     pub(super) bytes: Vec<u8>,
@@ -15,12 +15,12 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Goes on behind bytes.
+    /// Goes on after bytes.
     pub(super) fn after(bytes: Vec<u8>) -> Self {
         Bits { pos: bytes.len() as u64 * 8, bytes }
     }
 
-    /// The bit behind the last field.
+    /// The bit after the last field.
     pub(super) fn pos(&self) -> u64 {
         self.pos
     }

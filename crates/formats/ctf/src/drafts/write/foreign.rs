@@ -98,7 +98,7 @@ impl Foreign {
                 targets.push(ClassTarget { group, event: None });
                 continue;
             }
-            // Ids are brought to 32 bits behind this.
+            // Ids are brought to 32 bits after this.
             events.push(DraftEvent { name, id: event_ids[at], payload });
             targets.push(ClassTarget { group, event: Some(events.len() - 1) });
         }

@@ -34,7 +34,7 @@ pub(super) struct StreamWriter {
     open: Option<OpenDraftPacket>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
-    /// Full clock value of the event before, as a reader of the output has it (`SPEC.md`, D25); `None` behind a packet
+    /// Full clock value of the event before, as a reader of the output has it (`SPEC.md`, D25); `None` after a packet
     /// that was copied.
     state: Option<u64>,
     /// Latest time so far.
@@ -55,7 +55,7 @@ pub(super) struct StreamWriter {
 /// The packet that is being built.
 struct OpenDraftPacket {
     content: Bits,
-    /// First byte behind header and context.
+    /// First byte after header and context.
     content_start: usize,
     context: PacketContextValues,
     schemes: Schemes,
@@ -264,7 +264,7 @@ impl StreamWriter {
     fn count_packet(&mut self, context: &mut PacketContextValues, is_own: bool) {
         let (stored_count, stored_discarded) =
             (context.get(ContextMeaning::Count), context.get(ContextMeaning::Discarded));
-        // A packet that shows only what is missing behind the last one counts as that does.
+        // A packet that shows only what is missing after the last one counts as that does.
         self.count_bits = context.get(ContextMeaning::CountBits).or(self.count_bits);
         let count_bits = self.count_bits.unwrap_or(64).min(context.width(ContextMeaning::Count).into()) as u32;
         let same = |a: u64, b: u64, bits: u32| (a ^ b) & mask(bits.clamp(1, 64)) == 0;
@@ -394,7 +394,7 @@ impl StreamWriter {
             self.losses.add(Lost::GoneStreams, self.lost);
             self.is_gone = true;
         } else if has_pending {
-            // A packet without events shows what is missing behind the last one.
+            // A packet without events shows what is missing after the last one.
             self.begin_packet(trace, None, self.latest, false)?;
             self.end_packet(trace, false)?;
         }

@@ -126,7 +126,7 @@ fn event_16(group: &SectionClass, event: &DraftEvent) -> String {
     format!("event {{ name = {name}; id = {}; stream = {}; fields = {fields}; }};\n", event.id, group.id)
 }
 
-/// A type as v1.6 writes it before a name; arrays and sequences stand behind that.
+/// A type as v1.6 writes it before a name; arrays and sequences stand after that.
 fn spec_16(class: &DraftClass) -> String {
     match &class.kind {
         DraftTypeKind::Integer(int) => format!("integer {{ {}}}", int_attributes(*int, class.align)),

@@ -285,7 +285,7 @@ impl<'a> FieldAdder<'a> {
         Ok(())
     }
 
-    /// The member that says the length, presence or option of the one that will stand behind it.
+    /// The member that says the length, presence or option of the one that will stand after it.
     fn before(&mut self, name: &str, field: &Field) -> Option<Member> {
         let (suffix, kind) = match &field.kind {
             BuiltKind::Blob(None) | BuiltKind::Array(_, None) => {

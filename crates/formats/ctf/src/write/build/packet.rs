@@ -10,7 +10,7 @@ use super::{EventLayout, StreamLayout};
 
 /// Bytes of the packet header and of the members of the packet context that are ours.
 const HEADER_BYTES: usize = 4 + 8 + 8 + 6 * 8;
-/// Where the sizes stand, the times behind them, then the counter of discarded events.
+/// Where the sizes stand, the times after them, then the counter of discarded events.
 const SIZES_AT: usize = 4 + 8 + 8;
 
 /// Turns the events of a stream into packets.
@@ -34,7 +34,7 @@ pub struct PacketWriter {
     packet_context: EncodedFields,
     context: EncodedFields,
     discarded: u64,
-    /// Were events discarded behind the last packet?
+    /// Were events discarded after the last packet?
     is_owed: bool,
     sequence: u64,
     latest: u64,
@@ -160,7 +160,7 @@ impl PacketWriter {
         Ok(())
     }
 
-    /// Counts events that were discarded behind the last one.
+    /// Counts events that were discarded after the last one.
     pub fn add_discarded(&mut self, count: u64) {
         if count > 0 {
             self.end_packet();
@@ -176,7 +176,7 @@ impl PacketWriter {
         }
     }
 
-    /// Ends the stream. Where events were discarded behind the last one, a packet of none says so.
+    /// Ends the stream. Where events were discarded after the last one, a packet of none says so.
     ///
     /// # Errors
     /// When that packet has a context without values.

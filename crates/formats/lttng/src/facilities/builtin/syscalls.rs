@@ -46,7 +46,7 @@ fn tables() -> Vec<SyscallTable> {
         if let Some(head) = line.strip_prefix("table ") {
             let mut words = head.split(' ');
             let arch = words.next().unwrap_or_default();
-            // Behind them the date and `forms`.
+            // After them the date and `forms`.
             let forms = words.skip(2).filter_map(|form| form.parse().ok()).collect();
             let previous = tables.last().filter(|table| table.arch == arch);
             before = previous.map(|table| table.labels.clone()).unwrap_or_default().into_iter();

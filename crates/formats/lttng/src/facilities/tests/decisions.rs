@@ -88,7 +88,7 @@ fn thirty_two_bits_of_time_go_on_from_the_block_and_wrap() {
     let cycles: Vec<u64> = read.times("cpu_0").iter().map(|time| time.0).collect();
     assert_eq!(cycles, times);
     assert_eq!(read.warnings, [""; 0]);
-    // D21: a wrap far behind the end of the block is reported, once, and kept.
+    // D21: a wrap far after the end of the block is reported, once, and kept.
     folder.add("cpu_0", machine.block(start, start + 9, &[at(&machine, 5), at(&machine, 4), at(&machine, 3)], 0));
     let read = folder.read();
     assert_eq!(read.times("cpu_0")[2].0, start + 0x2_0000_0003);
@@ -164,7 +164,7 @@ fn loads_with_alignment_8_and_short_names_are_read() {
 
 #[test]
 fn facilities_of_all_cpus_are_known_before_any_event_is_read() {
-    // D15: loaded on CPU 1, behind the events that need it; again with the same id; with another one.
+    // D15: loaded on CPU 1, after the events that need it; again with the same id; with another one.
     let machine = i386();
     let mut folder = machine.trace(XML, &[at(&machine, 1)]);
     let load = folder.0["control/facilities_0"].clone();
@@ -289,7 +289,7 @@ fn compact_headers_hold_time_id_and_a_field() {
     let words = [(word(0x13, 1, 0x1_0205), &[][..]), (word(0x11, 3, 0x1_0203), &[0, 5])];
     let read = compact(&big, &words).read();
     assert_eq!(read.payloads("flight-compact_2"), ["compact.small { v=5 }", "compact.both { v=515 w=5 }"]);
-    // There is no padding behind a header: fields count from there, wherever in the block that is.
+    // There is no padding after a header: fields count from there, wherever in the block that is.
     let wide = Machine { alignment: 8, arch_size: 8, ..machine.clone() };
     let words = [(word(0x12, 4, 0), &[1, 0, 0, 0, 0, 0, 0, 0][..]), (word(0x12, 4, 0), &[2, 0, 0, 0, 0, 0, 0, 0])];
     let read = compact(&wide, &words).read();

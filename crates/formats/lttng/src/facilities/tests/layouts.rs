@@ -83,7 +83,7 @@ fn members_of_a_union_share_their_bytes_and_it_is_as_long_as_the_largest() {
 
 #[test]
 fn variable_elements_are_read_in_place_or_not() {
-    // D26: strings in a sequence, each padded to 8 but the first one, which begins behind the length.
+    // D26: strings in a sequence, each padded to 8 but the first one, which begins after the length.
     let fields = "<field name=q><sequence><uchar/><string/></sequence></field><field name=z><uchar/></field>";
     let data = [2, b'a', 0, 0, 0, 0, 0, 0, b'b', b'c', 0, 0, 0, 0, 0, 0, 7];
     one(&ppc64(), fields, &data).is(&["t.e { q=[ \"a\" \"bc\" ] z=7 }"; 2]);

@@ -23,7 +23,7 @@ pub(super) struct TraceFile {
 
 struct BlockBuilder {
     bytes: Vec<u8>,
-    /// The clock as a reader has it behind the last event.
+    /// The clock as a reader has it after the last event.
     tsc: u64,
     /// Bytes that it has at least.
     least: usize,

@@ -208,7 +208,7 @@ impl TraceWriter for FacilitiesRewriter {
                     packed = read_uint(&image, first.class.order(flavor.order));
                     fields = rest;
                 }
-                // Fields behind one that is absent are so too.
+                // Fields after one that is absent are so too.
                 let _ = form.fields(fields, &values, &mut data);
             }
             (Some(definition), ..) if definition.fields.is_empty() => {}

@@ -114,7 +114,7 @@ impl Block {
         self.end = self.end.max(clock);
     }
 
-    /// Payload behind a header: itself aligned to its largest member, members by their place in it. Its length.
+    /// Payload after a header: itself aligned to its largest member, members by their place in it. Its length.
     fn payload(&mut self, values: &[Value]) -> usize {
         let largest = values.iter().map(|value| match value {
             Number(len, _) | Network(len, _) => *len,

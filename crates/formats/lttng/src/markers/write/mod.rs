@@ -66,7 +66,7 @@ struct ChannelStream {
 struct OpenSubBuffer {
     header: SubBufferHeader,
     bytes: Vec<u8>,
-    /// The clock behind its last event.
+    /// The clock after its last event.
     cycles: u64,
 }
 

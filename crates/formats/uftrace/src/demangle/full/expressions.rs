@@ -221,7 +221,7 @@ impl<'a> TreeParser<'a> {
         Some(self.add(NameNode::Qualified(scope, name)))
     }
 
-    /// Names to an `E`, each the scope of the next, and the one behind it.
+    /// Names to an `E`, each the scope of the next, and the one after it.
     fn levels(&mut self, mut scope: Option<NodeId>) -> Option<NodeId> {
         while !self.eat("E") {
             let level = self.simple_name()?;

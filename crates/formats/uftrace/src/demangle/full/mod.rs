@@ -1,7 +1,7 @@
 //! Names of C++ with template arguments, parameters and return types, as the runtime library of GCC writes them.
 //!
 //! A symbol becomes a tree first ([`NameNode`]): its parts refer to parts that stand before them (`S_`) and to template
-//! arguments (`T_`), which may be behind them, and what stands left and right of a name depends on the whole type.
+//! arguments (`T_`), which may be after them, and what stands left and right of a name depends on the whole type.
 
 mod expressions;
 mod names;
@@ -16,7 +16,7 @@ use print::NamePrinter;
 /// Bytes of a name that is shown: substitutions could make a short symbol as long as anything.
 const MAX_NAME: usize = 64 << 10;
 
-/// The full name of a mangled symbol (`_Z...`), `None` when it is not understood. A version (`@GLIBCXX_3.4`) stays behind it.
+/// The full name of a mangled symbol (`_Z...`), `None` when it is not understood. A version (`@GLIBCXX_3.4`) stays after it.
 pub(in super::super) fn full_cpp_name(symbol: &str) -> Option<String> {
     let (mangled, version) = symbol.split_at(symbol.find('@').unwrap_or(symbol.len()));
     let mut parser = TreeParser { text: mangled.strip_prefix("_Z")?, ..TreeParser::default() };
@@ -64,7 +64,7 @@ enum NameNode<'a> {
     ThisQualified(NodeId, &'static str),
     /// A type with `const`, `volatile` or `__restrict`.
     Qualifier(NodeId, &'static str),
-    /// A type with a word behind it that is neither: `_Complex`, and a vendor's.
+    /// A type with a word after it that is neither: `_Complex`, and a vendor's.
     Word(NodeId, &'a str, Option<NodeId>),
     Pointer(NodeId),
     Reference(NodeId),
@@ -126,7 +126,7 @@ enum Expression<'a> {
 struct FunctionType {
     returns: Option<NodeId>,
     parameters: Vec<NodeId>,
-    /// `const`, `&` and what else is behind the parameters, each with a blank before it.
+    /// `const`, `&` and what else is after the parameters, each with a blank before it.
     behind: Vec<Behind>,
 }
 
@@ -174,7 +174,7 @@ struct TreeParser<'a> {
     nodes: Vec<NameNode<'a>>,
     substitutions: Vec<NodeId>,
     depth: u32,
-    /// Is the type of a conversion operator being read? Template arguments behind it may be those of the operator.
+    /// Is the type of a conversion operator being read? Template arguments after it may be those of the operator.
     is_conversion: bool,
 }
 

@@ -25,7 +25,7 @@ struct Declarator {
     qualifiers: Vec<&'static str>,
     /// Pointers and references.
     marks: String,
-    /// The name and what is behind it: parameters, lengths of arrays.
+    /// The name and what is after it: parameters, lengths of arrays.
     rest: String,
     /// Does it end with the length of an array?
     is_array: bool,
@@ -288,7 +288,7 @@ impl<'p> NamePrinter<'p> {
         }
     }
 
-    /// The type of a conversion operator may name the arguments that stand behind it.
+    /// The type of a conversion operator may name the arguments that stand after it.
     fn is_conversion(&self, name: NodeId) -> bool {
         match self.nodes[name] {
             NameNode::Qualified(_, name) => self.is_conversion(name),

@@ -147,7 +147,7 @@ impl FacilitiesConverter {
         let mut number = 0;
         while matches!(name.as_str(), "control" | "eventdefs" | "info") || !self.names.insert(name.clone()) {
             number += 1;
-            // The CPU stands behind the last `_`.
+            // The CPU stands after the last `_`.
             let (channel, cpu) = base.rsplit_once('_').unwrap_or((&base, "0"));
             name = format!("{channel}-{number}_{cpu}");
         }
@@ -171,7 +171,7 @@ impl FacilitiesConverter {
             Some(concept) => (concept.facility.to_string(), concept.event.to_string()),
             None => names::split(&name),
         };
-        // Fields of the concept first, in the order that the facility has; all others behind them.
+        // Fields of the concept first, in the order that the facility has; all others after them.
         let mut order: Vec<usize> = Vec::new();
         let renamed = concept.iter().flat_map(|concept| concept.fields.iter().map(|(name, here)| (&**name, *here)));
         let renamed: &[(&str, &str)] = &renamed.collect::<Vec<_>>();

@@ -122,7 +122,7 @@ impl Types<'_> {
     }
 }
 
-/// Elements behind their number.
+/// Elements after their number.
 fn sequence(element: Arc<FacilityType>) -> TypeKind {
     TypeKind::Sequence(Arc::new(FacilityType::new(TypeKind::Integer(Integer::Fixed(4, false)), None)), element)
 }
