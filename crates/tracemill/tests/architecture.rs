@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cpel", &["format", "semantics", "codec", "model"]),
     ("ftrace", &["format", "semantics", "codec", "model"]),
     ("perf", &["ftrace", "format", "semantics", "codec", "model"]),
-    ("uftrace", &["ftrace", "format", "semantics", "codec", "model"]),
+    ("uftrace", &["perf", "ftrace", "format", "semantics", "codec", "model"]),
     ("jsonl", &["format", "semantics", "codec", "model"]),
     ("chrome", &["format", "semantics", "codec", "model"]),
     ("ftrace-text", &["format", "semantics", "codec", "model"]),

@@ -22,7 +22,7 @@ mod fields;
 mod file;
 mod open;
 mod reader;
-mod records;
+pub mod records;
 mod survey;
 #[cfg(test)]
 mod tests;

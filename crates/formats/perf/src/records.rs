@@ -5,76 +5,133 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 /// Bytes of a record's header: type, flags, size.
-pub(crate) const HEADER: usize = 8;
+pub const HEADER: usize = 8;
 /// Records that must follow each other before a place after damage counts as one where a record begins.
 const CHAIN: usize = 8;
 
 /// Types of records: those of the kernel, and from [`kind::FIRST_USER`] on those that perf adds.
-pub(crate) mod kind {
-    pub(crate) const MMAP: u32 = 1;
-    pub(crate) const LOST: u32 = 2;
-    pub(crate) const COMM: u32 = 3;
-    pub(crate) const EXIT: u32 = 4;
-    pub(crate) const THROTTLE: u32 = 5;
-    pub(crate) const UNTHROTTLE: u32 = 6;
-    pub(crate) const FORK: u32 = 7;
-    pub(crate) const READ: u32 = 8;
-    pub(crate) const SAMPLE: u32 = 9;
-    pub(crate) const MMAP2: u32 = 10;
-    pub(crate) const AUX: u32 = 11;
-    pub(crate) const ITRACE_START: u32 = 12;
-    pub(crate) const LOST_SAMPLES: u32 = 13;
-    pub(crate) const SWITCH: u32 = 14;
-    pub(crate) const SWITCH_CPU_WIDE: u32 = 15;
-    pub(crate) const NAMESPACES: u32 = 16;
-    pub(crate) const KSYMBOL: u32 = 17;
-    pub(crate) const BPF_EVENT: u32 = 18;
-    pub(crate) const CGROUP: u32 = 19;
-    pub(crate) const TEXT_POKE: u32 = 20;
-    pub(crate) const AUX_OUTPUT_HW_ID: u32 = 21;
-    pub(crate) const CALLCHAIN_DEFERRED: u32 = 22;
+pub mod kind {
+    /// A file is mapped.
+    pub const MMAP: u32 = 1;
+    /// Records were lost.
+    pub const LOST: u32 = 2;
+    /// A thread gets a name.
+    pub const COMM: u32 = 3;
+    /// A thread ends.
+    pub const EXIT: u32 = 4;
+    /// Samples stop, as there are too many.
+    pub const THROTTLE: u32 = 5;
+    /// Samples go on.
+    pub const UNTHROTTLE: u32 = 6;
+    /// A thread is made.
+    pub const FORK: u32 = 7;
+    /// Counts of an event.
+    pub const READ: u32 = 8;
+    /// A sample.
+    pub const SAMPLE: u32 = 9;
+    /// A file is mapped, with its inode or build id.
+    pub const MMAP2: u32 = 10;
+    /// Hardware trace data was written.
+    pub const AUX: u32 = 11;
+    /// Hardware tracing begins.
+    pub const ITRACE_START: u32 = 12;
+    /// Samples were lost.
+    pub const LOST_SAMPLES: u32 = 13;
+    /// A CPU turns to or from a thread.
+    pub const SWITCH: u32 = 14;
+    /// The same, with the other thread.
+    pub const SWITCH_CPU_WIDE: u32 = 15;
+    /// Namespaces of a thread.
+    pub const NAMESPACES: u32 = 16;
+    /// A symbol of the kernel comes or goes.
+    pub const KSYMBOL: u32 = 17;
+    /// A BPF program comes or goes.
+    pub const BPF_EVENT: u32 = 18;
+    /// A control group.
+    pub const CGROUP: u32 = 19;
+    /// Code of the kernel is changed.
+    pub const TEXT_POKE: u32 = 20;
+    /// An id in hardware trace data.
+    pub const AUX_OUTPUT_HW_ID: u32 = 21;
+    /// The part of a call chain that is of the program.
+    pub const CALLCHAIN_DEFERRED: u32 = 22;
 
-    pub(crate) const FIRST_USER: u32 = 64;
-    pub(crate) const HEADER_ATTR: u32 = 64;
-    pub(crate) const HEADER_EVENT_TYPE: u32 = 65;
-    pub(crate) const HEADER_TRACING_DATA: u32 = 66;
-    pub(crate) const HEADER_BUILD_ID: u32 = 67;
-    pub(crate) const FINISHED_ROUND: u32 = 68;
-    pub(crate) const ID_INDEX: u32 = 69;
-    pub(crate) const AUXTRACE_INFO: u32 = 70;
-    pub(crate) const AUXTRACE: u32 = 71;
-    pub(crate) const AUXTRACE_ERROR: u32 = 72;
-    pub(crate) const THREAD_MAP: u32 = 73;
-    pub(crate) const CPU_MAP: u32 = 74;
-    pub(crate) const STAT_CONFIG: u32 = 75;
-    pub(crate) const STAT: u32 = 76;
-    pub(crate) const STAT_ROUND: u32 = 77;
-    pub(crate) const EVENT_UPDATE: u32 = 78;
-    pub(crate) const TIME_CONV: u32 = 79;
-    pub(crate) const HEADER_FEATURE: u32 = 80;
-    pub(crate) const COMPRESSED: u32 = 81;
-    pub(crate) const FINISHED_INIT: u32 = 82;
-    pub(crate) const COMPRESSED2: u32 = 83;
-    pub(crate) const BPF_METADATA: u32 = 84;
-    pub(crate) const SCHEDSTAT_CPU: u32 = 85;
-    pub(crate) const SCHEDSTAT_DOMAIN: u32 = 86;
+    /// The first type that perf adds.
+    pub const FIRST_USER: u32 = 64;
+    /// An event that is recorded.
+    pub const HEADER_ATTR: u32 = 64;
+    /// A name of an event, in old files.
+    pub const HEADER_EVENT_TYPE: u32 = 65;
+    /// Format files, after the record.
+    pub const HEADER_TRACING_DATA: u32 = 66;
+    /// The build id of a file.
+    pub const HEADER_BUILD_ID: u32 = 67;
+    /// The end of a round.
+    pub const FINISHED_ROUND: u32 = 68;
+    /// Ids of events.
+    pub const ID_INDEX: u32 = 69;
+    /// A kind of hardware trace.
+    pub const AUXTRACE_INFO: u32 = 70;
+    /// Hardware trace data, after the record.
+    pub const AUXTRACE: u32 = 71;
+    /// Hardware trace data that cannot be decoded.
+    pub const AUXTRACE_ERROR: u32 = 72;
+    /// Threads that are watched.
+    pub const THREAD_MAP: u32 = 73;
+    /// CPUs that are watched.
+    pub const CPU_MAP: u32 = 74;
+    /// Settings of `perf stat`.
+    pub const STAT_CONFIG: u32 = 75;
+    /// A count of `perf stat`.
+    pub const STAT: u32 = 76;
+    /// The end of a round of `perf stat`.
+    pub const STAT_ROUND: u32 = 77;
+    /// More about an event.
+    pub const EVENT_UPDATE: u32 = 78;
+    /// How hardware counts become times.
+    pub const TIME_CONV: u32 = 79;
+    /// A feature.
+    pub const HEADER_FEATURE: u32 = 80;
+    /// Packed records.
+    pub const COMPRESSED: u32 = 81;
+    /// The end of what perf makes of what there was before.
+    pub const FINISHED_INIT: u32 = 82;
+    /// Packed records, and padding.
+    pub const COMPRESSED2: u32 = 83;
+    /// Texts of a BPF program.
+    pub const BPF_METADATA: u32 = 84;
+    /// Statistics of a CPU.
+    pub const SCHEDSTAT_CPU: u32 = 85;
+    /// Statistics of a scheduling domain.
+    pub const SCHEDSTAT_DOMAIN: u32 = 86;
     /// Types above this are taken for damage when a place to go on is searched.
     pub(super) const LAST: u32 = 95;
 }
 
 /// Flags of records.
-pub(crate) mod misc {
-    pub(crate) const CPUMODE: u16 = 7;
-    pub(crate) const KERNEL: u16 = 1;
-    pub(crate) const HYPERVISOR: u16 = 3;
-    pub(crate) const GUEST_KERNEL: u16 = 4;
-    pub(crate) const GUEST_USER: u16 = 5;
-    pub(crate) const MMAP_DATA: u16 = 1 << 13;
-    pub(crate) const COMM_EXEC: u16 = 1 << 13;
-    pub(crate) const SWITCH_OUT: u16 = 1 << 13;
-    pub(crate) const LOST_SAMPLES_BPF: u16 = 1 << 15;
-    pub(crate) const SWITCH_PREEMPT: u16 = 1 << 14;
-    pub(crate) const MMAP_BUILD_ID: u16 = 1 << 14;
+pub mod misc {
+    /// The mode of a sample: kernel, program, guest.
+    pub const CPUMODE: u16 = 7;
+    /// The kernel, in [`CPUMODE`].
+    pub const KERNEL: u16 = 1;
+    /// A hypervisor, in [`CPUMODE`].
+    pub const HYPERVISOR: u16 = 3;
+    /// The kernel of a guest, in [`CPUMODE`].
+    pub const GUEST_KERNEL: u16 = 4;
+    /// A program of a guest, in [`CPUMODE`].
+    pub const GUEST_USER: u16 = 5;
+    /// Data is mapped, not code.
+    pub const MMAP_DATA: u16 = 1 << 13;
+    /// The thread got its name by `exec`.
+    pub const COMM_EXEC: u16 = 1 << 13;
+    /// The CPU turns from the thread.
+    pub const SWITCH_OUT: u16 = 1 << 13;
+    /// A filter kept the samples out.
+    pub const LOST_SAMPLES_BPF: u16 = 1 << 15;
+    /// The thread could have gone on.
+    pub const SWITCH_PREEMPT: u16 = 1 << 14;
+    /// There is a build id in the place of the inode.
+    pub const MMAP_BUILD_ID: u16 = 1 << 14;
 }
 
 /// The name of a type of records, as `perf script` prints it.

@@ -7,28 +7,14 @@ use tracemill_codec::bits::read_uint;
 use tracemill_ftrace::classes::push_locator;
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
+use tracemill_perf::records::{HEADER, kind, misc};
 
 use super::classes::Classes;
 use super::layout::SliceEvents;
 use super::slices;
 
-/// Bytes of a record's header: type, flags, size.
-const HEADER: usize = 8;
 /// Bytes that end every record: process, task, time.
 const TRAILER: usize = 16;
-
-/// Types of records.
-mod kind {
-    pub(super) const COMM: u32 = 3;
-    pub(super) const EXIT: u32 = 4;
-    pub(super) const FORK: u32 = 7;
-    pub(super) const SWITCH: u32 = 14;
-}
-
-/// Flags of records.
-const SWITCH_OUT: u16 = 0x2000;
-const SWITCH_OUT_PREEMPT: u16 = 0x4000;
-const COMM_EXEC: u16 = 0x2000;
 
 /// A part of the file, with the times of its first and last record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,7 +213,7 @@ impl PerfReader<'_> {
             PerfEvent { tid: trailer_tid, time: trailer_time, id: 0, family: (0, 0), name: (0, 0), is_exec: false };
         match kind {
             kind::SWITCH => {
-                event.id = match (flags & SWITCH_OUT != 0, flags & SWITCH_OUT_PREEMPT != 0) {
+                event.id = match (flags & misc::SWITCH_OUT != 0, flags & misc::SWITCH_PREEMPT != 0) {
                     (false, _) => 200_001,
                     (true, false) => 200_002,
                     (true, true) => 200_007,
@@ -243,7 +229,7 @@ impl PerfReader<'_> {
                 event.tid = i32_at(12);
                 let name = self.bytes.get(from + 16..from + size - TRAILER).unwrap_or(&[]);
                 event.name = (from + 16, name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
-                event.is_exec = flags & COMM_EXEC != 0;
+                event.is_exec = flags & misc::COMM_EXEC != 0;
             }
             _ => return None,
         }
