@@ -2,9 +2,13 @@
 """Compares the samples that tracemill reads from perf.data files with those that `perf script` prints.
 
     conformance/compare_perf.py PROGRAM FILE_OR_FOLDER...
+    conformance/compare_perf.py PROGRAM --text FILE_OR_FOLDER...
 
 Needs `perf` (Debian: linux-perf). For each file, samples must be the same and in the same order of time: time in ns, process,
 thread, name of the thread, CPU, period, event, and the addresses of the call chain (or of the sample, where it has none).
+With `--text` the text that `perf script` prints is read, and its events are compared with those of the file: time in us, thread, CPU,
+event, and the fields of tracepoints that both have.
+
 Prints a line for each file and a summary; the exit status is 1 when a file differs.
 """
 
@@ -13,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 LINE = re.compile(
     r"^\s*(?P<comm>.*?)\s+(?P<pid>-?\d+)/(?P<tid>-?\d+)\s+(?:\[(?P<cpu>-?\d+)\]\s+)?(?:(?P<s>\d+)\.(?P<ns>\d{9}):)?"
@@ -170,16 +175,53 @@ def compare(program, path):
     return True, f"{len(ours)} samples{order_note}"
 
 
+def events(program, path):
+    """Our events but records that are no samples."""
+    run = subprocess.run([program, "print", "--format", "jsonl", path], capture_output=True, timeout=600)
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    return [event for event in found if not event["name"].startswith("PERF_RECORD_")], run.returncode
+
+
+def compare_text(program, path):
+    """Compares the text of a file with the file."""
+    with tempfile.NamedTemporaryFile(suffix=".txt") as text:
+        run = subprocess.run(["perf", "script", "-f", "--no-itrace", "-i", path], stdout=text, stderr=subprocess.PIPE, timeout=300)
+        if run.returncode or not os.path.getsize(text.name):
+            return None, f"perf: {run.stderr.decode(errors='replace').strip()[-120:]}"
+        of_text, status = events(program, text.name)
+    of_file, _ = events(program, path)
+    if not of_file or of_file[0]["cycles"] is None:
+        return None, "the file has no times, or no samples"
+    key_of_file = lambda of: (of["cycles"] // 1000, of["event_context"]["tid"], short(of["name"]), of.get("cpu"))
+    key_of_text = lambda of: (of["ns"] // 1000, of["header"]["common_pid"], short(of["name"]), of.get("cpu"))
+    if sorted(map(str, map(key_of_file, of_file))) != sorted(map(str, map(key_of_text, of_text))):
+        return False, f"{len(of_file)} events in the file, {len(of_text)} in its text (status {status}), or not the same ones"
+    known = {}
+    for event in of_file:
+        known.setdefault(key_of_file(event), []).append(event["payload"])
+    fields = 0
+    for event in of_text:
+        payload = {key: value for key, value in event["payload"].items() if key not in ("period", "callchain", "ip", "symbol", "dso", "text")}
+        # A word in the text, a number in the file.
+        payload.pop("group_dead", None)
+        fields += len(payload)
+        same = lambda other: all(key not in other or other[key] == value for key, value in payload.items())
+        if not any(map(same, known[key_of_text(event)])):
+            return False, f"{event['name']} at {event['ns']}: {payload} in the text, {known[key_of_text(event)][:1]} in the file"
+    return True, f"{len(of_text)} events, {fields} fields"
+
+
 def main():
     program, paths = sys.argv[1], []
-    for path in sys.argv[2:]:
+    is_text = "--text" in sys.argv
+    for path in (argument for argument in sys.argv[2:] if argument != "--text"):
         if os.path.isdir(path):
             paths += sorted(os.path.join(path, name) for name in os.listdir(path))
         else:
             paths.append(path)
     counts = {True: 0, False: 0, None: 0}
     for path in paths:
-        same, message = compare(program, path)
+        same, message = compare_text(program, path) if is_text else compare(program, path)
         counts[same] += 1
         print({True: "same     ", False: "DIFFERENT", None: "not read "}[same], os.path.basename(path), message, flush=True)
     print(f"{counts[True]} same, {counts[False]} different, {counts[None]} that perf does not read")

@@ -35,7 +35,19 @@ pub(crate) enum RecordContent {
     /// A sample of an event that the file does not describe.
     UnknownSample,
     /// Another record, by its type.
-    PerfRecord(u32),
+    Other(u32),
+}
+
+impl RecordContent {
+    /// A number by which few contents of a file are alike.
+    #[inline]
+    pub(crate) fn number(self) -> usize {
+        match self {
+            RecordContent::Sample(event) => event as usize,
+            RecordContent::UnknownSample => 0,
+            RecordContent::Other(kind) => kind as usize,
+        }
+    }
 }
 
 /// Properties by which events have a class.
@@ -56,10 +68,17 @@ pub(crate) struct PerfClass {
     pub(crate) tracepoint: Option<RecordLayout>,
 }
 
+/// Types of records below this have their places in a table.
+const LISTED: u32 = 96;
+
 /// All classes of a file.
 #[derive(Debug, Default)]
 pub(crate) struct PerfClasses {
-    by_key: BTreeMap<ClassKey, PerfClass>,
+    classes: Vec<PerfClass>,
+    /// Numbers of classes by [`PerfClasses::slot`], for the usual keys.
+    slots: Vec<u32>,
+    /// Numbers of the others.
+    others: BTreeMap<ClassKey, u32>,
     pub(crate) streams: BTreeMap<StreamKind, StreamClassId>,
 }
 
@@ -67,7 +86,40 @@ impl PerfClasses {
     /// The class of an event.
     #[inline]
     pub(crate) fn find(&self, key: &ClassKey) -> Option<&PerfClass> {
-        self.by_key.get(key)
+        let number = match self.slot(key) {
+            Some(slot) => *self.slots.get(slot)?,
+            None => *self.others.get(key)?,
+        };
+        self.classes.get(number as usize)
+    }
+
+    /// The place of a key in a table: for every event and every type of records that perf has.
+    #[inline]
+    fn slot(&self, key: &ClassKey) -> Option<usize> {
+        const FORMS: usize = 3 * 2 * 2;
+        let content = match key.content {
+            RecordContent::Other(kind) if kind < LISTED => kind as usize,
+            RecordContent::Other(_) => return None,
+            RecordContent::UnknownSample => LISTED as usize,
+            RecordContent::Sample(event) => LISTED as usize + 1 + event as usize,
+        };
+        Some(content * FORMS + key.stream as usize * 4 + key.form as usize * 2 + usize::from(key.has_who))
+    }
+
+    fn insert(&mut self, key: ClassKey, class: PerfClass) {
+        let number = self.classes.len() as u32;
+        self.classes.push(class);
+        match self.slot(&key) {
+            Some(slot) => {
+                if self.slots.len() <= slot {
+                    self.slots.resize(slot + 1, u32::MAX);
+                }
+                self.slots[slot] = number;
+            }
+            None => {
+                self.others.insert(key, number);
+            }
+        }
     }
 
     /// Adds stream classes and event classes for all that a file has.
@@ -97,7 +149,7 @@ impl PerfClasses {
         for (number, key) in keys.iter().enumerate() {
             let Some(&stream) = classes.streams.get(&key.stream) else { continue };
             if let Some(class) = add_class(schema, file, key, EventClass::new(number as u64, stream), &comm) {
-                classes.by_key.insert(*key, class);
+                classes.insert(*key, class);
             }
         }
         classes
@@ -156,7 +208,7 @@ fn add_class(
             builder.bytes("record", &[]);
             "unknown".into()
         }
-        RecordContent::PerfRecord(kind) => {
+        RecordContent::Other(kind) => {
             let attr = file.events.first().map(|event| &event.attr);
             record_fields(&mut builder, attr, (kind, key.form), &mut parts);
             records::name(kind).map_or_else(|| format!("PERF_RECORD_{kind}").into(), Into::into)

@@ -104,12 +104,37 @@ pub(crate) struct Comms {
 }
 
 impl Comms {
-    /// The number of the name of a thread at a time.
+    /// The number of the name of a thread at a time. The answer is kept: it is mostly that of the next question.
     #[inline]
-    pub(crate) fn number(&self, tid: i32, time: u64) -> u32 {
-        let Some(names) = self.of.get(&tid) else { return NO_NAME };
+    pub(crate) fn number(&self, tid: i32, time: u64, known: &mut NameSpan) -> u32 {
+        if known.tid != tid || time < known.from || time > known.to {
+            *known = self.look_up(tid, time);
+        }
+        known.number
+    }
+
+    fn look_up(&self, tid: i32, time: u64) -> NameSpan {
+        let names = self.of.get(&tid).map_or(&[][..], Vec::as_slice);
         let after = names.partition_point(|&(from, _)| from <= time);
-        after.checked_sub(1).map_or(NO_NAME, |at| names[at].1)
+        let (from, number) = after.checked_sub(1).map_or((0, NO_NAME), |at| names[at]);
+        let to = names.get(after).map_or(u64::MAX, |&(next, _)| next - 1);
+        NameSpan { tid, from, to, number }
+    }
+}
+
+/// The name of a thread from one time to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameSpan {
+    tid: i32,
+    from: u64,
+    to: u64,
+    number: u32,
+}
+
+impl Default for NameSpan {
+    fn default() -> Self {
+        // Of no time.
+        NameSpan { tid: 0, from: 1, to: 0, number: NO_NAME }
     }
 }
 
@@ -138,9 +163,11 @@ mod tests {
         builder.fork(8, 60, 7);
         let comms = Arc::new(builder.finish());
         let text = CommText(comms.clone());
-        let name = |tid, time| {
+        let mut known = NameSpan::default();
+        let mut name = |tid, time| {
             let mut out = Vec::new();
-            text.render(&[], &comms.number(tid, time).to_le_bytes(), &mut out).then(|| String::from_utf8(out).unwrap())
+            let number = comms.number(tid, time, &mut known);
+            text.render(&[], &number.to_le_bytes(), &mut out).then(|| String::from_utf8(out).unwrap())
         };
         assert_eq!(name(7, 19), None);
         assert_eq!(name(7, 20).as_deref(), Some("shell"));

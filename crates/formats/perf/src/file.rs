@@ -130,6 +130,22 @@ pub(crate) struct PerfFile {
     pub(crate) warnings: Vec<Error>,
 }
 
+/// Events of some ids: a file has few ids, and numbers them one after the other.
+#[derive(Debug)]
+pub(crate) struct IdCache {
+    entries: [Option<(u64, u32)>; IdCache::ENTRIES],
+}
+
+impl IdCache {
+    const ENTRIES: usize = 64;
+}
+
+impl Default for IdCache {
+    fn default() -> Self {
+        IdCache { entries: [None; IdCache::ENTRIES] }
+    }
+}
+
 /// Is this the beginning of a file of perf?
 pub(crate) fn order_of(start: &[u8]) -> Option<ByteOrder> {
     let is_own = |(magic, _): &&(&[u8; 8], ByteOrder)| start.starts_with(*magic);
@@ -467,7 +483,7 @@ impl PerfFile {
 
     /// The event that a record of the kernel is of; `None` for an id that no event has.
     #[inline]
-    pub(crate) fn event_of(&self, record: &PerfRecord<'_>) -> Option<usize> {
+    pub(crate) fn event_of(&self, record: &PerfRecord<'_>, known: &mut IdCache) -> Option<usize> {
         if self.events.len() < 2 {
             return self.events.first().map(|_| 0);
         }
@@ -475,7 +491,13 @@ impl PerfFile {
         match self.places[0].id(record) {
             None => Some(0),
             Some(0) if record.kind != kind::SAMPLE => Some(0),
-            Some(id) => self.by_id.get(&id).map(|&at| at as usize),
+            Some(id) => {
+                let entry = &mut known.entries[id as usize % IdCache::ENTRIES];
+                if entry.is_none_or(|(of, _)| of != id) {
+                    *entry = Some((id, *self.by_id.get(&id)?));
+                }
+                entry.map(|(_, at)| at as usize)
+            }
         }
     }
 

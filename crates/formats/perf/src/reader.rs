@@ -11,13 +11,13 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
 
 use super::classes::{PerfClasses, RecordContent};
-use super::comms::Comms;
+use super::comms::{Comms, NameSpan};
 use super::fields::{
     EventBytes, FieldSink, Number, RecordForm, RecordParts, SampleParts, form_of, record_fields, sample_fields,
 };
-use super::file::PerfFile;
-use super::records::{HEADER, PerfRecord, Records, kind, misc};
-use super::survey::{RecordOrigin, StreamKey, StreamPart, Survey, is_event};
+use super::file::{IdCache, PerfFile};
+use super::records::{HEADER, PerfRecord, Records, kind};
+use super::survey::{RecordOrigin, StreamKey, StreamPart, Survey, is_count, is_event, lost};
 
 /// Slices whose packets wait for their streams.
 const MAX_WAITING: usize = 4;
@@ -126,6 +126,13 @@ impl PerfReader {
         packets.remove(&stream).unwrap_or_else(|| self.read(number, Some(stream)).remove(&stream).unwrap_or_default())
     }
 
+    /// The last time of a stream before a slice.
+    fn last_before(&self, stream: StreamKey, slice: usize) -> Option<u64> {
+        let parts = self.survey.streams.get(&stream)?;
+        let at = parts.partition_point(|part| (part.slice as usize) < slice);
+        parts[..at].last()?.times.map(|(_, last)| last)
+    }
+
     fn part(&self, stream: StreamKey, slice: usize) -> Option<&StreamPart> {
         let parts = self.survey.streams.get(&stream)?;
         parts.binary_search_by_key(&(slice as u32), |part| part.slice).ok().map(|at| &parts[at])
@@ -133,19 +140,25 @@ impl PerfReader {
 
     /// The packets of a slice; of one stream, if only that is wanted.
     fn read(&self, slice: usize, only: Option<StreamKey>) -> HashMap<StreamKey, Encoded> {
-        let mut encoder = Encoder { reader: self, packets: HashMap::new(), event: EventBytes::default() };
+        let mut encoder = Encoder {
+            reader: self,
+            slice,
+            packets: Packets::default(),
+            event: EventBytes::default(),
+            ids: IdCache::default(),
+            name: NameSpan::default(),
+        };
         let has_earlier = |stream: &StreamKey| self.part(*stream, slice).is_some_and(|part| part.before.is_some());
         let needs_earlier = match only {
             Some(stream) => has_earlier(&stream),
             None => self.survey.streams.keys().any(has_earlier),
         };
         let places = |slice: usize| Some((*self.survey.slices.get(slice)?, *self.survey.slices.get(slice + 1)?));
-        // The time from which records are held over, by stream.
-        let mut held: HashMap<StreamKey, Option<u64>> = HashMap::new();
         let earlier = slice.checked_sub(1).filter(|_| needs_earlier);
         for (number, is_earlier) in earlier.map(|earlier| (earlier, true)).into_iter().chain([(slice, false)]) {
             let Some((from, to)) = places(number) else { continue };
-            held.clear();
+            // The time from which records are held over, of the stream at hand.
+            let mut held: Option<(StreamKey, Option<u64>)> = None;
             let mut records = Records::new(self.records.bytes(), self.file.order, from, to);
             while let Some(record) = records.next() {
                 // The first pass reported what cannot be read.
@@ -153,42 +166,72 @@ impl PerfReader {
                 if !is_event(record.kind) {
                     continue;
                 }
-                let origin = RecordOrigin::from_record(&self.file, &record);
+                let origin = RecordOrigin::from_record(&self.file, &record, &mut encoder.ids);
                 if only.is_some_and(|only| only != origin.stream) {
                     continue;
                 }
-                let held_from = *held
-                    .entry(origin.stream)
-                    .or_insert_with(|| self.part(origin.stream, number).and_then(|part| part.held_from));
+                let held_from = match held {
+                    Some((stream, from)) if stream == origin.stream => from,
+                    _ => {
+                        let from = self.part(origin.stream, number).and_then(|part| part.held_from);
+                        held = Some((origin.stream, from));
+                        from
+                    }
+                };
                 let is_held = held_from.zip(origin.id.time).is_some_and(|(from, time)| time >= from);
                 if is_held == is_earlier {
                     encoder.add(&record, &origin);
                 }
             }
         }
-        encoder.packets.values_mut().for_each(Encoded::sort);
-        encoder.packets
+        let mut packets = encoder.packets.list;
+        packets.iter_mut().for_each(|(_, encoded)| encoded.sort());
+        packets.into_iter().collect()
+    }
+}
+
+/// The packets of a slice while they are made.
+#[derive(Default)]
+struct Packets {
+    list: Vec<(StreamKey, Encoded)>,
+    places: HashMap<StreamKey, usize>,
+    /// The one of the record before, which is mostly that of the next.
+    last: usize,
+}
+
+impl Packets {
+    #[inline]
+    fn of(&mut self, stream: StreamKey) -> &mut Encoded {
+        if self.list.get(self.last).is_none_or(|(last, _)| *last != stream) {
+            self.last = *self.places.entry(stream).or_insert_with(|| {
+                self.list.push((stream, Encoded { is_sorted: true, ..Encoded::default() }));
+                self.list.len() - 1
+            });
+        }
+        &mut self.list[self.last].1
     }
 }
 
 /// Makes events of records.
 struct Encoder<'r> {
     reader: &'r PerfReader,
-    packets: HashMap<StreamKey, Encoded>,
+    slice: usize,
+    packets: Packets,
     event: EventBytes,
+    ids: IdCache,
+    name: NameSpan,
 }
 
 impl Encoder<'_> {
     fn add(&mut self, record: &PerfRecord<'_>, origin: &RecordOrigin) {
         let (file, comms) = (&self.reader.file, &self.reader.comms);
-        let encoded =
-            self.packets.entry(origin.stream).or_insert_with(|| Encoded { is_sorted: true, ..Encoded::default() });
+        let encoded = self.packets.of(origin.stream);
         let event = &mut self.event;
         event.clear();
         if let Some((pid, tid)) = origin.id.who {
             event.number("pid", Number::I32, pid as u32 as u64);
             event.number("tid", Number::I32, tid as u32 as u64);
-            event.comm(comms.number(tid, origin.id.time.unwrap_or(u64::MAX)));
+            event.comm(comms.number(tid, origin.id.time.unwrap_or(u64::MAX), &mut self.name));
         }
         let at = record.at as u64;
         let place = |error: Error| if self.reader.is_in_place { error.at_offset(at) } else { error };
@@ -208,7 +251,7 @@ impl Encoder<'_> {
                 (raw, form, is_short) = (&[][..], RecordForm::Plain, false);
                 event.bytes("record", record.bytes.get(HEADER..).unwrap_or(&[]));
             }
-            RecordContent::PerfRecord(kind) => {
+            RecordContent::Other(kind) => {
                 (raw, form) = (&[][..], form_of(record));
                 let attr = origin.event.or(Some(0)).and_then(|at| file.events.get(at)).map(|event| &event.attr);
                 let end_bytes = if kind < kind::FIRST_USER { file.end_bytes(origin.event) } else { 0 };
@@ -257,23 +300,23 @@ impl Encoder<'_> {
         };
         let time = origin.id.time.unwrap_or(encoded.last);
         encoded.is_sorted &= time >= encoded.last;
-        if let Some(count) = lost(record) {
-            let begin = encoded.last.min(time);
-            let begin = if begin == 0 { time } else { begin };
-            let kind = GapKind::DiscardedEvents;
+        let count = match lost(record) {
+            // Of perf's own counts only what the kernel did not report is a loss.
+            Some(_) if is_count(record, origin) => {
+                let survey = &self.reader.survey;
+                let more = survey.counted_lost.saturating_sub(survey.lost);
+                (more > 0 && survey.first_count_at == Some(record.at)).then_some(more)
+            }
+            count => count,
+        };
+        if let Some(count) = count {
+            let before = Some(encoded.last).filter(|last| *last > 0);
+            let before = before.or_else(|| self.reader.last_before(origin.stream, self.slice));
+            let (kind, begin) = (GapKind::DiscardedEvents, before.map_or(time, |before| before.min(time)));
             encoded.gaps.push(Gap { kind, count: Some(count), begin_cycles: Some(begin), end_cycles: Some(time) });
         }
         encoded.last = time;
         encoded.spine.push(class.id, time, bits, bits);
-    }
-}
-
-/// The number of records that a record says were lost. Those that a filter kept out are none.
-fn lost(record: &PerfRecord<'_>) -> Option<u64> {
-    match record.kind {
-        kind::LOST => Some(record.u64(HEADER + 8)),
-        kind::LOST_SAMPLES if record.misc & misc::LOST_SAMPLES_BPF == 0 => Some(record.u64(HEADER)),
-        _ => None,
     }
 }
 

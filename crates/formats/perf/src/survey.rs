@@ -12,8 +12,8 @@ use super::attr::{SampleId, part};
 use super::classes::{ClassKey, RecordContent, StreamKind};
 use super::comms::CommsBuilder;
 use super::fields::{RecordForm, form_of};
-use super::file::{PerfFile, c_text};
-use super::records::{HEADER, PerfRecord, Records, kind};
+use super::file::{IdCache, PerfFile, c_text};
+use super::records::{HEADER, PerfRecord, Records, kind, misc};
 
 /// A slice ends at the first end of a round after this many bytes.
 const SLICE_BYTES: usize = 1 << 20;
@@ -25,6 +25,9 @@ const MAX_CPUS: u32 = 1 << 13;
 const MAX_FAULTS: usize = 100;
 /// PerfClasses that a file may have.
 const MAX_CLASSES: usize = 1 << 15;
+
+/// Keys of classes that are looked up without the set of all.
+const RECENT: usize = 32;
 
 /// A stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -55,8 +58,8 @@ pub(crate) struct RecordOrigin {
 impl RecordOrigin {
     /// Finds it.
     #[inline]
-    pub(crate) fn from_record(file: &PerfFile, record: &PerfRecord<'_>) -> RecordOrigin {
-        let event = file.event_of(record);
+    pub(crate) fn from_record(file: &PerfFile, record: &PerfRecord<'_>, ids: &mut IdCache) -> RecordOrigin {
+        let event = file.event_of(record, ids);
         let id = file.sample_id(event, record);
         let stream = match (id.time, id.cpu) {
             (None, _) => StreamKey::Untimed,
@@ -72,10 +75,26 @@ impl RecordOrigin {
         let content = match (record.kind, self.event) {
             (kind::SAMPLE, Some(event)) => RecordContent::Sample(event as u32),
             (kind::SAMPLE, None) => RecordContent::UnknownSample,
-            (kind, _) => RecordContent::PerfRecord(kind),
+            (kind, _) => RecordContent::Other(kind),
         };
         ClassKey { stream: self.stream.kind(), content, form, has_who: self.id.who.is_some() }
     }
+}
+
+/// The number of records that a record says were lost. Those that a filter kept out are none.
+#[inline]
+pub(crate) fn lost(record: &PerfRecord<'_>) -> Option<u64> {
+    match record.kind {
+        kind::LOST => Some(record.u64(HEADER + 8)),
+        kind::LOST_SAMPLES if record.misc & misc::LOST_SAMPLES_BPF == 0 => Some(record.u64(HEADER)),
+        _ => None,
+    }
+}
+
+/// Is a loss what perf counted of an event for the whole recording? The kernel reported most of it when it happened.
+#[inline]
+pub(crate) fn is_count(record: &PerfRecord<'_>, origin: &RecordOrigin) -> bool {
+    record.kind == kind::LOST_SAMPLES && origin.id.time.is_none()
 }
 
 /// Is a record an event? Others say something about the file, or hold other records.
@@ -110,15 +129,28 @@ pub(crate) struct Survey {
     pub(crate) keys: BTreeSet<ClassKey>,
     /// Number of records of each type, and bytes of other data that they have.
     pub(crate) counts: BTreeMap<u32, (u64, u64)>,
+    /// The type of the record before, and how many follow each other that are not counted yet.
+    last_count: Option<(u32, u64)>,
     /// Samples of ids that no event has.
     pub(crate) unknown_ids: u64,
     pub(crate) comms: CommsBuilder,
     pub(crate) faults: Vec<Error>,
     more_faults: u64,
+    /// The sums of lost records as the kernel reported them, and of those that perf counted at the end of the recording.
+    pub(crate) lost: u64,
+    pub(crate) counted_lost: u64,
+    /// Where the first of perf's counts is.
+    pub(crate) first_count_at: Option<usize>,
+    ids: IdCache,
+    /// Keys that were added, by the numbers of their contents.
+    recent: [Option<ClassKey>; RECENT],
     /// It stopped at a record that holds others: the file is to be unpacked first.
     pub(crate) needs_unpacking: bool,
-    /// Numbers of the records of a stream in the slice at hand.
-    open: HashMap<StreamKey, StreamPart>,
+    /// What streams have in the slice at hand.
+    open: Vec<(StreamKey, StreamPart)>,
+    places: HashMap<StreamKey, usize>,
+    /// The stream of the record before, which is mostly that of the next.
+    last: usize,
 }
 
 impl Survey {
@@ -128,8 +160,6 @@ impl Survey {
         let mut survey = Survey { slices: vec![from], ..Survey::default() };
         let mut records = Records::new(bytes, file.order, from, to);
         let mut begin = from;
-        // One thread writes many records, so the key of the last one is mostly that of the next.
-        let mut last_key = None;
         while let Some(record) = records.next() {
             match record {
                 Ok(record) => {
@@ -137,7 +167,7 @@ impl Survey {
                         survey.needs_unpacking = true;
                         return survey;
                     }
-                    survey.record(file, &record, &mut last_key);
+                    survey.record(file, &record);
                 }
                 Err(error) => survey.fault(error),
             }
@@ -153,6 +183,9 @@ impl Survey {
         if begin < records.at {
             survey.end_slice(records.at);
         }
+        if let Some((kind, count)) = survey.last_count.take() {
+            survey.counts.entry(kind).or_default().0 += count;
+        }
         survey.hold_over();
         if survey.more_faults > 0 {
             let message = format!("{} more records that cannot be read", survey.more_faults);
@@ -165,34 +198,56 @@ impl Survey {
         if self.faults.len() < MAX_FAULTS { self.faults.push(error) } else { self.more_faults += 1 }
     }
 
-    fn record(&mut self, file: &mut PerfFile, record: &PerfRecord<'_>, last_key: &mut Option<ClassKey>) {
-        let count = self.counts.entry(record.kind).or_default();
-        count.0 += 1;
-        count.1 += record.extra.len() as u64;
+    fn record(&mut self, file: &mut PerfFile, record: &PerfRecord<'_>) {
+        match &mut self.last_count {
+            Some((kind, count)) if *kind == record.kind && record.extra.is_empty() => *count += 1,
+            last => {
+                if let Some((kind, count)) = last.replace((record.kind, 1)) {
+                    self.counts.entry(kind).or_default().0 += count;
+                }
+                self.counts.entry(record.kind).or_default().1 += record.extra.len() as u64;
+            }
+        }
         if !is_event(record.kind) {
             file.take_record(record);
             return self.take_thread_map(record);
         }
-        let origin = RecordOrigin::from_record(file, record);
+        let origin = RecordOrigin::from_record(file, record, &mut self.ids);
         let key = origin.key(record, form_of(record));
-        if *last_key != Some(key) {
+        let recent = &mut self.recent[key.content.number() % RECENT];
+        if *recent != Some(key) {
+            *recent = Some(key);
             self.add_key(file, key);
-            *last_key = Some(key);
         }
         self.unknown_ids += u64::from(key.content == RecordContent::UnknownSample);
         self.take_names(record, &origin);
-        let part = self.open.entry(origin.stream).or_insert(StreamPart {
-            slice: self.slices.len() as u32 - 1,
-            bytes: 0,
-            times: None,
-            held_from: None,
-            before: None,
-        });
+        match lost(record) {
+            None => {}
+            Some(count) if is_count(record, &origin) => {
+                self.counted_lost = self.counted_lost.saturating_add(count);
+                self.first_count_at.get_or_insert(record.at);
+            }
+            Some(count) => self.lost = self.lost.saturating_add(count),
+        }
+        let part = self.part_of(origin.stream);
         part.bytes += record.bytes.len() as u64;
         if let Some(time) = origin.id.time {
             let (low, high) = part.times.get_or_insert((time, time));
             (*low, *high) = ((*low).min(time), (*high).max(time));
         }
+    }
+
+    #[inline]
+    fn part_of(&mut self, stream: StreamKey) -> &mut StreamPart {
+        if self.open.get(self.last).is_none_or(|(last, _)| *last != stream) {
+            let slice = self.slices.len() as u32 - 1;
+            self.last = *self.places.entry(stream).or_insert_with(|| {
+                let part = StreamPart { slice, bytes: 0, times: None, held_from: None, before: None };
+                self.open.push((stream, part));
+                self.open.len() - 1
+            });
+        }
+        &mut self.open[self.last].1
     }
 
     fn add_key(&mut self, file: &PerfFile, key: ClassKey) {
@@ -237,7 +292,8 @@ impl Survey {
 
     fn end_slice(&mut self, end: usize) {
         self.slices.push(end);
-        for (stream, part) in self.open.drain() {
+        self.places.clear();
+        for (stream, part) in self.open.drain(..) {
             self.streams.entry(stream).or_default().push(part);
         }
     }

@@ -289,9 +289,12 @@ fn lost_records_are_gaps() {
     sample(&mut file, 1, 10, 0, &[]);
     file.record(kind::LOST, 0, &[(1, 8), (42, 8)], "", &end(30, 0));
     file.record(kind::LOST_SAMPLES, misc::LOST_SAMPLES_BPF, &[(9, 8)], "", &end(40, 0));
+    // perf's count of the whole recording: the kernel reported 42 of them.
+    file.record(kind::LOST_SAMPLES, 0, &[(40, 8)], "", &end(0, 0));
+    file.record(kind::LOST_SAMPLES, 0, &[(5, 8)], "", &end(0, 0));
     let read = read(&open(file.build()));
     let gaps: Vec<_> = read.gaps.iter().map(|gap| (gap.count, gap.begin_cycles, gap.end_cycles)).collect();
-    assert_eq!(gaps, [(Some(42), Some(10), Some(30))]);
+    assert_eq!(gaps, [(Some(42), Some(10), Some(30)), (Some(3), Some(0), Some(0))]);
     assert!(read.lines[1].ends_with("{id=1 lost=42}"), "{}", read.lines[1]);
     assert!(read.lines[2].ends_with("{lost=9 filtered=true}"), "{}", read.lines[2]);
 }
