@@ -42,6 +42,8 @@ pub(super) struct TextClass {
     /// Forms of the values of fields, where the texts decide.
     forms: Vec<ValueForms>,
     is_hex: bool,
+    /// Mark of the name, and the class among those of the name.
+    key: (u64, LineClass),
     pub(super) id: EventClassId,
 }
 
@@ -65,6 +67,7 @@ pub(super) struct Scratch<'a> {
 }
 
 /// Where a class is, or how it is made.
+#[derive(Clone, Copy, Debug)]
 enum LineClass {
     Pattern(usize),
     Keys(u64),
@@ -114,6 +117,7 @@ impl TextClasses {
                 forms: vec![ValueForms::default(); fields.len()],
                 fields,
                 is_hex: event.form == EventForm::SysEnter,
+                key: (mark, place),
                 id: EventClassId(0),
             });
         }
@@ -145,6 +149,44 @@ impl TextClasses {
         self.classes.get(class)
     }
 
+    /// Takes in the classes of lines that come after its own; gives the number of names that are too many.
+    pub(super) fn join(&mut self, other: TextClasses) -> usize {
+        let (mut refused, mut names) = (0, other.names);
+        let mut marks: Vec<(usize, u64)> = other.by_mark.iter().map(|(mark, name)| (*name, *mark)).collect();
+        marks.sort_unstable();
+        for (name, mark) in marks {
+            if self.by_mark.contains_key(&mark) {
+                continue;
+            }
+            if self.names.len() >= MAX_NAMES {
+                refused += 1;
+                continue;
+            }
+            let known = names[name].known;
+            let of_pattern = std::mem::take(&mut names[name].of_pattern).iter().map(|_| None).collect();
+            self.by_mark.insert(mark, self.names.len());
+            self.names.push(EventName { known, of_pattern, of_keys: MarkMap::default() });
+        }
+        for class in other.classes {
+            let Some(name) = self.by_mark.get(&class.key.0) else { continue };
+            let (of, count) = (&mut self.names[*name], self.classes.len());
+            let at = match class.key.1 {
+                LineClass::Pattern(at) => *of.of_pattern[at].get_or_insert(count),
+                LineClass::Keys(mark) => *of.of_keys.entry(mark).or_insert(count),
+            };
+            if at == count {
+                self.classes.push(class);
+                continue;
+            }
+            for (own, forms) in self.classes[at].forms.iter_mut().zip(class.forms) {
+                own.join(forms);
+            }
+        }
+        self.has_flags |= other.has_flags;
+        self.has_tgid |= other.has_tgid;
+        refused
+    }
+
     /// Decides what is a number; to be called when all lines were taken in.
     pub(super) fn finish(&mut self) {
         for class in &mut self.classes {
@@ -154,6 +196,12 @@ impl TextClasses {
                 }
             }
         }
+    }
+
+    /// Names and fields of the classes, in their order.
+    #[cfg(test)]
+    pub(super) fn shown(&self) -> Vec<String> {
+        self.classes.iter().map(|class| format!("{} {:?}", class.name, class.fields)).collect()
     }
 
     /// The schema, and its one stream class.

@@ -143,6 +143,11 @@ impl ValueForms {
         self.0 |= ValueForms::detect(text, is_hex);
     }
 
+    /// Takes in those of other lines.
+    pub(super) fn join(&mut self, other: ValueForms) {
+        self.0 |= other.0;
+    }
+
     #[inline]
     fn detect(text: &[u8], is_hex: bool) -> u8 {
         if let Some(rest) = text.strip_prefix(b"0x") {

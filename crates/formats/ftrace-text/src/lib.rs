@@ -32,7 +32,7 @@ mod tests;
 mod walk;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tracemill_format::calls::CallEvents;
 use tracemill_format::{DataFile, EntryKind, Format, FoundTrace, OpenContext, OpenTrace, Storage, Stream};
@@ -42,7 +42,7 @@ use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::EnvValue;
 
 use line::NO_CPU;
-use reader::TextReader;
+use reader::{TextReader, WaitingSlices};
 use survey::Survey;
 use walk::{TextDialect, TextItem, TextWalk};
 
@@ -119,12 +119,12 @@ fn open_perf_script(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Resu
 }
 
 fn open_all(context: &OpenContext<'_>, found: &[FoundTrace], dialect: TextDialect) -> Vec<Result<OpenTrace>> {
-    let open = |found| open_file(context.storage, found, dialect);
+    let open = |found| open_file(context, found, dialect);
     found.iter().map(|found| open(found).map_err(|error| error.in_file(&found.path))).collect()
 }
 
-fn open_file(storage: &dyn Storage, found: &FoundTrace, dialect: TextDialect) -> Result<OpenTrace> {
-    let file = storage.open(&found.path)?;
+fn open_file(context: &OpenContext<'_>, found: &FoundTrace, dialect: TextDialect) -> Result<OpenTrace> {
+    let file = context.storage.open(&found.path)?;
     let len = file.bytes().len();
     file.will_read(0, len);
     let texts = match dialect == TextDialect::Ftrace && page::is_page(file.bytes()) {
@@ -132,7 +132,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace, dialect: TextDialect) ->
         false => std::iter::once(0..len).collect(),
     };
     let range = texts.first().cloned().unwrap_or_default();
-    let mut survey = Survey::read(&file.bytes()[range.clone()], dialect, &found.path, range.start);
+    let mut survey = Survey::read(&file.bytes()[range.clone()], dialect, &found.path, range.start, context.jobs);
     if file.len_now() < len as u64 {
         let message = "the file was cut while it was read";
         return Err(Error::malformed(message).at_offset(file.len_now()));
@@ -141,8 +141,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace, dialect: TextDialect) ->
         TextDialect::Ftrace => FORMAT.names[0],
         TextDialect::PerfScript => PERF_SCRIPT.names[0],
     };
-    let (mut schema, class) =
-        survey.classes.schema(format, classes::clock(survey.is_ns || survey.events == 0, survey.first));
+    let (mut schema, class) = survey.classes.schema(format, classes::clock(survey.is_ns, survey.first.unwrap_or(0)));
     if let Some(tracer) = &survey.tracer {
         schema.environment.push(("tracer".into(), EnvValue::String(tracer.as_str().into())));
     }
@@ -168,7 +167,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace, dialect: TextDialect) ->
         let message = format!("the page holds {} texts of ftrace, of which the first is read", texts.len());
         warnings.push(Error::unsupported(message).in_file(&found.path).at_offset(next.start as u64));
     }
-    let reader = TextReader { file, range, path: found.path.clone(), survey, waiting: Mutex::default() };
+    let reader = TextReader { file, range, path: found.path.clone(), survey, waiting: WaitingSlices::default() };
     let mut trace = OpenTrace::from_file(found, schema, Arc::new(reader));
     trace.own_name = found.name.clone();
     trace.streams = of_cpu.into_values().collect();

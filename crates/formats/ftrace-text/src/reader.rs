@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
@@ -16,7 +16,7 @@ use super::classes::{Scratch, TextClass};
 use super::line::{LineHead, LineTime, NO_CPU};
 use super::pattern::FieldValue;
 use super::perf_script::LineExtras;
-use super::survey::{LossBefore, SLICE_BYTES, Survey};
+use super::survey::{LossBefore, SLICE_BYTES, Survey, cpu_slot};
 use super::walk::{TextItem, TextWalk};
 
 /// Slices whose packets wait for their streams.
@@ -29,14 +29,21 @@ pub(super) struct TextReader {
     pub(super) range: std::ops::Range<usize>,
     pub(super) path: PathBuf,
     pub(super) survey: Survey,
-    /// Slices that were read, the oldest first, with the packets that were not requested yet.
-    pub(super) waiting: Mutex<Vec<SlicePackets>>,
+    pub(super) waiting: WaitingSlices,
 }
 
-/// The packets of a slice that were not requested yet, by their CPUs.
-pub(super) struct SlicePackets {
+/// Slices that were read, the oldest first, and those that threads read now.
+#[derive(Default)]
+pub(super) struct WaitingSlices {
+    slices: Mutex<Vec<SlicePackets>>,
+    /// A slice was read.
+    done: Condvar,
+}
+
+/// The packets of a slice that were not requested yet, by their CPUs; `None` while a thread reads it.
+struct SlicePackets {
     slice: u32,
-    packets: HashMap<u32, CpuPacket>,
+    packets: Option<HashMap<u32, CpuPacket>>,
 }
 
 /// A packet in bytes.
@@ -85,21 +92,30 @@ impl PacketReader for TextReader {
 
 impl TextReader {
     fn take_packet(&self, slice: u32, cpu: u32) -> Option<CpuPacket> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = waiting.iter_mut().find(|known| known.slice == slice);
-        if let Some(encoded) = known.and_then(|known| known.packets.remove(&cpu)) {
-            return Some(encoded);
+        let WaitingSlices { slices, done } = &self.waiting;
+        let mut waiting = slices.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(at) = waiting.iter().position(|known| known.slice == slice) {
+            let Some(packets) = &mut waiting[at].packets else {
+                waiting = done.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let found = packets.remove(&cpu);
+            // Without it, it was requested before.
+            if found.is_none() || packets.is_empty() {
+                waiting.remove(at);
+            }
+            if found.is_some() {
+                return found;
+            }
         }
-        // It was never read, or its packets were requested before.
-        waiting.retain(|known| known.slice != slice);
+        waiting.push(SlicePackets { slice, packets: None });
+        drop(waiting);
+        // Dropping the mark ends the wait of others, also after a panic.
+        let mut mark = ReadingMark { waiting: &self.waiting, slice, packets: None };
         let mut packets = self.read(slice);
-        let encoded = packets.remove(&cpu);
-        waiting.push(SlicePackets { slice, packets });
-        waiting.retain(|known| !known.packets.is_empty());
-        if waiting.len() > MAX_WAITING {
-            waiting.remove(0);
-        }
-        encoded
+        let found = packets.remove(&cpu);
+        mark.packets = Some(packets).filter(|packets| !packets.is_empty());
+        found
     }
 
     /// The packets of a slice, by their CPUs.
@@ -107,6 +123,8 @@ impl TextReader {
         let survey = &self.survey;
         let text = &self.file.bytes()[self.range.clone()];
         let (mut packets, mut scratch) = (Vec::<(u32, CpuPacket)>::new(), Scratch::default());
+        // Number of the packet of each CPU, and one.
+        let mut of_cpu = Vec::<usize>::new();
         let Some(&first) = survey.firsts.get(slice as usize) else { return HashMap::new() };
         let end = (slice as usize + 1).saturating_mul(SLICE_BYTES).min(text.len());
         let mut walk = TextWalk::new(
@@ -123,15 +141,15 @@ impl TextReader {
                 continue;
             }
             let Some(class) = survey.classes.find(&event, &extras, &mut scratch) else { continue };
-            let encoded: &mut CpuPacket = match packets.iter().position(|(cpu, _)| *cpu == head.cpu) {
-                Some(at) => &mut packets[at].1,
-                None => {
-                    packets.push((head.cpu, CpuPacket::default()));
-                    let Some((_, encoded)) = packets.last_mut() else { continue };
-                    encoded.bytes.reserve(SLICE_BYTES / 4);
-                    encoded
-                }
-            };
+            let cpu = cpu_slot(head.cpu);
+            if cpu >= of_cpu.len() {
+                of_cpu.resize(cpu + 1, 0);
+            }
+            if of_cpu[cpu] == 0 {
+                packets.push((head.cpu, CpuPacket::default()));
+                of_cpu[cpu] = packets.len();
+            }
+            let encoded = &mut packets[of_cpu[cpu] - 1].1;
             let time = head.time.value();
             encoded.append(survey, class, (&head, time), &scratch.values);
             let Some((end, duration)) = leaf else { continue };
@@ -165,5 +183,32 @@ impl CpuPacket {
             (Ok(start_bits), Ok(body_bits)) if is_whole => self.spine.push(class.id, time, start_bits, body_bits),
             _ => self.bytes.truncate(start),
         }
+    }
+}
+
+/// A thread reads a slice. When it is dropped the packets wait for their streams, or the slice is read by others.
+struct ReadingMark<'a> {
+    waiting: &'a WaitingSlices,
+    slice: u32,
+    packets: Option<HashMap<u32, CpuPacket>>,
+}
+
+impl Drop for ReadingMark<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.waiting.slices.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = |known: &SlicePackets| known.slice == self.slice && known.packets.is_none();
+        if let Some(at) = waiting.iter().position(own) {
+            match self.packets.take() {
+                Some(packets) => waiting[at].packets = Some(packets),
+                None => {
+                    waiting.remove(at);
+                }
+            }
+        }
+        while waiting.iter().filter(|known| known.packets.is_some()).count() > MAX_WAITING {
+            let Some(oldest) = waiting.iter().position(|known| known.packets.is_some()) else { break };
+            waiting.remove(oldest);
+        }
+        self.waiting.done.notify_all();
     }
 }
