@@ -239,20 +239,17 @@ fn files_of_other_tools_are_named_with_the_way_in() {
     let folder = Folder::new();
     folder
         .file("perf.data", b"PERFILE2\x68\0\0\0")
-        .file("c.json", "{\"traceEvents\": []}")
-        .file("d/x.json", "[{\"ph\":\"B\"}]");
+        .file("c.json", "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\"")
+        .file("d/x.parquet", "PAR1");
     for command in ["print", "info", "check", "report --state x", "replay", "convert --to ctf2 -o out"] {
         let run = |path: &str| folder.run(&format!("{command} {path}"));
         run("perf.data").ends(1, &["perf.data: this is a recording of perf", "a newer perf writes"]);
-        run("c.json").ends(1, &["c.json: this is a trace in Chrome's JSON format", "ui.perfetto.dev"]);
-        run("d")
-            .ends(1, &["d: no trace in this folder or below it", "`x.json` in it is a trace in Chrome's JSON format"]);
+        run("c.json").ends(1, &["c.json: this is a profile of speedscope", "name the trace that it was made from"]);
+        run("d").ends(1, &["d: no trace in this folder or below it", "`x.parquet` in it is a Parquet file"]);
     }
     // Outputs that the program writes and cannot read are recognized.
     let mill = util::demo("mill");
-    for (target, is) in
-        [("perfetto", "a trace of Perfetto"), ("chrome", "Chrome's JSON"), ("html", "a page that tracemill wrote")]
-    {
+    for (target, is) in [("perfetto", "a trace of Perfetto"), ("html", "a page that tracemill wrote")] {
         folder.run_with("convert -o written --force --to", &[target, &mill]).ends(0, &[]);
         folder.run("print written").ends(1, &[is]);
     }

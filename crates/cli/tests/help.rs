@@ -171,8 +171,15 @@ fn manual_pages_are_printed_and_written() {
 #[test]
 fn formats_are_listed_for_people_and_for_programs() {
     let text = stdout("formats", &[]);
-    for line in ["ctf1.8 read,write", "ctf2 read,write", "chrome write", "text write", "jsonl read,write", "csv write"]
-    {
+    for line in [
+        "ctf1.8 read,write",
+        "ctf2 read,write",
+        "chrome read,write",
+        "ftrace-text read",
+        "text write",
+        "jsonl read,write",
+        "csv write",
+    ] {
         let words =
             |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace("read, write", "read,write");
         let is_there = text.lines().any(|found| words(found).starts_with(line));

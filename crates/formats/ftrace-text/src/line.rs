@@ -19,6 +19,10 @@ mod flag {
     pub(super) const BH_OFF: u8 = 0x80;
 }
 
+/// Bytes of the column of a process at most.
+const MAX_TGID_BYTES: usize = 24;
+/// Digits of a thread at most.
+const MAX_PID_DIGITS: usize = 10;
 /// Digits of a CPU at most.
 const MAX_CPU_DIGITS: usize = 6;
 /// CPUs have numbers below this.
@@ -129,7 +133,8 @@ pub(super) fn task(text: &[u8]) -> Option<LineTask<'_>> {
     let mut text = text.trim_ascii_end();
     let mut tgid = None;
     if text.last() == Some(&b')') {
-        let open = memrchr(b'(', text)?;
+        let last = text.len().saturating_sub(MAX_TGID_BYTES);
+        let open = last + memrchr(b'(', &text[last..])?;
         let inside = text[open + 1..text.len() - 1].trim_ascii();
         tgid = Some(match number(inside) {
             Some((tgid, b"")) => Some(i32::try_from(tgid).ok()?),
@@ -138,9 +143,11 @@ pub(super) fn task(text: &[u8]) -> Option<LineTask<'_>> {
         });
         text = text[..open].trim_ascii_end();
     }
-    let dash = memrchr(b'-', text)?;
-    let (pid, b"") = number(&text[dash + 1..])? else { return None };
-    let comm = text[..dash].trim_ascii_start();
+    // From the end, so that a line with many brackets is not searched for each of them.
+    let digits = text.iter().rev().take(MAX_PID_DIGITS).take_while(|byte| byte.is_ascii_digit()).count();
+    let (task, digits) = text.split_at(text.len() - digits);
+    let (pid, _) = number(digits)?;
+    let comm = task.strip_suffix(b"-")?.trim_ascii_start();
     let comm = if comm == b"<...>" { b"" } else { comm };
     Some((comm, i32::try_from(pid).ok()?, tgid))
 }
@@ -403,9 +410,16 @@ mod tests {
         for (line, want) in cases {
             assert_eq!(shown(line).as_deref(), Some(want), "{line}");
         }
-        for line in
-            ["", "# tracer: nop", " => __schedule", "a-1 [00] x", "a [000] 1.1: x: y", "a-1 [000] 1.1234567890: x:"]
-        {
+        let brackets = "[0] 1: ".repeat(1 << 18);
+        for line in [
+            &*brackets,
+            "",
+            "# tracer: nop",
+            " => __schedule",
+            "a-1 [00] x",
+            "a [000] 1.1: x: y",
+            "a-1 [000] 1.1234567890: x:",
+        ] {
             assert_eq!(shown(line), None, "{line}");
         }
     }

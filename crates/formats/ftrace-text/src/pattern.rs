@@ -279,7 +279,8 @@ pub(super) fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
 #[inline]
 fn fitting(of: FieldType, is_negative: bool, size: u64) -> Option<u64> {
     let most = match (of, is_negative) {
-        (FieldType::I32, false) => i32::MAX as u64,
+        // trace-cmd prints some of them without their sign.
+        (FieldType::I32, false) => u32::MAX.into(),
         (FieldType::I32, true) => 1 << 31,
         (FieldType::U32, false) => u32::MAX.into(),
         (FieldType::I64, false) => i64::MAX as u64,
@@ -353,7 +354,8 @@ mod tests {
     #[test]
     fn numbers_fit_their_types() {
         assert_eq!(read("{a:i32}", "-2147483648"), Some(vec![FieldValue::Number(-2147483648i64 as u64)]));
-        assert_eq!(read("{a:i32}", "2147483648"), None);
+        assert_eq!(read("{a:i32}", "4294967295"), Some(vec![FieldValue::Number(u32::MAX.into())]));
+        assert_eq!(read("{a:i32}", "4294967296"), None);
         assert_eq!(read("{a:u64}", "18446744073709551615"), Some(vec![FieldValue::Number(u64::MAX)]));
         assert_eq!(read("{a:u64}", "18446744073709551616"), None);
         assert_eq!(read("{a:ret}", "0xfffffffffffffffe"), Some(vec![FieldValue::Number(-2i64 as u64)]));

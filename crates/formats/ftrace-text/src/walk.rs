@@ -159,7 +159,8 @@ fn end_of_more(text: &[u8], first: usize) -> usize {
         let rest = &text[at..];
         let len = memchr(b'\n', rest).unwrap_or(rest.len());
         let line = &rest[..len];
-        if len > MAX_LINE_BYTES || LineHead::read(line).is_some() || !matches!(other(line), TextItem::Wrong(_)) {
+        let is_item = LineHead::read(line).is_some() || GraphLine::read(line).is_some();
+        if len > MAX_LINE_BYTES || is_item || !matches!(other(line), TextItem::Wrong(_)) {
             break;
         }
         at = (at + len + 1).min(text.len());
@@ -195,7 +196,14 @@ fn other(line: &[u8]) -> TextItem<'_> {
         rest.is_some_and(|(_, rest)| rest == b" is empty")
     };
     let is_version = text.starts_with(b"version = ") || text.starts_with(b"cpus=");
-    if text.is_empty() || text[0] == b'#' || is_rule(text) || is_version || is_empty_cpu() || text == b"TRACE:" {
+    if text.is_empty()
+        || text[0] == b'#'
+        || is_rule(text)
+        || is_version
+        || is_empty_cpu()
+        || text == b"TRACE:"
+        || text.starts_with(b"capturing trace")
+    {
         return TextItem::Remark(text);
     }
     TextItem::Wrong("it is not a line of ftrace")
