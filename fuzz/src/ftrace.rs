@@ -80,7 +80,7 @@ pub(crate) fn check_format(text: &str, choices: u8, record: &[u8]) {
             }
             let name = |address: u64, with_offset: bool| with_offset.then(|| format!("f{address:x}"));
             let mut printed = Vec::new();
-            PrintFormat::parse(&format, machine).put(record, &name, &mut printed);
+            PrintFormat::parse(&format, machine).write(record, &name, &mut printed);
             assert!(printed.len() <= (1 << 16) * (1 + text.len()), "what is printed is as long as line and record");
         }
     }

@@ -58,7 +58,7 @@ fn write(session: &Session, target: &Target, options: &WriteOptions, out: &Path)
         options: &ConvertOptions::default(),
         in_order: target.wants_order,
     };
-    let writer = (target.create)(&FileSystem.at(out), &sources, options).ok()?;
+    let writer = (target.create)(&FileSystem.path(out), &sources, options).ok()?;
     Some(conversion.run(writer, &mut |_| ControlFlow::Continue(())).ok()?.events)
 }
 
