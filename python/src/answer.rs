@@ -187,7 +187,7 @@ impl Stream {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).addresses.clone()
     }
 
-    /// Tells the damage that was met while somebody took the rows.
+    /// Warns of the damage that was met while the rows were taken.
     fn warn(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.found.warn(py)
     }

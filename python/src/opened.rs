@@ -116,7 +116,7 @@ impl SharedTraces {
         let database = Database::from_streams(session.clone(), streams, selection, filter, jobs);
         let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
         let mut queries = Queries::new(database, MemoryLimits { memory_bytes, spills: true })?;
-        queries.run_elsewhere(cluster);
+        queries.set_remote(cluster);
         let (found, wishes) = (self.found.clone(), wishes.clone());
         let shared = Arc::new(SharedTraces { queries, found, wishes, elsewhere: Mutex::default() });
         all.insert(address.to_string(), shared.clone());

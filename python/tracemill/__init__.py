@@ -317,4 +317,4 @@ class _Taken:
         own = self._stream.error
         if error is not None and own is not None:
             raise own from None
-        self._stream.tell()
+        self._stream.warn()

@@ -47,7 +47,7 @@ impl Identity {
     }
 
     #[cfg(not(unix))]
-    fn of(_meta: &Metadata) -> Self {
+    fn from_metadata(_meta: &Metadata) -> Self {
         Identity(0, 0)
     }
 }

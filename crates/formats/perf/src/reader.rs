@@ -40,12 +40,12 @@ pub(crate) struct PerfReader {
     pub(crate) streams: HashMap<String, StreamKey>,
     pub(crate) cpus: Option<u64>,
     /// Slices that were read.
-    pub(crate) waiting: Mutex<Waiting>,
+    pub(crate) waiting: Mutex<WaitingSlices>,
 }
 
 /// Slices that were read, the oldest first.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingSlices {
     slices: Vec<Arc<Slice>>,
     /// Slices of which one stream was read alone.
     alone: VecDeque<usize>,
