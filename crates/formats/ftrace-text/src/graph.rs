@@ -158,7 +158,7 @@ pub(super) fn fields<'a>(event: &LineEvent<'a>, keys: &mut Vec<&'a [u8]>, values
     let open = memchr(b'(', code);
     let symbol = match open {
         Some(open) => code[..open].trim_ascii(),
-        None if code.starts_with(b"}") => named,
+        None if code.starts_with(b"}") => named.strip_suffix(b"()").unwrap_or(named),
         None => code.trim_ascii_end(),
     };
     if !symbol.is_empty() {
@@ -281,6 +281,11 @@ mod tests {
                 " 1)  ! 123.456 us |    } /* f = 0x1 */",
                 r#"1 None None Some("GraphExit symbol=f depth=1 duration=123456 ret=0x1")"#,
             ),
+            (
+                " 1)   1.757 us    |        } /* f() */",
+                r#"1 None None Some("GraphExit symbol=f depth=3 duration=1757")"#,
+            ),
+            (" 2) $ 3594274 us  |  }", r#"2 None None Some("GraphExit depth=0 duration=3594274000")"#),
             (
                 " 1)   0.1 us |  f(a=0x1, b=2); /* = -1 */",
                 r#"1 None None Some("GraphEntry symbol=f depth=0 args=a=0x1, b=2 +100")"#,

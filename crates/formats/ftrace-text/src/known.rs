@@ -149,6 +149,18 @@ const KNOWN: &[Known] = &[
     ("sys_enter", &["NR {id:i64} ({args:args})"]),
     ("sys_exit", &["NR {id:i64} = {ret:i64}"]),
     ("sys_exit_*", &["{ret:ret}"]),
+    (
+        "context_switch",
+        &[
+            "{prev_pid:u32}:{prev_prio:u32}:{prev_state:state} ==> [{next_cpu:u32}]{next_pid:u32}:{next_prio:u32}:{next_state:state} {next_comm:text}",
+        ],
+    ),
+    (
+        "wakeup",
+        &[
+            "{prev_pid:u32}:{prev_prio:u32}:{prev_state:state}   + [{next_cpu:u32}]{next_pid:u32}:{next_prio:u32}:{next_state:state} {next_comm:text}",
+        ],
+    ),
     ("print", &["{ip:word}: {buf:text}"]),
     ("bprint bputs", &["{ip:word}: {text:text}"]),
     ("function", &["{ip:text} <-- {parent_ip:text}", "{ip:text} <-{parent_ip:text}"]),

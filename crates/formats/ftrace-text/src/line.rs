@@ -310,6 +310,12 @@ fn with_blank(rest: &[u8], at: usize) -> Option<LineEvent<'_>> {
     if after.starts_with(b"<-") {
         return of(EventForm::Function, b"function", rest.trim_ascii_end());
     }
+    // Switches and wake-ups of the latency tracers have no name.
+    for (arrow, name) in [(&b"==> ["[..], &b"context_switch"[..]), (b"+ [", b"wakeup")] {
+        if after.starts_with(arrow) {
+            return of(EventForm::Named, name, rest.trim_ascii());
+        }
+    }
     if let Some(ret) = after.strip_prefix(b"-> ").filter(|_| name.starts_with(b"sys_")) {
         return of(EventForm::SysExit, name, ret);
     }
@@ -403,6 +409,10 @@ mod tests {
             (
                 " uftrace-17993   0.....  1103.816774: x: y",
                 "uftrace|17993|None|0|Some((0, 0))|Ns(1103816774000)|Named x|y",
+            ),
+            (
+                "  <idle>-0       3d..3   30us :      0:120:R ==> [003]  2448: 94:R sleep",
+                "<idle>|0|None|3|Some((1, 3))|Ns(30000)|Named context_switch|0:120:R ==> [003]  2448: 94:R sleep",
             ),
             ("a-5 [000] .... 1.1: mark : y", "a|5|None|0|Some((0, 0))|Ns(1100000000)|Named mark|y"),
             ("a-5 [000] .... 1.1: just words", "a|5|None|0|Some((0, 0))|Ns(1100000000)|Other |just words"),

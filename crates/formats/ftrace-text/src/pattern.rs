@@ -203,6 +203,8 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 fn read_value(form: FieldForm, of: FieldType, text: &[u8]) -> Option<(FieldValue<'_>, &[u8])> {
     let (value, rest) = match form {
         FieldForm::Number => {
+            // Some texts are columns.
+            let text = text.trim_ascii_start();
             let (is_negative, digits) = match text.strip_prefix(b"-") {
                 Some(rest) => (true, rest),
                 None => (false, text),
@@ -361,6 +363,13 @@ mod tests {
         assert_eq!(read("{a:ret}", "0xfffffffffffffffe"), Some(vec![FieldValue::Number(-2i64 as u64)]));
         assert_eq!(read("{a:hex}", "ffffffffffffffff0"), None);
         assert_eq!(read("{a:dev}", "8,16"), Some(vec![FieldValue::Number(8 << 20 | 16)]));
+    }
+
+    #[test]
+    fn numbers_may_be_in_columns() {
+        let values = read("{a:u32}:{b:u32}:{c:state} ==> [{d:u32}]{e:u32}:{f:u32}", "0:120:R ==> [003]  2448: 94");
+        let numbers: Vec<_> = [0, 120, 0, 3, 2448, 94].map(FieldValue::Number).to_vec();
+        assert_eq!(values, Some(numbers));
     }
 
     #[test]
