@@ -568,7 +568,9 @@ fn rules_of(format: &str) -> Option<(&'static str, &'static str)> {
         "uftrace" => ("uftrace.md", "Converting to uftrace"),
         "perfetto" => ("perfetto.md", "Converting to Perfetto"),
         "chrome" => ("chrome.md", "Converting to Chrome's trace JSON"),
-        "firefox" | "speedscope" | "folded" => ("profiles.md", "Converting to profiles: folded, speedscope, firefox"),
+        "firefox" | "speedscope" | "folded" | "svg" => {
+            ("profiles.md", "Converting to profiles: folded, speedscope, firefox")
+        }
         "parquet" | "arrow" => ("tables.md", "Converting to tables: Parquet and Arrow"),
         "jsonl" | "csv" | "text" => ("lines.md", "Converting to lines"),
         "html" => ("html.md", "Converting to one page"),
@@ -685,4 +687,41 @@ fn a_program_that_is_killed_leaves_nothing_that_looks_whole() {
             assert_eq!(events(&folder, "out"), want, "after {milliseconds} ms");
         }
     }
+}
+
+#[test]
+fn the_ending_of_the_output_chooses_the_format() {
+    let folder = Folder::new();
+    let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
+    let tasting = demo("../calls/tasting");
+    for format in list["formats"].as_array().expect("a list") {
+        for ending in format["endings"].as_array().expect("a list").iter().filter_map(Value::as_str) {
+            let name = format["name"].as_str().expect("a name");
+            let (by_ending, by_name) = (format!("a.{ending}"), format!("b.{ending}"));
+            folder.run_with("convert -q", &[&tasting, &by_ending]).ends(0, &[]);
+            folder.run_with(&format!("convert -q --to {name} -o {by_name}"), &[&tasting]).ends(0, &[]);
+            let content = |name: &str| util::content(&folder.path(name));
+            let (own, other) = (content(&by_ending), content(&by_name));
+            // A page holds the command that made it; the name of a trace of CTF is that of its folder.
+            if !["html", "ctf2"].contains(&name) {
+                assert!(own == other, "{ending} is not {name}");
+            }
+            assert_eq!(own.len(), other.len(), "{ending}");
+        }
+    }
+    // The longest ending counts, and nothing is guessed.
+    folder.run_with("convert -q", &[&tasting, "x.speedscope.json"]).ends(0, &[]);
+    let text = fs::read_to_string(folder.path("x.speedscope.json")).expect("it was written");
+    assert!(text.contains("speedscope.app"), "{text:.200}");
+    for name in ["x", "x.y", "json", "x.JSON"] {
+        let ended = folder.run_with("convert -q", &[&tasting, name]);
+        ended.ends(2, &["the ending of the name does not say which format is wanted"]);
+        assert!(!folder.path(name).exists());
+    }
+    folder.run_with("convert -q", &[&tasting]).ends(2, &["there is no path for the output"]);
+    folder.run_with("convert -q --open", &[&tasting, "x.csv"]).ends(2, &["--open shows one file in ui.perfetto.dev"]);
+    // Without an option the last path is the output, also of several traces.
+    folder.run_with("convert -q", &[&tasting, &demo("mill"), "two.jsonl"]).ends(0, &[]);
+    assert!(folder.path("two.jsonl").is_file());
+    folder.run_with("convert -q", &[&tasting, "two.jsonl"]).ends(1, &["exists"]);
 }

@@ -28,6 +28,7 @@ pub static PARQUET: Target = Target::folder(
     "tables of Apache Parquet: all events, and each event class",
     |path, sources, options| create(FileForm::Parquet, path, sources, options),
 )
+.with_endings(&["parquet"])
 .cannot_hold(CANNOT_HOLD)
 .in_order();
 
@@ -37,6 +38,7 @@ pub static ARROW: Target = Target::folder(
     "tables of Apache Arrow (IPC files): all events, and each event class",
     |path, sources, options| create(FileForm::Arrow, path, sources, options),
 )
+.with_endings(&["arrow"])
 .cannot_hold(CANNOT_HOLD)
 .in_order();
 

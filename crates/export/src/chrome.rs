@@ -27,13 +27,9 @@ use tracemill_codec::text::strings;
 
 /// Trace JSON of Chrome.
 pub(super) static CHROME: Target =
-    Target::file(&["chrome"], "trace JSON of Chrome, for chrome://tracing and ui.perfetto.dev", create).cannot_hold(&[
-        Lost::Schemas,
-        Lost::Clocks,
-        Lost::Environment,
-        Lost::Packets,
-        Lost::UntimedEvents,
-    ]);
+    Target::file(&["chrome"], "trace JSON of Chrome, for chrome://tracing and ui.perfetto.dev", create)
+        .with_endings(&["json"])
+        .cannot_hold(&[Lost::Schemas, Lost::Clocks, Lost::Environment, Lost::Packets, Lost::UntimedEvents]);
 
 /// Scopes that become arguments, in the order in which they are stored.
 const SCOPES: [(Scope, &[u8]); 3] = [

@@ -22,6 +22,7 @@ pub(super) static FIREFOX: Target =
         let sink = Firefox { spill: Spill::new(path, "parts"), threads: Vec::new(), nodes: 0, cut: 0 };
         Ok(Box::new(Follower::new(path, sources, sink)?))
     })
+    .with_endings(&["firefox.json", "firefox"])
     .cannot_hold(&[Lost::Values, Lost::Packets, Lost::Clocks, Lost::Environment]);
 
 /// Different ways to calls that are kept, for all threads; what is called on further ones counts for its caller.

@@ -15,6 +15,7 @@ pub(super) static FOLDED: Target =
     Target::file(&["folded"], "folded stacks of calls with their own ns, for flame graphs", |path, sources, _| {
         Ok(Box::new(Follower::new(path, sources, Folded::default())?))
     })
+    .with_endings(&["folded", "collapsed"])
     .cannot_hold(&[Lost::CallTimes, Lost::Values, Lost::NoCalls, Lost::Packets, Lost::Clocks, Lost::Environment]);
 
 /// Different ways that are kept; what is called on further ones counts for its caller.

@@ -17,6 +17,7 @@ pub(super) static SPEEDSCOPE: Target =
         let sink = Speedscope { spill: Spill::new(path, "parts"), is_filled: Vec::new() };
         Ok(Box::new(Follower::new(path, sources, sink)?))
     })
+    .with_endings(&["speedscope.json", "speedscope"])
     .cannot_hold(&[Lost::Values, Lost::NoCalls, Lost::Packets, Lost::Clocks, Lost::Environment]);
 
 struct Speedscope {

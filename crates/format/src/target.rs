@@ -23,6 +23,8 @@ use crate::{OutPath, Setting, Settings};
 pub struct Target {
     /// Names by which the user knows it; the first is the one that is listed.
     pub names: &'static [&'static str],
+    /// Endings of file names that ask for it, without the dot before them. One ending belongs to one target.
+    pub endings: &'static [&'static str],
     /// One line about it, for the list of formats.
     pub description: &'static str,
     /// Losses that it causes whatever the trace, for the list of formats.
@@ -45,6 +47,7 @@ impl Target {
     pub const fn folder(names: &'static [&'static str], description: &'static str, create: Create) -> Target {
         Target {
             names,
+            endings: &[],
             description,
             cannot_hold: &[],
             is_folder: true,
@@ -58,6 +61,11 @@ impl Target {
     /// A target whose traces are files, written in the order of time.
     pub const fn file(names: &'static [&'static str], description: &'static str, create: Create) -> Target {
         Target { is_folder: false, wants_order: true, ..Target::folder(names, description, create) }
+    }
+
+    /// Sets [`Target::endings`].
+    pub const fn with_endings(self, endings: &'static [&'static str]) -> Target {
+        Target { endings, ..self }
     }
 
     /// Sets [`Target::cannot_hold`].

@@ -3,6 +3,8 @@
 //! It listens on this machine only, and answers below `/api/` whoever has its token. The page and its assets are a table in
 //! the program; no file is served by its path.
 //!
+//! Apart from that it hands a file to the page of Perfetto ([`HandOver`]).
+//!
 //! Its answers are those of `tracemill-answers`, which knows nothing of HTTP.
 //!
 //! A part of the program `tracemill`: this API may change at any time.
@@ -13,8 +15,10 @@ mod connections;
 mod download;
 mod first;
 mod guard;
+mod perfetto;
 mod reload;
 mod stream;
 mod web;
 
+pub use perfetto::HandOver;
 pub use web::{Listening, ServerSettings, listen};

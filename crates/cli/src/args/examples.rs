@@ -69,7 +69,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "convert",
         &[
-            ("A file for ui.perfetto.dev", "tracemill convert --to perfetto -o trace.pftrace my-trace"),
+            ("A file for ui.perfetto.dev", "tracemill convert my-trace trace.pftrace"),
             (
                 "One page with the viewer and the trace in it, to send to somebody",
                 "tracemill convert --to html -o trace.html my-trace",

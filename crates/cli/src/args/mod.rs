@@ -109,6 +109,7 @@ pub(crate) enum Command {
     /// Run a part of a cluster that answers `sql --cluster`: a scheduler, or an executor
     Cluster(Deferred<ClusterOptions>),
     /// Show traces in the browser
+    #[command(visible_alias = "open")]
     View(Deferred<ViewOptions>),
     /// Show traces in the terminal: events, calls, functions, the call graph
     Tui(Deferred<TuiOptions>),
@@ -377,7 +378,7 @@ pub(crate) struct DebugInfoOptions {
 }
 
 /// `tracemill convert`.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct ConvertOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
@@ -385,17 +386,23 @@ pub(crate) struct ConvertOptions {
     #[command(flatten)]
     pub(crate) select: SelectOptions,
 
-    /// Output format; `tracemill formats` lists the names
+    /// Output format; `tracemill formats` lists the names [default: that of the ending of OUT, such as .pftrace, .json,
+    /// .csv, .svg or .ctf]
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) to: String,
+    pub(crate) to: Option<String>,
 
     /// Path of the output, where nothing may exist unless --force is given; `-` is stdout, for formats that are one file
+    /// [default: the last TRACE, when there are several]
     #[arg(long, short, value_name = "OUT")]
-    pub(crate) output: PathBuf,
+    pub(crate) output: Option<PathBuf>,
 
     /// Replace an output that exists
     #[arg(long)]
     pub(crate) force: bool,
+
+    /// Open the output in ui.perfetto.dev, whose page fetches it from this machine (127.0.0.1:9001); for perfetto and chrome
+    #[arg(long)]
+    pub(crate) open: bool,
 
     /// Write a list of what the output format cannot hold to this file, as JSON; `-` is stdout
     #[arg(long, value_name = "FILE")]

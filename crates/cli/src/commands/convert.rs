@@ -6,7 +6,8 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use serde_json::json;
-use tracemill::target;
+use tracemill::{target, targets};
+use tracemill_calls::flame::{Flame, FlameOptions};
 use tracemill_engine::convert::{self, convert};
 use tracemill_engine::output::is_flow;
 use tracemill_engine::request::OpenedTraces;
@@ -16,7 +17,7 @@ use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 use tracemill_render::time::{TimeStyle, WallClock};
 
-use super::formats::WRITTEN;
+use super::formats::{FOLDED, OTHER_ENDINGS, SVG, WRITTEN};
 use super::html::HTML;
 use super::losses::report_note;
 use super::output::refuse;
@@ -26,20 +27,77 @@ use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder}
 use crate::report::{Outcome, OutputSink, Reporter};
 use crate::{interrupt, progress};
 
+impl ConvertOptions {
+    /// The output format, when [`decide`] has found one.
+    fn to(&self) -> &str {
+        self.to.as_deref().unwrap_or_default()
+    }
+
+    /// The path of the output, when [`decide`] has found one.
+    pub(super) fn output(&self) -> &Path {
+        self.output.as_deref().unwrap_or(Path::new("-"))
+    }
+}
+
+/// Formats that this program was built without, which are their own endings.
+const LEFT_OUT_ENDINGS: &[&str] = if cfg!(feature = "columnar") { &[] } else { &["parquet", "arrow"] };
+
+/// The format that the ending of a file name asks for: the longest that is known.
+fn format_of_ending(path: &Path) -> Option<&'static str> {
+    let name = path.file_name()?.to_str()?;
+    let of_targets = targets().flat_map(|target| target.endings.iter().map(|ending| (*ending, target.names[0])));
+    let left_out = LEFT_OUT_ENDINGS.iter().map(|name| (*name, *name));
+    let known = of_targets.chain(OTHER_ENDINGS).chain(left_out);
+    let fits = |(ending, _): &(&str, &str)| name.strip_suffix(ending).is_some_and(|stem| stem.ends_with('.'));
+    known.filter(fits).max_by_key(|(ending, _)| ending.len()).map(|(_, format)| format)
+}
+
+/// The options with an output and a format: the last path is the output when no option says one, and its ending the format.
+fn decide(options: &ConvertOptions) -> Result<ConvertOptions, Error> {
+    let mut options = options.clone();
+    if options.output.is_none() {
+        if options.input.traces.len() < 2 {
+            let error = Error::misuse("there is no path for the output");
+            return Err(
+                error.with_help("give it after the traces, or with --output: `tracemill convert TRACE OUT.pftrace`")
+            );
+        }
+        options.output = options.input.traces.pop();
+    }
+    if options.to.is_none() {
+        let Some(format) = format_of_ending(options.output()) else {
+            let error =
+                Error::misuse("the ending of the name does not say which format is wanted").in_file(options.output());
+            return Err(error.with_help("say it with --to; `tracemill formats` lists the formats and their endings"));
+        };
+        options.to = Some(format.into());
+    }
+    Ok(options)
+}
+
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
-    if let Ok(format) = PrintFormat::from_str(&options.to, false) {
+    let options = &decide(options)?;
+    if options.open && (!["perfetto", "chrome"].contains(&options.to()) || options.split.is_some()) {
+        let error = Error::misuse("--open shows one file in ui.perfetto.dev, which takes perfetto and chrome");
+        return Err(error.with_help("`tracemill view` shows any trace"));
+    }
+    if let Ok(format) = PrintFormat::from_str(options.to(), false) {
         if options.split.is_some() {
-            let error = Error::misuse(format!("--split writes no {}", options.to));
+            let error = Error::misuse(format!("--split writes no {}", options.to()));
             return Err(error.with_help("split the trace first, then print its parts"));
         }
         return lines(options, format);
     }
-    if options.to == HTML.0 {
+    if options.to() == HTML.0 {
         return super::html::run(options);
     }
-    let names: Vec<&str> = WRITTEN.iter().chain([&HTML]).map(|(name, _)| *name).collect();
-    let target = target(&options.to, &names)?;
+    let is_picture = options.to() == SVG.0;
+    let names: Vec<&str> = WRITTEN.iter().chain([&HTML, &SVG]).map(|(name, _)| *name).collect();
+    let target = target(if is_picture { FOLDED } else { options.to() }, &names)?;
+    if is_picture && options.split.is_some() {
+        return Err(Error::misuse("--split writes no svg"));
+    }
     refuse_settings(options, target)?;
     refuse(options, target.is_folder || options.split.is_some())?;
     // Errors of packets are reported where they stand, so that the output can mark them there too.
@@ -47,7 +105,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let request = RequestOptions { redaction: redaction(options), faults_in_place: true, ..request };
     let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
     let wishes = wishes(options, &opened);
-    let mut pending = interrupt::begin(&options.output)?;
+    let mut pending = interrupt::begin(options.output())?;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let OpenedTraces { session, streams, .. } = &opened;
     let mut take = |note| report_note(note, &mut reporter, &mut wall, session, streams);
@@ -59,12 +117,31 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if converted.is_stopped {
         return Ok(Outcome::Nothing);
     }
+    if is_picture {
+        draw(pending.path(), options)?;
+    }
     interrupt::commit(pending)?;
     if converted.events == 0 && options.select.limit != Some(0) {
         no_events::explain(&opened, options.select.skip, &reporter);
     }
     report_losses(options, &reporter, &converted.losses, converted.events)?;
+    if options.open {
+        super::view::hand_to_perfetto(options.output())?;
+    }
     Ok(reporter.outcome())
+}
+
+/// Makes a picture of the folded stacks in a file, in their place.
+fn draw(path: &Path, options: &ConvertOptions) -> Result<(), Error> {
+    let failed = |error: std::io::Error| Error::io("write the flame graph", options.output(), &error);
+    // Without an event there is no file.
+    let stacks = fs::read(path).unwrap_or_default();
+    let flame = Flame::of_folded(&String::from_utf8_lossy(&stacks))
+        .map_err(|line| Error::misuse(format!("line {line} is no folded stack")))?;
+    let title = options.input.traces.first().and_then(|trace| trace.file_name()).unwrap_or_default();
+    let picture = FlameOptions { title: title.to_string_lossy().into_owned(), ..FlameOptions::default() };
+    let mut file = fs::File::create(path).map_err(failed)?;
+    flame.write_svg(&picture, &mut file).map_err(failed)
 }
 
 /// The fields that must not be in the output.
@@ -112,7 +189,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         input: options.input.clone(),
         select: options.select.clone(),
         format,
-        output: Some(options.output.clone()),
+        output: options.output.clone(),
         color: When::Never,
         clock_gmt: options.clock_gmt,
         ..PrintOptions::default()
@@ -127,7 +204,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
 /// Reports what the output format could not hold.
 fn report_losses(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: u64) -> Result<(), Error> {
     for (kind, count) in losses.report() {
-        reporter.warning(&format!("not kept in {}: {kind} ({count})", options.to));
+        reporter.warning(&format!("not kept in {}: {kind} ({count})", options.to()));
     }
     write_report(options, losses, events)
 }
@@ -136,7 +213,7 @@ fn report_losses(options: &ConvertOptions, reporter: &Reporter, losses: &Losses,
 pub(super) fn write_report(options: &ConvertOptions, losses: &Losses, events: u64) -> Result<(), Error> {
     let Some(path) = options.loss_report.as_deref() else { return Ok(()) };
     let list: Vec<_> = losses.report().iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
-    let text = format!("{}\n", json!({"format": options.to, "events": events, "losses": list}));
+    let text = format!("{}\n", json!({"format": options.to(), "events": events, "losses": list}));
     if path == Path::new("-") {
         return OutputSink::stdout().print(text.as_bytes(), Outcome::Done).map(|_| ());
     }

@@ -19,6 +19,15 @@ pub(super) const WRITTEN: [(&str, &str); 3] = [
     ("csv", "comma-separated values"),
 ];
 
+/// A picture of the stacks that [`FOLDED`] writes.
+pub(super) const SVG: (&str, &str) = ("svg", "a flame graph of calls, as a picture for the browser");
+/// The target of stacks.
+pub(super) const FOLDED: &str = "folded";
+
+/// Endings of file names that ask for what is no target, without the dot before them.
+pub(super) const OTHER_ENDINGS: [(&str, &str); 6] =
+    [("jsonl", "jsonl"), ("csv", "csv"), ("txt", "text"), ("log", "text"), ("html", HTML.0), ("svg", SVG.0)];
+
 /// How a program is built that has the formats of [`missing`].
 const HOW: &str = "`cargo build --release -p tracemill-cli --features columnar`";
 
@@ -37,6 +46,7 @@ struct FormatRow {
     read: bool,
     write: bool,
     cannot_hold: &'static [Lost],
+    endings: Vec<&'static str>,
 }
 
 fn rows() -> Vec<FormatRow> {
@@ -54,11 +64,13 @@ fn rows() -> Vec<FormatRow> {
     for target in targets() {
         let Some(name) = target.names.first() else { continue };
         let row = row_of(&mut rows, name, target.description);
-        (row.write, row.cannot_hold) = (true, target.cannot_hold);
+        (row.write, row.cannot_hold, row.endings) = (true, target.cannot_hold, target.endings.to_vec());
     }
     let with_html = cfg!(feature = "viewer").then_some(HTML);
-    for (name, description) in WRITTEN.into_iter().chain(with_html) {
-        row_of(&mut rows, name, description).write = true;
+    for (name, description) in WRITTEN.into_iter().chain([SVG]).chain(with_html) {
+        let row = row_of(&mut rows, name, description);
+        row.write = true;
+        row.endings = OTHER_ENDINGS.iter().filter(|(_, format)| *format == name).map(|(ending, _)| *ending).collect();
     }
     rows
 }
@@ -67,7 +79,14 @@ fn rows() -> Vec<FormatRow> {
 fn row_of<'a>(rows: &'a mut Vec<FormatRow>, name: &'static str, description: &str) -> &'a mut FormatRow {
     let at = rows.iter().position(|row| row.name == name).unwrap_or(rows.len());
     if at == rows.len() {
-        rows.push(FormatRow { name, description: description.into(), read: false, write: false, cannot_hold: &[] });
+        rows.push(FormatRow {
+            name,
+            description: description.into(),
+            read: false,
+            write: false,
+            cannot_hold: &[],
+            endings: Vec::new(),
+        });
     }
     &mut rows[at]
 }
@@ -82,6 +101,7 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
                 "description": row.description,
                 "read": row.read,
                 "write": row.write,
+                "endings": row.endings,
                 "cannot_hold": row.cannot_hold.iter().map(Lost::to_string).collect::<Vec<_>>(),
             })
         };
@@ -96,7 +116,9 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
                 (true, false) => "read",
                 _ => "write",
             };
-            list.put_line(&mut out, &[row.name, can, &row.description]);
+            // The file name that asks `convert` for it.
+            let ending = row.endings.first().map(|ending| format!(" (.{ending})")).unwrap_or_default();
+            list.put_line(&mut out, &[row.name, can, &format!("{}{ending}", row.description)]);
         }
         for (name, description) in missing() {
             let description = format!("{description}; not in this build, but in that of {HOW}");

@@ -45,7 +45,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             return Ok(Outcome::Nothing);
         }
     }
-    let mut sink = OutputSink::open(Some(&options.output), &options.input.traces)?;
+    let mut sink = OutputSink::open(Some(options.output()), &options.input.traces)?;
     sink.write(&page.bytes)?;
     sink.flush()?;
     sink.end()?;

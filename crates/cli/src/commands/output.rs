@@ -15,7 +15,7 @@ use crate::args::ConvertOptions;
 fn refuse_report(options: &ConvertOptions) -> Result<(), Error> {
     let Some(report) = options.loss_report.as_deref() else { return Ok(()) };
     if is_flow(report) {
-        let both = [report, &options.output];
+        let both = [report, options.output()];
         if both.iter().all(|path| is_stdout(path)) || both[0] == both[1] {
             let error = Error::misuse("the output and the loss report would be mixed: both go to one place");
             return Err(error.with_help("give one of them a file"));
@@ -23,7 +23,7 @@ fn refuse_report(options: &ConvertOptions) -> Result<(), Error> {
         return Ok(());
     }
     refuse_input("loss report", report, &options.input.traces)?;
-    if !is_flow(&options.output) && canonical(report).starts_with(canonical(&options.output)) {
+    if !is_flow(options.output()) && canonical(report).starts_with(canonical(options.output())) {
         let error = Error::misuse("the loss report would lie inside the output").in_file(report);
         return Err(error.with_help("give --loss-report a name outside of it"));
     }
@@ -40,5 +40,5 @@ fn is_stdout(path: &Path) -> bool {
 pub(super) fn refuse(options: &ConvertOptions, is_folder: bool) -> Result<(), Error> {
     refuse_report(options)?;
     let is_known = |path: &Path| is_trace(&FileSystem, FORMATS, path) || is_output(&FileSystem, path);
-    refuse_output(&options.output, &options.input.traces, is_folder, options.force, &is_known)
+    refuse_output(options.output(), &options.input.traces, is_folder, options.force, &is_known)
 }

@@ -3,7 +3,7 @@
 #[cfg(feature = "viewer")]
 pub(super) use shown::input;
 #[cfg(feature = "viewer")]
-pub(crate) use shown::{index_cache, run};
+pub(crate) use shown::{hand_to_perfetto, index_cache, run};
 
 #[cfg(not(feature = "viewer"))]
 use tracemill_model::error::Error;
@@ -19,10 +19,17 @@ pub(crate) fn run(_: &ViewOptions) -> Result<Outcome, Error> {
     Err(super::built_without("the viewer", "viewer"))
 }
 
+/// Says how to get a program that can do this.
+#[cfg(not(feature = "viewer"))]
+pub(crate) fn hand_to_perfetto(_: &std::path::Path) -> Result<(), Error> {
+    Err(super::built_without("the server of the viewer", "viewer"))
+}
+
 #[cfg(feature = "viewer")]
 mod shown {
     use std::io::Write as _;
     use std::ops::ControlFlow;
+    use std::path::Path;
     use std::process::{Command, Stdio};
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
@@ -40,7 +47,7 @@ mod shown {
     use tracemill_format::Settings as FormatOptions;
     use tracemill_format::target::Target;
     use tracemill_model::error::{Error, ErrorKind};
-    use tracemill_server::{ServerSettings, listen};
+    use tracemill_server::{HandOver, ServerSettings, listen};
 
     use super::super::no_events;
     use super::super::request::{RedactionOptions, RequestOptions};
@@ -269,11 +276,7 @@ mod shown {
                   its own machine only",
             );
         }
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(|error| {
-            Error::new(tracemill_model::error::ErrorKind::Io, format!("cannot print the address: {error}"))
-        })?;
-        drop(out);
+        print_address(&server.url())?;
         if !options.no_open
             && let Some(url) = server.url_with_ticket()
         {
@@ -281,6 +284,21 @@ mod shown {
         }
         server.run()?;
         Ok(Outcome::Done)
+    }
+
+    /// Opens a file in the page of Perfetto, and waits until that page has fetched it.
+    pub(crate) fn hand_to_perfetto(path: &Path) -> Result<(), Error> {
+        let server = HandOver::new(path)?;
+        print_address(&server.url())?;
+        show(&server.url());
+        server.run()
+    }
+
+    fn print_address(url: &str) -> Result<(), Error> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{url}").and_then(|()| out.flush()).map_err(|error| {
+            Error::new(tracemill_model::error::ErrorKind::Io, format!("cannot print the address: {error}"))
+        })
     }
 
     /// Opens the address in the browser of the user, when there is a display. What goes wrong there is no error: the

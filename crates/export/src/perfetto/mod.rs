@@ -40,6 +40,7 @@ use timeline::{MAX_DEPTH, Timeline};
 /// Protocol buffers of Perfetto.
 pub(super) static PERFETTO: Target =
     Target::file(&["perfetto"], "protocol buffers of Perfetto, for ui.perfetto.dev and trace_processor", create)
+        .with_endings(&["pftrace", "perfetto-trace", "perfetto"])
         .cannot_hold(&[Lost::Schemas, Lost::Environment, Lost::Packets, Lost::ClampedTimes, Lost::WideIntegers]);
 
 /// Clocks: the one that times are in, and those that it is tied to.

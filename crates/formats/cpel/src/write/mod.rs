@@ -19,32 +19,34 @@ use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 
 /// CPEL logs.
-pub static CPEL: Target = Target::file(&["cpel"], "CPEL event logs, version 1", create_cpel).cannot_hold(&[
-    Lost::Fields,
-    Lost::ClockOrigins,
-    Lost::EarlyOrigins,
-    Lost::DiscardedCounts,
-    Lost::LostPacketCounts,
-    Lost::PacketContexts,
-    Lost::EventHeaders,
-    Lost::ZeroTimes,
-]);
+pub static CPEL: Target =
+    Target::file(&["cpel"], "CPEL event logs, version 1", create_cpel).with_endings(&["cpel"]).cannot_hold(&[
+        Lost::Fields,
+        Lost::ClockOrigins,
+        Lost::EarlyOrigins,
+        Lost::DiscardedCounts,
+        Lost::LostPacketCounts,
+        Lost::PacketContexts,
+        Lost::EventHeaders,
+        Lost::ZeroTimes,
+    ]);
 
 /// Event logs of VPP.
-pub static ELOG: Target = Target::file(&["elog"], "event logs of VPP, `elog v0`", create_elog).cannot_hold(&[
-    Lost::Signs,
-    Lost::FieldsBeyondArguments,
-    Lost::FieldsAsText,
-    Lost::DiscardedCounts,
-    Lost::LostPacketCounts,
-    Lost::PacketContexts,
-    Lost::EventHeaders,
-    Lost::MoreEventTypes,
-    Lost::MoreElogTracks,
-    Lost::EarlyLogs,
-    Lost::RoundedTimes,
-    Lost::UntimedEvents,
-]);
+pub static ELOG: Target =
+    Target::file(&["elog"], "event logs of VPP, `elog v0`", create_elog).with_endings(&["elog"]).cannot_hold(&[
+        Lost::Signs,
+        Lost::FieldsBeyondArguments,
+        Lost::FieldsAsText,
+        Lost::DiscardedCounts,
+        Lost::LostPacketCounts,
+        Lost::PacketContexts,
+        Lost::EventHeaders,
+        Lost::MoreEventTypes,
+        Lost::MoreElogTracks,
+        Lost::EarlyLogs,
+        Lost::RoundedTimes,
+        Lost::UntimedEvents,
+    ]);
 
 fn create_cpel(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     if let [source] = sources

@@ -40,6 +40,7 @@ use tracemill_format::writer::writer_of_each;
 pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", |path, sources, options| {
     create(Dialect::Ctf2, path, sources, options)
 })
+.with_endings(&["ctf", "ctf2"])
 .needs_sound_packets(|sources, options| needs_sound_packets(Dialect::Ctf2, sources, options))
 .cannot_hold(&[Lost::WideFloats]);
 

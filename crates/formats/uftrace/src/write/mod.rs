@@ -16,6 +16,7 @@ use tracemill_format::writer::writer_of_each;
 
 /// Data folders of uftrace.
 pub static TARGET: Target = Target::folder(&["uftrace"], "data folders of uftrace, version 4", create)
+    .with_endings(&["uftrace"])
     .cannot_hold(&[Lost::FieldsOfNoCalls, Lost::UntimedLeftOut])
     // Several streams may have events of one task, which have one file.
     .in_order();
