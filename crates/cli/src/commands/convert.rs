@@ -136,7 +136,7 @@ fn draw(path: &Path, options: &ConvertOptions) -> Result<(), Error> {
     let failed = |error: std::io::Error| Error::io("write the flame graph", options.output(), &error);
     // Without an event there is no file.
     let stacks = fs::read(path).unwrap_or_default();
-    let flame = Flame::of_folded(&String::from_utf8_lossy(&stacks))
+    let flame = Flame::from_folded(&String::from_utf8_lossy(&stacks))
         .map_err(|line| Error::misuse(format!("line {line} is no folded stack")))?;
     let title = options.input.traces.first().and_then(|trace| trace.file_name()).unwrap_or_default();
     let picture = FlameOptions { title: title.to_string_lossy().into_owned(), ..FlameOptions::default() };
