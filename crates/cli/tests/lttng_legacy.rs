@@ -89,7 +89,7 @@ fn an_event_that_ends_early_does_not_move_those_behind_it() {
     let folder = trace();
     for to in ["ctf2", "ctf1.8"] {
         let run = folder.run(&format!("convert --to {to} -o {to} t")).ends(3, &["byte 152"]);
-        let told = format!("not kept in {to}: fields behind the end of their event (they become zeros) (1)");
+        let told = format!("not kept in {to}: fields after the end of their event (they become zeros) (1)");
         assert!(run.stderr.contains(&told), "{}", run.stderr);
         assert_eq!(events(&folder, to, &["name", "ns"]), events(&folder, "t", &["name", "ns"]), "{to}");
         folder.run_with("check", &[to]).ends(0, &[]);
