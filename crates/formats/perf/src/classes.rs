@@ -14,6 +14,7 @@ use super::attr::part;
 use super::comms::{CommText, Comms};
 use super::fields::{FieldSink, Number, RecordForm, RecordParts, SampleParts, record_fields, sample_fields};
 use super::file::PerfFile;
+use super::maps::{Maps, PLACE_BYTES, PlaceText};
 use super::records::{self, PerfRecord, kind};
 
 /// Kinds of streams, by what ties their events.
@@ -128,6 +129,7 @@ impl PerfClasses {
         file: &PerfFile,
         keys: &BTreeSet<ClassKey>,
         comms: &Arc<Comms>,
+        maps: &Arc<Maps>,
     ) -> PerfClasses {
         let mut classes = PerfClasses::default();
         let kinds: BTreeSet<StreamKind> = keys.iter().map(|key| key.stream).collect();
@@ -145,10 +147,10 @@ impl PerfClasses {
                 classes.streams.insert(kind, stream);
             }
         }
-        let comm: Arc<dyn Render> = Arc::new(CommText(comms.clone()));
+        let texts = FieldTexts { comm: Arc::new(CommText(comms.clone())), place: Arc::new(PlaceText(maps.clone())) };
         for (number, key) in keys.iter().enumerate() {
             let Some(&stream) = classes.streams.get(&key.stream) else { continue };
-            if let Some(class) = add_class(schema, file, key, EventClass::new(number as u64, stream), &comm) {
+            if let Some(class) = add_class(schema, file, key, EventClass::new(number as u64, stream), &texts) {
                 classes.insert(*key, class);
             }
         }
@@ -183,11 +185,11 @@ fn add_class(
     file: &PerfFile,
     key: &ClassKey,
     mut class: EventClass,
-    comm: &Arc<dyn Render>,
+    texts: &FieldTexts,
 ) -> Option<PerfClass> {
     let empty = PerfRecord { kind: kind::SAMPLE, misc: 0, at: 0, bytes: &[], extra: &[], order: ByteOrder::Little };
     let mut parts = RecordParts::new(&empty, 0);
-    let mut builder = MemberBuilder { schema, members: Vec::new(), at: 0, comm };
+    let mut builder = MemberBuilder { schema, members: Vec::new(), at: 0, texts };
     if key.has_who {
         builder.number("pid", Number::I32, 0);
         builder.number("tid", Number::I32, 0);
@@ -199,7 +201,11 @@ fn add_class(
         RecordContent::Sample(at) => {
             let attr = &file.events[at as usize].attr;
             let format = attr.tracepoint().filter(|_| attr.has(part::RAW)).and_then(|id| file.format(id));
-            let shows = SampleParts { raw: format.is_none(), cpu: key.stream != StreamKind::Cpu };
+            let shows = SampleParts {
+                raw: format.is_none(),
+                cpu: key.stream != StreamKind::Cpu,
+                place_at: (key.has_who && format.is_none()).then_some(0),
+            };
             sample_fields(&mut builder, attr, &mut parts, Some(key.form), shows);
             tracepoint = format.map(|(_, format)| format);
             file.event_name(at as usize).into()
@@ -240,12 +246,18 @@ fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
     schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
 }
 
+/// Texts of fields that records do not hold.
+struct FieldTexts {
+    comm: Arc<dyn Render>,
+    place: Arc<dyn Render>,
+}
+
 /// Makes members of fields, which stand one after the other.
 struct MemberBuilder<'s> {
     schema: &'s mut Schema,
     members: Vec<Member>,
     at: u32,
-    comm: &'s Arc<dyn Render>,
+    texts: &'s FieldTexts,
 }
 
 impl MemberBuilder<'_> {
@@ -299,7 +311,13 @@ impl FieldSink for MemberBuilder<'_> {
     }
 
     fn comm(&mut self, _number: u32) {
-        let kind = FieldKind::Rendered(RenderedClass { len_bytes: 4, render: self.comm.clone() });
+        let kind = FieldKind::Rendered(RenderedClass { len_bytes: 4, render: self.texts.comm.clone() });
         self.fixed("comm", kind, 4);
+    }
+
+    fn place(&mut self, name: &'static str, _address: u64, _time: u64) {
+        let kind =
+            FieldKind::Rendered(RenderedClass { len_bytes: PLACE_BYTES as u32, render: self.texts.place.clone() });
+        self.fixed(name, kind, PLACE_BYTES);
     }
 }

@@ -50,6 +50,8 @@ pub(crate) trait FieldSink {
     fn bytes(&mut self, name: &'static str, value: &[u8]);
     /// The number of the name of a thread.
     fn comm(&mut self, number: u32);
+    /// The place of an address in its file, at a time.
+    fn place(&mut self, name: &'static str, address: u64, time: u64);
 }
 
 /// Reads a record from the front; what is not there is 0.
@@ -181,7 +183,11 @@ pub(crate) fn sample_fields<'b, S: FieldSink>(
         sink.number("id", Number::U64, parts.u64());
     }
     if has(part::IP) {
-        sink.number("ip", Number::Address, parts.u64());
+        let ip = parts.u64();
+        sink.number("ip", Number::Address, ip);
+        if let Some(time) = shows.place_at {
+            sink.place("bin", ip, time);
+        }
     }
     if has(part::TID) {
         parts.take(8);
@@ -299,6 +305,8 @@ pub(crate) struct SampleParts {
     pub(crate) raw: bool,
     /// The CPU, where the stream is not that of a CPU.
     pub(crate) cpu: bool,
+    /// The place of the address in its file: of samples that are not tracepoints and have a process. The time.
+    pub(crate) place_at: Option<u64>,
 }
 
 /// Registers: none of them when the kind of machine code is 0.
@@ -559,6 +567,11 @@ impl FieldSink for EventBytes {
     fn bytes(&mut self, _name: &'static str, value: &[u8]) {
         self.locate(value.len());
         self.tail.extend_from_slice(value);
+    }
+
+    fn place(&mut self, _name: &'static str, address: u64, time: u64) {
+        self.fixed.extend_from_slice(&address.to_le_bytes());
+        self.fixed.extend_from_slice(&time.to_le_bytes());
     }
 
     fn comm(&mut self, number: u32) {

@@ -6,7 +6,7 @@
 //! unpack             records inside records
 //! survey             the first pass: streams, times, classes
 //! fields, classes    the fields of records, as members and as bytes
-//! comms              names of threads
+//! comms, maps        names of threads; files that processes had mapped
 //! reader, open       the trace as the engine reads it
 //! ```
 //!
@@ -20,6 +20,7 @@ mod classes;
 mod comms;
 mod fields;
 mod file;
+mod maps;
 mod open;
 mod reader;
 pub mod records;

@@ -44,10 +44,12 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
         records = unpacked;
     }
     let comms = Arc::new(std::mem::take(&mut survey.comms).finish());
+    survey.maps.finish();
+    let maps = Arc::new(std::mem::take(&mut survey.maps));
     let mut schema = Schema::new("perf");
     schema.byte_order = file.order;
     schema.environment = environment(&file);
-    let classes = PerfClasses::add(&mut schema, &file, &survey.keys, &comms);
+    let classes = PerfClasses::add(&mut schema, &file, &survey.keys, &comms, &maps);
     let data = DataFile { is_indexed: true, ..DataFile::single(found, bytes) };
     let mut streams = Vec::new();
     let mut names = HashMap::new();
@@ -81,6 +83,10 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let faults = file.faults.drain(..).chain(survey.faults.drain(..)).map(in_file).collect();
     let mut warnings: Vec<Error> = file.warnings.drain(..).map(in_file).collect();
     warnings.extend(oddities(&file, &survey).into_iter().map(in_file));
+    if maps.is_cut {
+        let message = "more maps of files than are kept; the files of later ones are unknown";
+        warnings.push(in_file(Error::unsupported(message)));
+    }
     let sections = sections(&file, &survey.counts);
     let cpus = file.numbers.iter().find(|(name, _)| *name == "nrcpus_online").map(|(_, cpus)| *cpus);
     let reader = PerfReader {

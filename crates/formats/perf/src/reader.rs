@@ -242,7 +242,12 @@ impl Encoder<'_> {
                 let attr = &file.events[number as usize].attr;
                 // Its class is that of any form, as far as its raw bytes are concerned.
                 let has_format = self.reader.classes.find(&key).is_some_and(|class| class.tracepoint.is_some());
-                let shows = SampleParts { raw: !has_format, cpu: !matches!(origin.stream, StreamKey::Cpu(_)) };
+                let has_place = !has_format && origin.id.who.is_some();
+                let shows = SampleParts {
+                    raw: !has_format,
+                    cpu: !matches!(origin.stream, StreamKey::Cpu(_)),
+                    place_at: has_place.then_some(origin.id.time.unwrap_or(u64::MAX)),
+                };
                 let mut parts = RecordParts::new(record, 0);
                 (raw, form) = sample_fields(event, attr, &mut parts, None, shows);
                 is_short = parts.is_short;

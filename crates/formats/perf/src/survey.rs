@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tracemill_codec::bits::{u32_at, u64_at};
 use tracemill_model::error::Error;
+use tracemill_model::schema::ByteOrder;
 
 use super::attr::{SampleId, part};
 use super::classes::{ClassKey, RecordContent, StreamKind};
 use super::comms::CommsBuilder;
 use super::fields::{RecordForm, form_of};
 use super::file::{IdCache, PerfFile, c_text};
+use super::maps::{CodeMap, Maps};
 use super::records::{HEADER, PerfRecord, Records, kind, misc};
 
 /// A slice ends at the first end of a round after this many bytes.
@@ -134,6 +136,7 @@ pub(crate) struct Survey {
     /// Samples of ids that no event has.
     pub(crate) unknown_ids: u64,
     pub(crate) comms: CommsBuilder,
+    pub(crate) maps: Maps,
     pub(crate) faults: Vec<Error>,
     more_faults: u64,
     /// The sums of lost records as the kernel reported them, and of those that perf counted at the end of the recording.
@@ -221,6 +224,7 @@ impl Survey {
         }
         self.unknown_ids += u64::from(key.content == RecordContent::UnknownSample);
         self.take_names(record, &origin);
+        self.take_maps(record, &origin);
         match lost(record) {
             None => {}
             Some(count) if is_count(record, &origin) => {
@@ -275,6 +279,34 @@ impl Survey {
                 let (tid, parent) = (record.u32(HEADER + 8) as i32, record.u32(HEADER + 12) as i32);
                 self.comms.fork(tid, time(), parent);
             }
+            _ => {}
+        }
+    }
+
+    /// Code that processes map.
+    fn take_maps(&mut self, record: &PerfRecord<'_>, origin: &RecordOrigin) {
+        const EXECUTABLE: u32 = 4;
+        const UNREGISTERED: u32 = 1;
+        let (pid, time) = (record.u32(HEADER) as i32, origin.id.time.unwrap_or(0));
+        let name = |at: usize| {
+            let name = record.bytes.get(at..).unwrap_or(&[]);
+            &name[..memchr::memchr(0, name).unwrap_or(name.len())]
+        };
+        let map = |name_at: usize| CodeMap {
+            begin: record.u64(16),
+            len: record.u64(24),
+            file_offset: record.u64(32),
+            name: name(name_at),
+        };
+        match record.kind {
+            kind::MMAP if record.misc & misc::MMAP_DATA == 0 => self.maps.map(pid, time, &map(40)),
+            kind::MMAP2 if record.u32(64) & EXECUTABLE != 0 => self.maps.map(pid, time, &map(72)),
+            kind::KSYMBOL if record.u32(20) >> 16 & UNREGISTERED == 0 && record.order == ByteOrder::Little => {
+                let map = CodeMap { begin: record.u64(8), len: record.u32(16).into(), file_offset: 0, name: name(24) };
+                self.maps.map(-1, time, &map);
+            }
+            kind::COMM if record.misc & misc::COMM_EXEC != 0 => self.maps.exec(pid, time),
+            kind::FORK => self.maps.fork(pid, time, record.u32(12) as i32),
             _ => {}
         }
     }

@@ -133,8 +133,8 @@ fn samples_and_records_of_both_byte_orders() {
         file.record(kind::COMM, 0, &[(5, 4), (7, 4)], "shell", &[(0, 8), (0, 8), (0, 8)]);
         let chain = [-128i64 as u64, 0xffff_0001, -512i64 as u64, 0x1001, 0x1002];
         let chain: Vec<(u64, usize)> = [5].into_iter().chain(chain).map(|value| (value, 8)).collect();
-        sample(&mut file, 0xffff_0001, 100, 1, &chain);
-        file.record(kind::MMAP, 0, &[(5, 4), (7, 4), (0x1000, 8), (0x100, 8), (0, 8)], "/bin/x", &end(50, 1));
+        sample(&mut file, 0x1001, 100, 1, &chain);
+        file.record(kind::MMAP, 0, &[(5, 4), (7, 4), (0x1000, 8), (0x100, 8), (0, 8)], "/bin/x", &end(65, 1));
         file.record(kind::COMM, misc::COMM_EXEC, &[(5, 4), (7, 4)], "x", &end(60, 0));
         let switch = [(9, 4), (10, 4)];
         file.record(kind::SWITCH_CPU_WIDE, misc::SWITCH_OUT | misc::SWITCH_PREEMPT, &switch, "", &end(110, 1));
@@ -147,10 +147,10 @@ fn samples_and_records_of_both_byte_orders() {
                 read.lines,
                 [
                     "cpu0 60 PERF_RECORD_COMM {pid=5 tid=7 comm=x} {pid=5 tid=7 exec=true comm=x}",
-                    "cpu1 50 PERF_RECORD_MMAP {pid=5 tid=7 comm=shell} \
+                    "cpu1 65 PERF_RECORD_MMAP {pid=5 tid=7 comm=x} \
                      {pid=5 tid=7 addr=4096 len=256 pgoff=0 data=false filename=/bin/x}",
                     "cpu1 100 cpu-clock {pid=5 tid=7 comm=x} \
-                     {ip=4294901761 period=1000 callchain_kernel=[4294901761] callchain_user=[4097 4098]}",
+                     {ip=4097 bin=x+0x1 period=1000 callchain_kernel=[4294901761] callchain_user=[4097 4098]}",
                     "cpu1 110 PERF_RECORD_SWITCH_CPU_WIDE {pid=5 tid=7 comm=x} \
                      {out=true preempt=true next_pid=9 next_tid=10}",
                     "cpu1 120 PERF_RECORD_SWITCH_CPU_WIDE {pid=5 tid=7 comm=x} \
@@ -176,8 +176,8 @@ fn a_chain_with_a_guest_is_shown_whole() {
         read.lines,
         [
             "cpu0 10 cpu-clock {pid=5 tid=7 comm=null} \
-             {ip=1 period=1000 callchain_kernel=[] callchain_user=[] callchain=[18446744073709549568 77]}",
-            "cpu0 20 cpu-clock {pid=5 tid=7 comm=null} {ip=2 period=1000 callchain_kernel=[] callchain_user=[88]}",
+             {ip=1 bin=null period=1000 callchain_kernel=[] callchain_user=[] callchain=[18446744073709549568 77]}",
+            "cpu0 20 cpu-clock {pid=5 tid=7 comm=null} {ip=2 bin=null period=1000 callchain_kernel=[] callchain_user=[88]}",
         ]
     );
 }
@@ -247,7 +247,7 @@ fn every_part_of_a_sample() {
     assert_eq!(
         read.lines[0],
         format!(
-            "cpu4 10 cycles {{pid=5 tid=7 comm=null}} {{id=33 ip=1 addr=2 stream_id=3 period=6 time_enabled=100 \
+            "cpu4 10 cycles {{pid=5 tid=7 comm=null}} {{id=33 ip=1 bin=null addr=2 stream_id=3 period=6 time_enabled=100 \
              time_running=90 values=[11 12] value_ids=[33 34] value_lost=[0 1] raw=[205 171 0 0] branch_hw_index=7 \
              branch_from=[21] branch_to=[22] branch_flags=[23] branch_counters=[99] user_abi=2 user_regs=[51 52] \
              user_stack=[2 1] weight=1 weight2=2 weight3=3 data_src=61 transaction=62 intr_abi=0 intr_regs=[] \
