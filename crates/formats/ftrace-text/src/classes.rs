@@ -55,6 +55,7 @@ pub(super) struct TextClasses {
     pub(super) classes: Vec<TextClass>,
     pub(super) has_flags: bool,
     pub(super) has_tgid: bool,
+    pub(super) has_instance: bool,
     /// Are there lines without a CPU?
     pub(super) lacks_cpu: bool,
 }
@@ -184,6 +185,8 @@ impl TextClasses {
         }
         self.has_flags |= other.has_flags;
         self.has_tgid |= other.has_tgid;
+        self.has_instance |= other.has_instance;
+        self.lacks_cpu |= other.lacks_cpu;
         refused
     }
 
@@ -219,6 +222,9 @@ impl TextClasses {
         header.push(Member::new("common_comm", field_class(&mut schema, &mut of_type, FieldType::Text)));
         if self.has_tgid {
             header.push(Member::new("tgid", field_class(&mut schema, &mut of_type, FieldType::I32)));
+        }
+        if self.has_instance {
+            header.push(Member::new("instance", field_class(&mut schema, &mut of_type, FieldType::Text)));
         }
         let header = structure(&mut schema, header);
         let stream = StreamClass {
@@ -258,6 +264,10 @@ impl TextClasses {
         if self.has_tgid {
             let tgid = head.tgid.flatten().or_else(|| tgids.get(&head.pid).copied()).unwrap_or(0);
             out.extend_from_slice(&tgid.to_le_bytes());
+        }
+        if self.has_instance {
+            out.extend_from_slice(head.instance);
+            out.push(0);
         }
     }
 }

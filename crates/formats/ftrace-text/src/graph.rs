@@ -211,6 +211,7 @@ impl GraphClock {
             self.pass(&event);
         }
         LineHead {
+            instance: b"",
             comm: text.get(begin..).and_then(|text| text.get(..len)).unwrap_or_default(),
             pid,
             tgid: None,

@@ -5,7 +5,7 @@
 //!            comm pid    tgid    cpu  flags  time         the rest
 //! ```
 
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memmem, memrchr};
 
 /// Bits of `common_flags`, as the kernel stores them (`include/linux/trace_events.h`).
 mod flag {
@@ -51,6 +51,8 @@ impl LineTime {
 /// The beginning of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LineHead<'a> {
+    /// The instance, or the file, in texts of several; empty for the top one.
+    pub(super) instance: &'a [u8],
     /// Name of the task; empty when the tracer did not know it.
     pub(super) comm: &'a [u8],
     pub(super) pid: i32,
@@ -98,7 +100,8 @@ fn with_brackets(line: &[u8], open: usize) -> Option<LineHead<'_>> {
     }
     let (time, rest) = time(rest)?;
     let (comm, pid, tgid) = task(&line[..open])?;
-    Some(LineHead { comm, pid, tgid, cpu: cpu as u32, flags, time, rest: rest.trim_ascii_start() })
+    let (instance, comm) = instance(comm);
+    Some(LineHead { instance, comm, pid, tgid, cpu: cpu as u32, flags, time, rest: rest.trim_ascii_start() })
 }
 
 /// The head of the latency format: CPU and flags are one word, and the time may be µs.
@@ -117,7 +120,7 @@ fn of_latency(line: &[u8]) -> Option<LineHead<'_>> {
             && let Some((comm, pid, tgid)) = task(&line[..at])
         {
             let (cpu, flags, rest) = (cpu as u32, Some(flags), rest.trim_ascii_start());
-            return Some(LineHead { comm, pid, tgid, cpu, flags, time, rest });
+            return Some(LineHead { instance: b"", comm, pid, tgid, cpu, flags, time, rest });
         }
         at = next;
     }
@@ -148,8 +151,25 @@ pub(super) fn task(text: &[u8]) -> Option<LineTask<'_>> {
     let (task, digits) = text.split_at(text.len() - digits);
     let (pid, _) = number(digits)?;
     let comm = task.strip_suffix(b"-")?.trim_ascii_start();
-    let comm = if comm == b"<...>" { b"" } else { comm };
-    Some((comm, i32::try_from(pid).ok()?, tgid))
+    Some((known(comm), i32::try_from(pid).ok()?, tgid))
+}
+
+/// The name of a task, empty when the tracer did not know it.
+#[inline]
+fn known(comm: &[u8]) -> &[u8] {
+    if comm == b"<...>" { b"" } else { comm }
+}
+
+/// The instance or the file that trace-cmd writes before lines of several, and the name of the task: that is a column of 16,
+/// and names have 15 bytes at most.
+#[inline]
+fn instance(comm: &[u8]) -> (&[u8], &[u8]) {
+    const COLUMN: usize = 16;
+    let column = if comm.len() > COLUMN { memmem::find(comm, b": ").map(|at| at + 2) } else { None };
+    match column.filter(|column| comm.len() - column >= COLUMN) {
+        Some(column) => (&comm[..column - 2], known(comm[column..].trim_ascii_start())),
+        None => (b"", comm),
+    }
 }
 
 /// Seconds with a fraction of at most nine digits, or a count, with a colon after it.
@@ -414,6 +434,7 @@ mod tests {
                 "  <idle>-0       3d..3   30us :      0:120:R ==> [003]  2448: 94:R sleep",
                 "<idle>|0|None|3|Some((1, 3))|Ns(30000)|Named context_switch|0:120:R ==> [003]  2448: 94:R sleep",
             ),
+            ("mine:            <...>-8021  [001]  1.5: x: y", "|8021|None|1|None|Ns(1500000000)|Named x|y"),
             ("a-5 [000] .... 1.1: mark : y", "a|5|None|0|Some((0, 0))|Ns(1100000000)|Named mark|y"),
             ("a-5 [000] .... 1.1: just words", "a|5|None|0|Some((0, 0))|Ns(1100000000)|Other |just words"),
         ];

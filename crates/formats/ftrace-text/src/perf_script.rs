@@ -50,7 +50,7 @@ pub(super) fn read(line: &[u8]) -> Option<(LineHead<'_>, LineExtras<'_>, LineEve
             let (tgid, pid) = who;
             let rest = rest.trim_ascii_start();
             let (period, event) = event(rest)?;
-            let head = LineHead { comm, pid, tgid: tgid.map(Some), cpu, flags: None, time, rest };
+            let head = LineHead { instance: b"", comm, pid, tgid: tgid.map(Some), cpu, flags: None, time, rest };
             return Some((head, LineExtras { period, frames: &[] }, event));
         }
     }

@@ -165,6 +165,7 @@ impl SurveyPart {
                     own.classes.has_flags |= head.flags.is_some();
                     own.classes.lacks_cpu |= head.cpu == NO_CPU;
                     own.classes.has_tgid |= head.tgid.is_some();
+                    own.classes.has_instance |= !head.instance.is_empty();
                     if let Some(tgid) = head.tgid.flatten()
                         && own.tgids.len() < MAX_TGIDS
                     {

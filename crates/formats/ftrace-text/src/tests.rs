@@ -141,6 +141,20 @@ fn lines_of_tracefs_have_flags_and_processes() {
 }
 
 #[test]
+fn lines_of_several_instances_name_theirs() {
+    let lines = read(
+        "mine:            <...>-8021  [001]  1.0: x: a=1\n                      bash-7     [000]  1.1: x: a=2\n\
+         mine:     kworker/0:1-9     [000]  1.2: x: a=3\n",
+    );
+    let want = [
+        "cpu0 1100000000 x | common_pid=7 common_comm=\"bash\" instance=\"\" | a=2",
+        "cpu0 1200000000 x | common_pid=9 common_comm=\"kworker/0:1\" instance=\"mine\" | a=3",
+        "cpu1 1000000000 x | common_pid=8021 common_comm=\"\" instance=\"mine\" | a=1",
+    ];
+    assert_eq!(lines.lines, want);
+}
+
+#[test]
 fn stacks_and_texts_go_on_in_the_next_lines() {
     let read = read(
         "  a-1 [000] .... 1.1: <stack trace>\n => f\n => g (ffff)\n\
