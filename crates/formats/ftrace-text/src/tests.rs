@@ -144,7 +144,7 @@ fn lines_of_tracefs_have_flags_and_processes() {
 fn lines_of_several_instances_name_theirs() {
     let lines = read(
         "mine:            <...>-8021  [001]  1.0: x: a=1\n                      bash-7     [000]  1.1: x: a=2\n\
-         mine:     kworker/0:1-9     [000]  1.2: x: a=3\n",
+         mine:      kworker/0:1-9     [000]  1.2: x: a=3\n",
     );
     let want = [
         "cpu0 1100000000 x | common_pid=7 common_comm=\"bash\" instance=\"\" | a=2",
