@@ -35,6 +35,14 @@ pub const ABOUT: &[&str] = &["datum", TRACK.0];
 /// CPU of a packet.
 pub const CPU: &str = "cpu_id";
 
+/// Fields of the payload of kernel events that say which thread, which name and which CPU the event is about: those of ftrace,
+/// of LTTng, and of legacy LTTng.
+pub const ABOUT_TASK: &[&str] = &["pid", "tid"];
+/// See [`ABOUT_TASK`].
+pub const ABOUT_NAME: &[&str] = &["comm"];
+/// See [`ABOUT_TASK`].
+pub const ABOUT_CPU: &[&str] = &["target_cpu", "cpu", CPU];
+
 /// The member that holds what an event header held in the format that a trace had before it was converted to CTF 2.
 pub const STORED: &str = "stored";
 

@@ -59,18 +59,17 @@ struct Message {
     needs_thread: bool,
 }
 
-const COMM: MessageField = (1, Text, &["comm"]);
-const TASK: MessageField = (2, Integer, &["pid", "tid"]);
+const COMM: MessageField = (1, Text, names::ABOUT_NAME);
+const TASK: MessageField = (2, Integer, names::ABOUT_TASK);
 const PRIO: MessageField = (3, Integer, &["prio", "priority"]);
-const WAKE: &[MessageField] =
-    &[TASK, COMM, PRIO, (4, Integer, &["success"]), (5, Integer, &["target_cpu", "cpu", "cpu_id"])];
+const WAKE: &[MessageField] = &[TASK, COMM, PRIO, (4, Integer, &["success"]), (5, Integer, names::ABOUT_CPU)];
 const ISSUE: &[MessageField] = &[
     (1, Integer, &["dev"]),
     (2, Integer, &["sector"]),
     (3, Integer, &["nr_sector"]),
     (4, Integer, &["bytes"]),
     (5, Text, &["rwbs"]),
-    (6, Text, &["comm"]),
+    (6, Text, names::ABOUT_NAME),
     (7, Text, &["cmd"]),
 ];
 const IRQ: MessageField = (1, Integer, &["irq", "irq_id"]);
@@ -120,14 +119,14 @@ static MESSAGES: [Message; 27] = [
     of_concept(
         237,
         Concept::Exec,
-        &[(1, Text, &["filename"]), (2, Integer, &["pid", "tid"]), (3, Integer, &["old_pid", "old_tid"])],
+        &[(1, Text, &["filename"]), (2, Integer, names::ABOUT_TASK), (3, Integer, &["old_pid", "old_tid"])],
     ),
     of_concept(238, Concept::Exit, &[TASK, COMM, (4, Integer, &["prio"])]),
     of_concept(240, Concept::Free, &[TASK, COMM, PRIO]),
     of_concept(
         353,
         Concept::Prio,
-        &[(4, Integer, &["pid", "tid"]), COMM, (2, Integer, &["newprio"]), (3, Integer, &["oldprio"])],
+        &[(4, Integer, names::ABOUT_TASK), COMM, (2, Integer, &["newprio"]), (3, Integer, &["oldprio"])],
     ),
     of_concept(36, Concept::IrqEntry, &[IRQ, (2, Text, &["name"]), (3, Integer, &["handler"])]),
     of_concept(37, Concept::IrqExit, &[IRQ, (2, Integer, &["ret", "handled"])]),
@@ -151,12 +150,12 @@ static MESSAGES: [Message; 27] = [
             (7, Integer, &["error"]),
         ],
     ),
-    of_concept(11, Concept::Frequency, &[(1, Integer, &["state"]), (2, Integer, &["cpu_id"])]),
+    of_concept(11, Concept::Frequency, &[(1, Integer, &["state"]), (2, Integer, names::ABOUT_CPU)]),
     Message {
         number: 13,
         concept: None,
         events: &["cpu_idle", "power_cpu_idle"],
-        fields: &[(1, Integer, &["state"]), (2, Integer, &["cpu_id"])],
+        fields: &[(1, Integer, &["state"]), (2, Integer, names::ABOUT_CPU)],
         required: 2,
         needs_thread: false,
     },
@@ -165,9 +164,9 @@ static MESSAGES: [Message; 27] = [
         concept: None,
         events: &["task_newtask"],
         fields: &[
-            (1, Integer, &["pid"]),
+            (1, Integer, names::ABOUT_TASK),
             (3, Integer, &["clone_flags"]),
-            (2, Text, &["comm"]),
+            (2, Text, names::ABOUT_NAME),
             (4, Integer, &["oom_score_adj"]),
         ],
         required: 2,
@@ -178,7 +177,7 @@ static MESSAGES: [Message; 27] = [
         concept: None,
         events: &["task_rename"],
         fields: &[
-            (1, Integer, &["pid"]),
+            (1, Integer, names::ABOUT_TASK),
             (3, Text, &["newcomm"]),
             (2, Text, &["oldcomm"]),
             (4, Integer, &["oom_score_adj"]),
@@ -190,7 +189,7 @@ static MESSAGES: [Message; 27] = [
         number: 18,
         concept: None,
         events: &["sched_blocked_reason"],
-        fields: &[(1, Integer, &["pid"]), (3, Integer, &["io_wait"]), (2, Integer, &["caller"])],
+        fields: &[(1, Integer, names::ABOUT_TASK), (3, Integer, &["io_wait"]), (2, Integer, &["caller"])],
         required: 2,
         needs_thread: true,
     },
@@ -203,7 +202,7 @@ static MESSAGES: [Message; 27] = [
             (2, Integer, &["function"]),
             (3, Text, &["workqueue"]),
             (4, Integer, &["req_cpu"]),
-            (5, Integer, &["cpu"]),
+            (5, Integer, names::ABOUT_CPU),
         ],
         required: 2,
         needs_thread: true,
