@@ -43,6 +43,9 @@ pub const ABOUT_NAME: &[&str] = &["comm"];
 /// See [`ABOUT_TASK`].
 pub const ABOUT_CPU: &[&str] = &["target_cpu", "cpu", CPU];
 
+/// The first members of ftrace's event headers: the thread, the state of the CPU, and the number of the event class.
+pub const FTRACE_HEADER: [&str; 3] = ["common_pid", "common_flags", "common_type"];
+
 /// The member that holds what an event header held in the format that a trace had before it was converted to CTF 2.
 pub const STORED: &str = "stored";
 

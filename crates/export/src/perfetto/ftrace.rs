@@ -318,16 +318,15 @@ fn header_fields(schema: &Schema, id: EventClassId, plans: &TracePlans) -> (Vec<
     let Some(header) = root.filter(|root| schema.says_more(*root)) else { return (Vec::new(), 0) };
     let plan = plans.header_rows(class.stream);
     let mut fields = vec![0; plan.nodes.len()];
-    for (number, name) in [(EVENT_PID, "common_pid"), (EVENT_FLAGS, "common_flags")] {
+    for (number, name) in [(EVENT_PID, names::FTRACE_HEADER[0]), (EVENT_FLAGS, names::FTRACE_HEADER[1])] {
         let node = member(schema, Scope::EventHeader, Some(header), name).and_then(|path| node_of(plan, &path));
         if let Some(node) = node {
             fields[node as usize] = number;
         }
     }
-    let known = ["common_pid", "common_flags", "common_type"];
     let others = schema.members(Some(header)).iter().filter(|member| {
         let has_role = schema.field_class(member.class).roles != Roles::NONE;
-        !has_role && !known.contains(&&*member.name)
+        !has_role && !names::FTRACE_HEADER.contains(&&*member.name)
     });
     (fields, others.count() as u64)
 }
