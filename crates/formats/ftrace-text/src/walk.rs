@@ -14,7 +14,7 @@ const MAX_MORE_LINES: usize = 1 << 12;
 /// CPUs in lines of the tracer `function_graph`.
 const MAX_GRAPH_CPUS: usize = 256;
 
-/// Whose lines a text has.
+/// The program that wrote a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum TextDialect {
     /// The kernel's tracer, trace-cmd.

@@ -149,7 +149,7 @@ pub(crate) struct Survey {
     recent: [Option<ClassKey>; RECENT],
     /// It stopped at a record that holds others: the file is to be unpacked first.
     pub(crate) needs_unpacking: bool,
-    /// What streams have in the slice at hand.
+    /// The parts of streams in the slice at hand.
     open: Vec<(StreamKey, StreamPart)>,
     places: HashMap<StreamKey, usize>,
     /// The stream of the record before, which is mostly that of the next.
