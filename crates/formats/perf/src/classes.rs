@@ -69,6 +69,8 @@ pub(crate) struct PerfClass {
     pub(crate) tracepoint: Option<RecordLayout>,
 }
 
+/// Fields of tracepoints in all classes together.
+const MAX_FIELDS: usize = 1 << 18;
 /// Types of records below this have their places in a table.
 const LISTED: u32 = 96;
 
@@ -148,9 +150,11 @@ impl PerfClasses {
             }
         }
         let texts = FieldTexts { comm: Arc::new(CommText(comms.clone())), place: Arc::new(PlaceText(maps.clone())) };
+        let mut fields_left = MAX_FIELDS;
         for (number, key) in keys.iter().enumerate() {
             let Some(&stream) = classes.streams.get(&key.stream) else { continue };
-            if let Some(class) = add_class(schema, file, key, EventClass::new(number as u64, stream), &texts) {
+            let class = EventClass::new(number as u64, stream);
+            if let Some(class) = add_class(schema, file, key, class, &texts, &mut fields_left) {
                 classes.insert(*key, class);
             }
         }
@@ -186,6 +190,7 @@ fn add_class(
     key: &ClassKey,
     mut class: EventClass,
     texts: &FieldTexts,
+    fields_left: &mut usize,
 ) -> Option<PerfClass> {
     let empty = PerfRecord { kind: kind::SAMPLE, misc: 0, at: 0, bytes: &[], extra: &[], order: ByteOrder::Little };
     let mut parts = RecordParts::new(&empty, 0);
@@ -201,6 +206,11 @@ fn add_class(
         RecordContent::Sample(at) => {
             let attr = &file.events[at as usize].attr;
             let format = attr.tracepoint().filter(|_| attr.has(part::RAW)).and_then(|id| file.format(id));
+            // Without room for its fields a tracepoint is shown as bytes.
+            let format = format.filter(|(_, format)| {
+                let left = fields_left.checked_sub(format.fields.len() + format.common.len());
+                left.inspect(|left| *fields_left = *left).is_some()
+            });
             let shows = SampleParts {
                 raw: format.is_none(),
                 cpu: key.stream != StreamKind::Cpu,

@@ -114,6 +114,8 @@ pub(crate) struct PerfFile {
     pub(crate) events: Vec<RecordedEvent>,
     pub(crate) places: Vec<IdPlaces>,
     by_id: HashMap<u64, u32>,
+    /// Do samples of some of them have times?
+    has_times: bool,
     /// Texts for the environment, in the order of the file.
     pub(crate) texts: Vec<(&'static str, String)>,
     /// Numbers for the environment.
@@ -124,6 +126,8 @@ pub(crate) struct PerfFile {
     pub(crate) clock: Option<ClockData>,
     pub(crate) is_compressed: bool,
     pub(crate) formats: KernelFormats,
+    /// Places of the formats by the numbers of their events.
+    format_of: HashMap<u16, usize>,
     /// Features that are there, with their bytes.
     pub(crate) features: Vec<(String, u64)>,
     pub(crate) faults: Vec<Error>,
@@ -277,6 +281,7 @@ impl PerfFile {
         event.ids.iter().for_each(|&id| {
             self.by_id.entry(id).or_insert(number);
         });
+        self.has_times |= event.attr.has(super::attr::part::TIME);
         self.places.push(event.attr.places());
         self.events.push(event);
     }
@@ -333,6 +338,7 @@ impl PerfFile {
         match KernelFormats::read(content, offset) {
             Ok(mut formats) => {
                 self.faults.append(&mut formats.faults);
+                self.format_of = formats.formats.iter().enumerate().map(|(at, (_, format))| (format.id, at)).collect();
                 self.formats = formats;
             }
             Err(error) => self.faults.push(error.with_help("tracepoints are shown as bytes")),
@@ -523,13 +529,8 @@ impl PerfFile {
             kind::THROTTLE | kind::UNTHROTTLE => Some(8),
             _ => None,
         };
-        let own_time = own.map(|at| record.u64(at)).filter(is_time).filter(|_| self.has_times());
+        let own_time = own.map(|at| record.u64(at)).filter(is_time).filter(|_| self.has_times);
         SampleId { time: id.time.or(own_time), ..id }
-    }
-
-    /// Do its samples say when they were taken?
-    pub(crate) fn has_times(&self) -> bool {
-        self.events.iter().any(|event| event.attr.has(super::attr::part::TIME))
     }
 
     /// The bytes that end a record which is not a sample and say who, when and where.
@@ -553,7 +554,7 @@ impl PerfFile {
 
     /// The format of a tracepoint, with its system.
     pub(crate) fn format(&self, id: u16) -> Option<&(String, tracemill_ftrace::event_format::EventFormat)> {
-        self.formats.formats.iter().find(|(_, format)| format.id == id)
+        self.format_of.get(&id).and_then(|&at| self.formats.formats.get(at))
     }
 }
 

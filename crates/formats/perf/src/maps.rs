@@ -9,7 +9,7 @@ use tracemill_model::schema::{ByteOrder, Render};
 
 /// Maps that are kept, of all processes together.
 const MAX_MAPS: usize = 1 << 20;
-/// Maps of a process that are looked at for an address, the newest first.
+/// Maps that are looked at for an address, the newest first.
 const MAX_STEPS: usize = 1 << 12;
 /// Processes whose makers are asked for their maps, one after the other.
 const MAX_PARENTS: usize = 16;
@@ -104,11 +104,13 @@ impl Maps {
     /// The file that a process had at an address, and the place in it.
     fn find(&self, pid: i32, time: u64, address: u64) -> Option<(&str, u64)> {
         let (mut pid, mut time) = (if address >= FIRST_OF_KERNEL { KERNEL } else { pid }, time);
+        let mut steps = MAX_STEPS;
         for _ in 0..MAX_PARENTS {
             let changes = self.of.get(&pid)?;
             let before = &changes[..changes.partition_point(|(from, _)| *from <= time)];
             let mut parent = None;
-            for &(from, change) in before.iter().rev().take(MAX_STEPS) {
+            for &(from, change) in before.iter().rev() {
+                steps = steps.checked_sub(1)?;
                 match change {
                     MapChange::Map { begin, end, file_offset, name } if (begin..end).contains(&address) => {
                         let place = (address - begin).wrapping_add(file_offset);
