@@ -19,7 +19,7 @@ def strict(text):
         return dict(items)
 
     def constant(name):
-        raise ValueError(f"{name} is no JSON")
+        raise ValueError(f"{name} is not JSON")
     return json.loads(text.decode(), object_pairs_hook=pairs, parse_constant=constant)
 
 

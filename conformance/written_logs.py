@@ -151,7 +151,7 @@ def read_elog(data):
     tracks = [octets.string() for _ in range(octets.number(4))]
     strings = octets.take(octets.number(4))
     count = octets.number(4)
-    need(ring >= count and ring & (ring - 1) == 0, "a ring that is no power of two, or too small")
+    need(ring >= count and ring & (ring - 1) == 0, "a ring that is not a power of two, or too small")
     events = []
     for _ in range(count):
         of, track = octets.number(2), octets.number(2)

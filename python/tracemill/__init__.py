@@ -251,7 +251,7 @@ class Result:
         return "\n".join(f"{row[0]}\n{row[1]}" for row in rows)
 
     def __iter__(self) -> Iterator[Any]:
-        """Named tuples, batch by batch. A column whose name is no word of Python is called ``_1``, by its place."""
+        """Named tuples, batch by batch. A column whose name is not a word of Python is called ``_1``, by its place."""
         row = collections.namedtuple("Row", self.columns, rename=True)  # type: ignore[misc]
         return map(row._make, _rows(self._answer.stream()))
 

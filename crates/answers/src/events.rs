@@ -75,7 +75,7 @@ pub(crate) fn fields_text(fields: &[FieldAnswer]) -> String {
 
 /// `event/N`: all that is known of an event.
 pub(crate) fn event(state: &TraceState, number: &str) -> Answer {
-    let number: usize = number.parse().map_err(|_| ApiError::request(format!("`{number}` is no number")))?;
+    let number: usize = number.parse().map_err(|_| ApiError::request(format!("`{number}` is not a number")))?;
     let index = state.whole_index()?;
     if number >= index.events() {
         return Err(ApiError::new(404, "event", format!("there is no event {number}")));

@@ -104,7 +104,7 @@ fn cut_of(state: &TraceState, index: &Index, body: &Value) -> Answer<Cut> {
     let time = |name: &str| match &body[name] {
         Value::Null => Ok(None),
         Value::String(text) => {
-            text.parse().map(Some).map_err(|_| ApiError::request(format!("`{name}` is no number: `{text}`")))
+            text.parse().map(Some).map_err(|_| ApiError::request(format!("`{name}` is not a number: `{text}`")))
         }
         _ => Err(ApiError::request(format!("`{name}` is a number as a text"))),
     };

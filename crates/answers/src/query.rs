@@ -61,7 +61,7 @@ impl Query {
     /// When it is none.
     pub fn number<T: FromStr>(&self, name: &str) -> Answer<Option<T>> {
         let parse =
-            |text: &str| text.parse().map_err(|_| ApiError::request(format!("`{name}` is no number: `{text}`")));
+            |text: &str| text.parse().map_err(|_| ApiError::request(format!("`{name}` is not a number: `{text}`")));
         self.get(name).map(parse).transpose()
     }
 

@@ -386,11 +386,11 @@ impl Rule {
             self.filter = Some(Filter::Out);
         } else if let Some(depth) = value("depth=") {
             let known = depth.parse().ok().filter(|depth| (0..=65_535).contains(depth));
-            self.depth = Some(known.ok_or_else(|| format!("`{depth}` is no depth"))?);
+            self.depth = Some(known.ok_or_else(|| format!("`{depth}` is not a depth"))?);
         } else if let Some(time) = value("time=") {
-            self.time = Some(parse_time(time).ok_or_else(|| format!("`{time}` is no time"))?);
+            self.time = Some(parse_time(time).ok_or_else(|| format!("`{time}` is not a time"))?);
         } else if let Some(size) = value("size=") {
-            self.size = Some(size.parse().map_err(|_| format!("`{size}` is no size"))?);
+            self.size = Some(size.parse().map_err(|_| format!("`{size}` is not a size"))?);
         } else if lower.starts_with("caller") {
             self.is_caller = true;
         } else if lower.starts_with("hide") {
@@ -403,7 +403,7 @@ impl Rule {
                 _ => return Err(format!("`{action}` is no action")),
             }
         } else if let Some(name) = value("color=") {
-            self.color = Some(color(name).ok_or_else(|| format!("`{name}` is no color"))?);
+            self.color = Some(color(name).ok_or_else(|| format!("`{name}` is not a color"))?);
         } else if lower.starts_with("backtrace") {
             self.has_backtrace = true;
         } else {

@@ -70,7 +70,7 @@ fn what_cannot_be_anonymised_is_refused() {
     let folder = Folder::new();
     let run = |options: &str| folder.run_with(&format!("convert -o out {options}"), &[&demo("orders")]);
     run("--to ctf2 --anonymise nonsense").ends(2, &["--anonymise", "nonsense"]);
-    run("--to ctf2 --anonymise name").ends(2, &["`name` is no field"]);
+    run("--to ctf2 --anonymise name").ends(2, &["`name` is not a field"]);
     run("--to ctf2 --anonymise _goods_length").ends(1, &["length or the kind of another"]);
     run("--to ctf2 --anonymise header.id").ends(2, &["header"]);
     run("--to jsonl --anonymise _goods_length").ends(1, &["length or the kind of another"]);

@@ -191,7 +191,7 @@ fn dispatches_of_event_logs_are_calls() {
 fn text_has_colours_and_pages_when_they_are_asked_for() {
     let folder = folder();
     let plain = folder.run("replay t");
-    assert!(!plain.stdout.contains('\x1b'), "stdout is no terminal");
+    assert!(!plain.stdout.contains('\x1b'), "stdout is not a terminal");
     for never in ["no", "never", "false"] {
         assert_eq!(folder.run(&format!("replay t --color {never}")).stdout, plain.stdout);
     }

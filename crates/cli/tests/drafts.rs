@@ -84,7 +84,7 @@ fn strict_gives_the_events_before_a_bad_header() {
 fn options_of_the_drafts_are_checked() {
     let folder = trace();
     folder.run("print t --key-file nothing").ends(2, &["--key-file names `nothing`: there is no such file or folder"]);
-    folder.run("print t --max-expanded much").ends(2, &["`much` is no number for --max-expanded"]);
+    folder.run("print t --max-expanded much").ends(2, &["`much` is not a number for --max-expanded"]);
     let run = folder.run("print t --no-verify --clock-frequency 1000 --clock-offset 1 --format jsonl").ends(0, &[]);
     assert!(run.stdout.starts_with("{\"ns\":1010000000,\"cycles\":10,"), "{}", run.stdout);
     // A section has no number: only streams of v1.6 do.
@@ -114,7 +114,9 @@ fn packets_are_compressed_encrypted_and_summed_on_request() {
         assert_eq!(payloads(&read.stdout), payloads(&lines), "{to} {options}");
     }
     folder.run("convert t --to ctf1.1 -o no --packet-compression xz").ends(2, &["v1.1 has bzip2 and gzip only"]);
-    folder.run("convert t --to ctf2 -o no --packet-checksum md5").ends(2, &["--packet-checksum is no option of ctf2"]);
+    folder
+        .run("convert t --to ctf2 -o no --packet-checksum md5")
+        .ends(2, &["--packet-checksum is not an option of ctf2"]);
 }
 
 #[test]

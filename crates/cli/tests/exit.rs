@@ -25,7 +25,7 @@ fn what_is_no_trace_ends_with_1_and_says_why() {
         assert!(!missing.stderr.contains("demo"), "{}", missing.stderr);
         run("demo/x")
             .ends(1, &["error: demo/x: there is no such file or folder", "help: the demo is the folder `demo` of"]);
-        run("file").ends(1, &["error: file: the file is no trace of a known format"]);
+        run("file").ends(1, &["error: file: the file is not a trace of a known format"]);
         run("void").ends(
             1,
             &["error: void: no trace in this folder or below it: void/metadata: byte 0: the metadata is empty"],
@@ -33,7 +33,8 @@ fn what_is_no_trace_ends_with_1_and_says_why() {
         run("text").ends(1, &["text/metadata: byte 0: the metadata is not that of a CTF trace"]);
         run("-").ends(1, &["error: -: there is nothing in it"]);
         run("nothing").ends(1, &["error: nothing: there is nothing in it"]);
-        run("good/metadata").ends(1, &["good/metadata: the file is no trace", "the trace in `good`: name that folder"]);
+        run("good/metadata")
+            .ends(1, &["good/metadata: the file is not a trace", "the trace in `good`: name that folder"]);
         run("--input-format uftrace good")
             .ends(1, &["good: this is a trace of ctf", ", not of uftrace", "leave --input"]);
         run("--input-format ctf good").ends(0, &[]);
@@ -230,7 +231,7 @@ fn progress_is_shown_for_long_work_only_when_asked() {
     };
     let shown = slow("always");
     assert!(shown.starts_with("progress: ") && shown.contains("% of 122880 bytes\n"), "{shown}");
-    assert_eq!((&*slow("auto"), &*slow("never")), ("", ""), "stderr is no terminal");
+    assert_eq!((&*slow("auto"), &*slow("never")), ("", ""), "stderr is not a terminal");
     assert_eq!(run("print orders --progress always").ends(0, &[]).stderr, "", "short work shows nothing");
 }
 

@@ -99,8 +99,8 @@ fn what_a_page_cannot_be_is_said() {
     let (out, mill) = (out.to_str().unwrap(), demo("mill"));
     let mill = mill.as_str();
     for (options, message) in [
-        (&["--split", "stream", mill][..], "--split is no option of html"),
-        (&["--index", mill], "--index is no option of html"),
+        (&["--split", "stream", mill][..], "--split is not an option of html"),
+        (&["--index", mill], "--index is not an option of html"),
         (&["--filter", "payload.nothing == 1", mill], "payload.nothing"),
     ] {
         let output = convert(options, out);

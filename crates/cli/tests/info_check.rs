@@ -247,7 +247,7 @@ event { name = bits; id = 1; fields := struct { u8 a; u3 b; }; };
         (head, &[], None),
         // No event at all, and no room for one.
         (24, &[], None),
-        (27, &[], Some("byte 3, packet 0: 3 bits of the packet's content behind its last event")),
+        (27, &[], Some("byte 3, packet 0: 3 bits of the packet's content after its last event")),
     ] {
         let bytes = packet(content, events);
         folder.file("t/metadata", metadata).file("t/stream", &bytes[..16]);

@@ -154,7 +154,7 @@ fn wrong_lines_are_told_and_the_others_read() {
         ("{\"ns\":1,\"payload\":{\"a\":01}}", "no number of JSON"),
         ("{\"ns\":1,\"payload\":{\"a\":\"\\x\"}}", "no such escape"),
         ("{\"ns\":1,\"payload\":{\"a\":\"\\u0000\"}}", "U+0000"),
-        ("{\"ns\":1} {}", "behind the object"),
+        ("{\"ns\":1} {}", "after the object"),
         ("{\"ns\":1,\"payload\":{\"a\":", "ends in the middle"),
     ];
     let mut lines = good.to_string();

@@ -68,7 +68,7 @@ fn a_full_device_is_told_by_every_file() {
         }
     }
     for name in ["chrome", "cpel", "csv", "elog", "firefox", "folded", "jsonl", "perfetto", "speedscope", "text"] {
-        assert!(files.iter().any(|file| file == name), "{name} is no file: {files:?}");
+        assert!(files.iter().any(|file| file == name), "{name} is not a file: {files:?}");
     }
     assert_eq!(names(&folder, "."), ["calls"]);
 }

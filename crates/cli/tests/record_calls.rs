@@ -378,7 +378,7 @@ fn what_cannot_be_recorded_is_refused() {
     folder.run("record --force -o t ./program x 1").ends(0, &[]);
     folder.file("mine/file", "");
     compile(&folder, "counter.c", "-pg", "program");
-    folder.run("record -o mine ./program x 1").ends(125, &["it exists and is no recording of calls"]);
+    folder.run("record -o mine ./program x 1").ends(125, &["it exists and is not a recording of calls"]);
     assert!(folder.path("mine/file").is_file());
 }
 

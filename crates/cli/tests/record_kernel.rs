@@ -61,7 +61,7 @@ fn what_is_missing_is_said() {
     command.current_dir(folder.path("")).env("TRACEMILL_TRACEFS", folder.path(""));
     let output = command.args(["record", "-E", "sched", "true"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(125));
-    assert!(text(&output.stderr).contains("the folder is no tracefs"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the folder is not a tracefs"), "{}", text(&output.stderr));
     let without = ours(&folder, &["record", "--all-tasks", "true"]);
     assert_eq!(without.status.code(), Some(2));
     assert!(text(&without.stderr).contains("--event"), "{}", text(&without.stderr));

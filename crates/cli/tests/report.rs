@@ -64,7 +64,7 @@ fn totals(object: &Value, key: &str) -> Vec<(Value, u64, u64)> {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// Two workers that take turns.

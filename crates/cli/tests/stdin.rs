@@ -28,7 +28,7 @@ fn a_file_is_read_from_standard_input() {
         let run = fed(&["print", "--format", format, "-"], &bytes).ends(0, &[]);
         assert_eq!(run.stdout, stdout("print --format", &[format, &log("dock.elog")]));
     }
-    fed(&["print", "-"], b"no trace").ends(1, &["error: -: the file is no trace of a known format"]);
+    fed(&["print", "-"], b"no trace").ends(1, &["error: -: the file is not a trace of a known format"]);
 }
 
 #[test]

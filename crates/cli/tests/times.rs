@@ -80,9 +80,9 @@ fn clocks_are_moved_by_seconds_and_ns() {
     assert_eq!(first("--clock-offset-ns -7 --clock-offset 1"), Some(ns + 999_999_993));
     assert_eq!(first("--clock-offset orders=1"), Some(ns + 1_000_000_000));
     for (option, hint) in [
-        ("--clock-offset=x", "`x` is no number of seconds"),
-        ("--clock-offset=1e3", "`1e3` is no number of seconds"),
-        ("--clock-offset-ns=1.5", "`1.5` is no number of nanoseconds"),
+        ("--clock-offset=x", "`x` is not a number of seconds"),
+        ("--clock-offset=1e3", "`1e3` is not a number of seconds"),
+        ("--clock-offset-ns=1.5", "`1.5` is not a number of nanoseconds"),
         ("--clock-offset=nope=1", "no trace has the name `nope`"),
     ] {
         run_with("print orders", &[option]).ends(2, &[hint, "help: "]);

@@ -112,7 +112,7 @@ impl Cluster {
                 format!("http://{host}")
             }
             _ => {
-                let error = Error::misuse(format!("`{address}` is no address of a cluster, in --cluster"));
+                let error = Error::misuse(format!("`{address}` is not an address of a cluster, in --cluster"));
                 return Err(error.with_help("for example df://127.0.0.1:50050, or standalone"));
             }
         };

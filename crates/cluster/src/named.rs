@@ -30,7 +30,7 @@ impl NamedTraces {
         let absolute = |path: &PathBuf| {
             let path = std::path::absolute(path).map_err(|error| Error::io("find the path", path, &error))?;
             let text = path.to_str().map(str::to_string);
-            text.ok_or_else(|| Error::unsupported("the path is no text, as one that travels must be").in_file(&path))
+            text.ok_or_else(|| Error::unsupported("the path is not text, as one that travels must be").in_file(&path))
         };
         Ok(NamedTraces {
             words,

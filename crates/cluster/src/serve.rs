@@ -145,7 +145,7 @@ impl Executor {
 pub async fn executor(own: Executor, opens: Arc<dyn SessionResolver>) -> std::result::Result<(), Error> {
     let Some((host, port)) = own.scheduler.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)))
     else {
-        return Err(Error::misuse(format!("`{}` is no HOST:PORT, in --scheduler", own.scheduler)));
+        return Err(Error::misuse(format!("`{}` is not HOST:PORT, in --scheduler", own.scheduler)));
     };
     let allow = own.allowed()?;
     let codec = Codec::new(opens, None).map_err(failed)?;

@@ -180,7 +180,7 @@ impl<'a> Compiler<'a> {
     /// Adds the steps of the members of a scope.
     fn root(&mut self, scope: Scope, root: FieldClassId, first: usize) -> Result<()> {
         let FieldKind::Struct(structure) = &self.schema.field_class(root).kind else {
-            return Err(Error::unsupported("a scope that is no structure cannot be written").in_field(scope.key()));
+            return Err(Error::unsupported("a scope that is not a structure cannot be written").in_field(scope.key()));
         };
         self.members(&structure.members, first, &FieldPath { scope, steps: Vec::new() }, scope.key())
     }

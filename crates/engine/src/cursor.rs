@@ -526,8 +526,7 @@ impl Cursor {
         if bits == 0 {
             return;
         }
-        let message =
-            format!("{bits} bits of the packet's content behind its last event are too few for another event");
+        let message = format!("{bits} bits of the packet's content after its last event are too few for another event");
         let warning = Error::inconsistent(message)
             .at_bit(packet.data.file_bit(packet.pos))
             .in_packet(packet.data.packet.index)

@@ -29,7 +29,7 @@ pub fn clock_offset(text: &str, option: &str, unit: Unit) -> Result<(Option<Stri
             Unit::Seconds => "seconds with at most nine digits of fraction",
             Unit::Ns => "nanoseconds",
         };
-        Error::misuse(format!("`{number}` is no number of {what}, in {option} `{text}`"))
+        Error::misuse(format!("`{number}` is not a number of {what}, in {option} `{text}`"))
             .with_help(format!("for example {option} -5 or {option} TRACE=12"))
     })?;
     Ok((name, offset))
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(clock_offset("a=b=-1.5", "-o", Unit::Seconds), Ok((Some("a=b".into()), -1_500_000_000)));
         assert_eq!(clock_offset("7", "-o", Unit::Ns), Ok((None, 7)));
         let error = clock_offset("7.5", "-o", Unit::Ns).expect_err("a fraction").to_string();
-        assert!(error.starts_with("`7.5` is no number of nanoseconds, in -o `7.5`"), "{error}");
+        assert!(error.starts_with("`7.5` is not a number of nanoseconds, in -o `7.5`"), "{error}");
     }
 
     #[test]

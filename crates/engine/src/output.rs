@@ -38,7 +38,7 @@ impl Pending {
             return Ok(Pending { target: target.to_path_buf(), path, remains, folder: None, is_done: false });
         }
         let Some(name) = target.file_name() else {
-            return Err(Error::misuse(format!("`{}` is no name for an output", target.display())));
+            return Err(Error::misuse(format!("`{}` is not a name for an output", target.display())));
         };
         let root = target.with_file_name(part_name(name));
         // Its name holds the number of this process, so what is there was left by one that was killed, long ago.

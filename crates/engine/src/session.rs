@@ -473,7 +473,7 @@ fn nothing_found(
             if let Err(error) = storage.open(path) {
                 return error;
             }
-            let error = Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format").in_file(path);
+            let error = Error::new(ErrorKind::NotThisFormat, "the file is not a trace of a known format").in_file(path);
             let folder =
                 path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
             if let Some(folder) = folder.filter(|folder| format_of(storage, &options.formats, folder).is_some()) {

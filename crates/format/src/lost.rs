@@ -140,7 +140,7 @@ kinds! {
     Tuples = "tuples (they become structures with members `[0]`, `[1]`, ..)",
     Optionals = "optional fields (they become sequences)",
     Variants = "variants (they become sequences)",
-    VariantTags = "variants whose selector is no enumeration of their options (they get a tag of their own)",
+    VariantTags = "variants whose selector is not an enumeration of their options (they get a tag of their own)",
     UnselectedOptions = "options of variants that no selector chooses",
     ComputedLengths = "lengths that are no fields (they become members before the elements)",
     WideLabels = "labels of numbers beyond 64 bits",

@@ -49,7 +49,7 @@ impl Settings {
     /// Wrong usage when it is none.
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        let number = text.parse().map_err(|_| Error::misuse(format!("`{text}` is no number for --{name}")))?;
+        let number = text.parse().map_err(|_| Error::misuse(format!("`{text}` is not a number for --{name}")))?;
         Ok(Some(number))
     }
 }

@@ -467,7 +467,7 @@ fn line_of<'t>(
     };
     let Some(concept) = Concept::from_name(word) else {
         let known = Concept::ALL.iter().map(|known| known.name());
-        return Err(suggest(wrong(span, format!("`{word}` is no concept")), word, known));
+        return Err(suggest(wrong(span, format!("`{word}` is not a concept")), word, known));
     };
     let Some((_, events)) = words.next() else {
         return Err(wrong(span, format!("the concept `{word}` has no event")));
@@ -486,7 +486,7 @@ fn line_of<'t>(
         let (name, is_optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
         let Some(field) = Field::from_name(name) else {
             let known = Field::ALL.iter().map(|known| known.name());
-            return Err(suggest(wrong(span, format!("`{name}` is no field of a concept")), name, known));
+            return Err(suggest(wrong(span, format!("`{name}` is not a field of a concept")), name, known));
         };
         let from = match paths {
             None => From::Paths(vec![path(name)]),
@@ -590,8 +590,8 @@ mod tests {
         for (text, message, line, column) in [
             ("switch", "the concept `switch` has no event", 1, 1),
             ("\nwake x tid tid=y", "`tid` stands twice in the line", 2, 12),
-            ("wake x who=tid", "`who` is no field of a concept", 1, 8),
-            ("# ok\n  wakes x", "`wakes` is no concept", 2, 3),
+            ("wake x who=tid", "`who` is not a field of a concept", 1, 8),
+            ("# ok\n  wakes x", "`wakes` is not a concept", 2, 3),
             ("wake x tid=", "`tid` has no path", 1, 8),
         ] {
             let error = Concepts::parse(text).expect_err(text);

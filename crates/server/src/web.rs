@@ -336,7 +336,7 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
     let body = tokio::time::timeout(PATIENCE, to_bytes(body, MAX_BODY)).await;
     let body = body.map_err(|_| ApiError::new(408, "time", "the body of the request did not arrive in time"))?;
     let body = body.map_err(|_| ApiError::new(413, "size", "the body is too long"))?;
-    let body: Value = serde_json::from_slice(&body).map_err(|_| ApiError::request("the body is no JSON"))?;
+    let body: Value = serde_json::from_slice(&body).map_err(|_| ApiError::request("the body is not JSON"))?;
     let answer = match path {
         "login" => {
             let ticket = body["ticket"].as_str().unwrap_or_default();

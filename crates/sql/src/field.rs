@@ -93,7 +93,7 @@ impl ScalarUDFImpl for FieldFunction {
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
         Err(DataFusionError::Execution(
-            "`field` reads the columns of `events` themselves: name it in a query of that table, not behind a join or a group"
+            "`field` reads the columns of `events` themselves: name it in a query of that table, not after a join or a group"
                 .into(),
         ))
     }
@@ -105,7 +105,7 @@ pub(crate) fn path_column(database: &Database, scope: &str, path: &str) -> Resul
         let scopes: Vec<String> = SCOPES.iter().map(|scope| format!("`{}`", scope.key())).collect();
         return plan_err!("the first argument of `field` is a column of `events`: {}", scopes.join(", "));
     };
-    let Some(steps) = parse(path) else { return plan_err!("`{path}` is no path of a field") };
+    let Some(steps) = parse(path) else { return plan_err!("`{path}` is not a path of a field") };
     let mut merged: Option<Merged> = None;
     let mut names: Vec<String> = Vec::new();
     for (trace, of) in database.session.traces.iter().enumerate() {

@@ -181,7 +181,7 @@ fn width_of(width: &ScalarValue) -> Result<i64> {
     };
     match found.filter(|width| *width > 0) {
         Some(width) => Ok(width),
-        None => plan_err!("{width} is no width of `bucket`: it is a number above 0, or a duration such as '10ms'"),
+        None => plan_err!("{width} is not a width of `bucket`: it is a number above 0, or a duration such as '10ms'"),
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct Opener {
 impl FileOpener for Opener {
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
         let part = file.extension::<ScanPart>().cloned();
-        let part = part.ok_or_else(|| DataFusionError::Internal("a file that is no part of a trace".into()))?;
+        let part = part.ok_or_else(|| DataFusionError::Internal("a file that is not part of a trace".into()))?;
         let opener = self.clone();
         Ok(Box::pin(async move {
             let mut reader = PartReader::new(opener, &part)?;

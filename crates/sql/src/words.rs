@@ -91,7 +91,7 @@ fn closing(text: &str) -> Option<usize> {
 fn reworded(message: &str) -> Option<String> {
     if let Some(rest) = message.strip_prefix("Cannot create filter with non-boolean predicate '") {
         let (condition, of) = rest.rsplit_once("' returning ")?;
-        return Some(format!("`{}` is no condition: it is of type {}", plain(condition), of.trim_end_matches('.')));
+        return Some(format!("`{}` is not a condition: it is of type {}", plain(condition), of.trim_end_matches('.')));
     }
     if let Some(at) = message.find("No function matches the given name and argument types '") {
         let call = message[at..].split('\'').nth(1)?;
@@ -118,11 +118,11 @@ mod tests {
             ("List(Int64) and Struct(\"a\": Int64)", "list of integer and structure"),
             (
                 "Cannot create filter with non-boolean predicate 'b.ns' returning Int64",
-                "`b.ns` is no condition: it is of type integer",
+                "`b.ns` is not a condition: it is of type integer",
             ),
             (
                 "Cannot create filter with non-boolean predicate 'CAST(Int64(7) AS Utf8)' returning Utf8",
-                "`CAST(7 AS text)` is no condition: it is of type text",
+                "`CAST(7 AS text)` is not a condition: it is of type text",
             ),
             (
                 "Failed to coerce: coercion to OneOf(Exact(Utf8View)) failed. No function matches the given name and argument \

@@ -137,7 +137,7 @@ impl Conversion<'_> {
     pub fn setting(mut self, name: &str, value: &str) -> Result<Self> {
         let Some(setting) = self.target.settings.iter().find(|setting| setting.name == name) else {
             let of = self.target.names.first().unwrap_or(&"");
-            return Err(Error::misuse(format!("`{name}` is no option of {of}")));
+            return Err(Error::misuse(format!("`{name}` is not an option of {of}")));
         };
         self.options.write.settings.0.insert(setting.name, value.to_string());
         Ok(self)

@@ -485,12 +485,13 @@ fn definitions_that_make_no_sense_are_refused() {
     let nested = write::list(write::list(write::u8()));
     let refused = |class: &write::StreamClass, field: Field| message(class.event_class("e").field("x", field).build());
     assert!(
-        refused(&new, nested).contains("field `payload.x`: a list, blob, optional field or variant that is no member")
+        refused(&new, nested)
+            .contains("field `payload.x`: a list, blob, optional field or variant that is not a member")
     );
     assert!(refused(&new, write::unsigned(0)).contains("an integer of 0 bits; 1 to 64 are possible"));
     assert!(refused(&new, write::array(0, write::u8())).contains("an array or blob of length 0"));
-    assert!(refused(&new, write::string().hex()).ends_with("a base or labels of something that is no integer"));
-    assert!(refused(&new, write::blob().big_endian()).ends_with("a byte order of something that is no number"));
+    assert!(refused(&new, write::string().hex()).ends_with("a base or labels of something that is not an integer"));
+    assert!(refused(&new, write::blob().big_endian()).ends_with("a byte order of something that is not a number"));
     assert!(refused(&new, write::i8().label("x", 128)).contains("the label `x` stands for values"));
     assert!(refused(&old, write::optional(write::u8())).contains("CTF 1.8 has no optional fields"));
     assert!(refused(&old, write::variant([("int", write::u8())])).contains("CTF 1.8 cannot name an option `int`"));

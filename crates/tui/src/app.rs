@@ -312,7 +312,7 @@ impl App {
         let session = &self.state.input.traces.session;
         let found = choice.set_begin("time", text).and_then(|()| choice.bind(session, self.settings.gmt));
         let found = found.map_err(|error| error.message().to_string())?;
-        found.0.begin_ns.ok_or_else(|| format!("`{text}` is no time"))
+        found.0.begin_ns.ok_or_else(|| format!("`{text}` is not a time"))
     }
 
     fn step(&mut self, step: CursorMove) {
@@ -337,7 +337,7 @@ impl App {
             Screen::Graph => self.graph.search(&self.state, &text, is_next),
         };
         if !is_found {
-            let where_to = if is_next { "behind" } else { "before" };
+            let where_to = if is_next { "after" } else { "before" };
             let is_far = self.screen == Screen::Replay && self.replay.count(&self.state) > SEARCHED as u64;
             let reach = if is_far { format!(" of the {SEARCHED} calls") } else { String::new() };
             self.message = Some(format!("`{text}` is in no name{reach} {where_to} this line"));
@@ -390,7 +390,7 @@ impl App {
             return;
         };
         if !calls.names.contains(&function) {
-            self.message = Some(format!("`{function}` is no function"));
+            self.message = Some(format!("`{function}` is not a function"));
             return;
         }
         self.screen = Screen::Graph;

@@ -175,7 +175,7 @@ fn names_are_searched_in_both_directions() {
     let second = numbers(&mut shown);
     assert!(shown.chosen().contains("mill:bell") && first != second);
     assert_eq!((shown.keys("P").chosen().contains("mill:bell"), numbers(&mut shown)), (true, first));
-    assert!(shown.keys("/nothing like this\n").text().contains("is in no name behind this line"));
+    assert!(shown.keys("/nothing like this\n").text().contains("is in no name after this line"));
 }
 
 #[test]

@@ -176,7 +176,7 @@ export class Answers {
     const time = (name: string): number | null => {
       const text = query[name];
       if (text === null || text === undefined || text === '') return null;
-      if (!/^-?\d+$/.test(String(text))) throw request(`\`${name}\` is no number: \`${text}\``);
+      if (!/^-?\d+$/.test(String(text))) throw request(`\`${name}\` is not a number: \`${text}\``);
       return Number(BigInt(text) - this.pack.origin);
     };
     const [begin, end] = [time('begin'), time('end')];

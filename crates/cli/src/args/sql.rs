@@ -142,7 +142,7 @@ by_hand!(SqlCommand);
 impl QueryCommand {
     fn add_to(command: Command) -> Command {
         SqlOptions::augment_args(command).mut_arg("traces", |arg| {
-            arg.value_name("TRACE... SQL").help("Traces as for `tracemill sql`, and behind them the SQL")
+            arg.value_name("TRACE... SQL").help("Traces as for `tracemill sql`, and after them the SQL")
         })
     }
 

@@ -299,7 +299,7 @@ fn build_query(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<Ana
     words.extend(options.tree.then_some(FormWord::Tree));
     let numbers = |text: &Option<String>, option: &str| {
         let parse = |text: &str| {
-            let wrong = || Error::misuse(format!("{option}: `{text}` is no list of numbers such as 1,4-7"));
+            let wrong = || Error::misuse(format!("{option}: `{text}` is not a list of numbers such as 1,4-7"));
             Numbers::parse(text).ok_or_else(wrong)
         };
         text.as_deref().map(parse).transpose()

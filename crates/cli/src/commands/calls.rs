@@ -181,7 +181,7 @@ pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a d
     }
     if let Some(time) = &args.choice.time_filter {
         options.time_filter = parse_time(time).ok_or_else(|| {
-            Error::misuse(format!("`{time}` is no time, in --time-filter")).with_help("for example 50us, 1ms, 2s")
+            Error::misuse(format!("`{time}` is not a time, in --time-filter")).with_help("for example 50us, 1ms, 2s")
         })?;
     }
     for reason in no_calls::reasons(source, &options) {
@@ -257,7 +257,7 @@ pub(crate) fn write_text<T>(
 /// The stretch of time of `-r`.
 fn time_range(text: &str) -> Result<TimeRange, Error> {
     let wrong = || {
-        let error = Error::misuse(format!("`{text}` is no stretch of time, in --time-range"));
+        let error = Error::misuse(format!("`{text}` is not a span of time, in --time-range"));
         error.with_help("for example 100us~2ms, 12.5~13, ~10ms")
     };
     let (start, stop) = text.split_once('~').ok_or_else(wrong)?;

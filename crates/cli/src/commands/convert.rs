@@ -137,7 +137,7 @@ fn draw(path: &Path, options: &ConvertOptions) -> Result<(), Error> {
     // Without an event there is no file.
     let stacks = fs::read(path).unwrap_or_default();
     let flame = Flame::from_folded(&String::from_utf8_lossy(&stacks))
-        .map_err(|line| Error::misuse(format!("line {line} is no folded stack")))?;
+        .map_err(|line| Error::misuse(format!("line {line} is not a folded stack")))?;
     let title = options.input.traces.first().and_then(|trace| trace.file_name()).unwrap_or_default();
     let picture = FlameOptions { title: title.to_string_lossy().into_owned(), ..FlameOptions::default() };
     let mut file = fs::File::create(path).map_err(failed)?;
@@ -179,7 +179,7 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
     let is_known = |name: &str| target.settings.iter().any(|setting| setting.name == name);
     let Some(name) = options.target.0.0.keys().find(|name| !is_known(name)) else { return Ok(()) };
     let of = target.names.first().unwrap_or(&"");
-    Err(Error::misuse(format!("--{name} is no option of {of}")))
+    Err(Error::misuse(format!("--{name} is not an option of {of}")))
 }
 
 /// Lines are printed, to a file that appears when it is complete.

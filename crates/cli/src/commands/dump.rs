@@ -45,7 +45,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
         let sample = match &args.sample_time {
             None => 0,
             Some(text) => parse_time(text).ok_or_else(|| {
-                Error::misuse(format!("`{text}` is no time, in --sample-time")).with_help("for example 10us, 0")
+                Error::misuse(format!("`{text}` is not a time, in --sample-time")).with_help("for example 10us, 0")
             })?,
         };
         let sample = if sample > 0 { sample } else { sample_of(source.recording().elapsed_ns) };

@@ -12,7 +12,7 @@ use crate::report::Outcome;
 /// Draws the calls of a trace.
 pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
     if args.min_width.is_nan() || args.min_width < 0.0 {
-        return Err(Error::misuse(format!("`{}` is no width, in --min-width", args.min_width)));
+        return Err(Error::misuse(format!("`{}` is not a width, in --min-width", args.min_width)));
     }
     if args.folded {
         let path = calls::path(&args.calls);
@@ -56,7 +56,7 @@ fn write(args: &FlameArgs, flame: &Flame, title: String) -> Result<bool, Error> 
 fn read_folded(path: &Path) -> Result<Flame, Error> {
     let bytes = std::fs::read(path).map_err(|error| Error::io("read", path, &error))?;
     Flame::from_folded(&String::from_utf8_lossy(&bytes)).map_err(|line| {
-        let error = Error::misuse(format!("line {line} is no folded stack")).in_file(path);
+        let error = Error::misuse(format!("line {line} is not a folded stack")).in_file(path);
         error.with_help("a line is `caller;callee NUMBER`, as `tracemill convert --to folded` writes it")
     })
 }

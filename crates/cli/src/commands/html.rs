@@ -33,7 +33,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let of_targets = options.target.0.0.keys().copied();
     let mut wrong = others.iter().filter(|(is_given, _)| *is_given).map(|(_, name)| *name).chain(of_targets);
     if let Some(name) = wrong.next() {
-        return Err(Error::misuse(format!("--{name} is no option of html")));
+        return Err(Error::misuse(format!("--{name} is not an option of html")));
     }
     refuse(options, false)?;
     let redaction = super::convert::redaction(options);

@@ -34,7 +34,7 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     options.input.messages.verbose |= options.peer.debug;
     if let Some(range) = &options.peer.timerange {
         let ends = range.strip_prefix('[').and_then(|range| range.strip_suffix(']')).unwrap_or(range).split_once(',');
-        let (begin, end) = ends.ok_or_else(|| Error::misuse(format!("`{range}` is no BEGIN,END for --timerange")))?;
+        let (begin, end) = ends.ok_or_else(|| Error::misuse(format!("`{range}` is not BEGIN,END for --timerange")))?;
         (options.select.events.begin, options.select.events.end) = (Some(begin.into()), Some(end.into()));
     }
     run_redacted(&options, RedactionOptions::default()).map(|(outcome, _)| outcome)

@@ -161,7 +161,7 @@ impl Shell {
                 Some((_, form)) => self.form = *form,
                 None => {
                     let names: Vec<&str> = FORMS.iter().map(|(name, _)| *name).collect();
-                    let error = Error::misuse(format!("`{argument}` is no form of answers"));
+                    let error = Error::misuse(format!("`{argument}` is not a form of answers"));
                     return Err(error.with_help(format!("there are {}", names.join(", "))));
                 }
             },

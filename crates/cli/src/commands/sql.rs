@@ -92,7 +92,7 @@ mod asked {
         queries.stop = interrupt::stop();
         for parameter in &options.parameters {
             let Some((name, value)) = parameter.split_once('=') else {
-                let error = Error::misuse(format!("`{parameter}` is no NAME=VALUE, in -p"));
+                let error = Error::misuse(format!("`{parameter}` is not NAME=VALUE, in -p"));
                 return Err(error.with_help("for example -p low=5"));
             };
             queries.set_parameter(name.trim_start_matches('$'), value);
@@ -261,7 +261,7 @@ mod asked {
             TableFormat::Csv
         }));
         if is_terminal && matches!(form, Form::Arrow { .. } | Form::Parquet) {
-            let error = Error::misuse("this form is no text, and stdout is a terminal");
+            let error = Error::misuse("this form is not text, and stdout is a terminal");
             return Err(error.with_help("write it to a file with -o, or send it to a program"));
         }
         Ok(form)

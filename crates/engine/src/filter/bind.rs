@@ -250,7 +250,7 @@ impl<'a> Checker<'a> {
             }
             (FieldKind::Struct(_) | FieldKind::Variant(_), StepKind::Index(_)) => {
                 let names: Vec<_> = names.into_iter().collect();
-                error.with_help(list(&format!("`{before}` is no array; it has"), &names))
+                error.with_help(list(&format!("`{before}` is not an array; it has"), &names))
             }
             (FieldKind::Array(array), StepKind::Index(_)) => match array.length {
                 Length::Static(length) => error.with_help(format!("`{before}` has {length} elements, counted from 0")),

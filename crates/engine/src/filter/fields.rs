@@ -192,7 +192,7 @@ pub fn check_path(session: &Session, text: &str) -> Result<()> {
     let paths = super::ColumnList::parse(text)?.bind(session)?;
     match paths.names().count() {
         1 => Ok(()),
-        _ => Err(Error::misuse(format!("`{text}` is no path of one field"))),
+        _ => Err(Error::misuse(format!("`{text}` is not a path of one field"))),
     }
 }
 

@@ -156,7 +156,7 @@ impl NumberLiteral {
                 return big(digits, base, negative, bad).map(NumberLiteral::integer);
             }
         }
-        let bad = || format!("`{text}` is no number");
+        let bad = || format!("`{text}` is not a number");
         if digits.len() > 1 && digits.starts_with('0') && !lower.contains(['.', 'e']) {
             let octal = digits.trim_start_matches('0');
             let sign = if negative { "-" } else { "" };

@@ -331,7 +331,7 @@ impl<'a> FilterParser<'a> {
             ParsedItem::Operand(operand) => Ok(Test::Truth(operand)),
             ParsedItem::Literal(Literal::Bool(value), _) => Ok(Test::Const(value)),
             ParsedItem::Literal(_, span) => {
-                let error = span.malformed(self.source, "a value alone is no condition");
+                let error = span.malformed(self.source, "a value alone is not a condition");
                 Err(error.with_help("compare it with a path: `payload.x == 1`, `name == \"sched_*\"`"))
             }
         }
@@ -377,7 +377,7 @@ impl<'a> FilterParser<'a> {
         let head = left.path().map(|path| self.paths[path].head);
         if head == Some(PathHead::Time) {
             if op == Op::Match {
-                return Err(at.malformed(self.source, "`time` is no string; compare it with `==`, `<` and so on"));
+                return Err(at.malformed(self.source, "`time` is not a string; compare it with `==`, `<` and so on"));
             }
             return Ok((left, Right::Time(Time::parse_in(self.source, text)?)));
         }

@@ -58,7 +58,9 @@ impl Beside {
     /// When the text is no path, or one that begins with the word and goes on with something else.
     pub fn find(&self, text: &str) -> Result<(String, Option<usize>)> {
         let paths = parser::parse_paths(text)?;
-        let [path] = paths.as_slice() else { return Err(Error::misuse(format!("`{text}` is no path of one field"))) };
+        let [path] = paths.as_slice() else {
+            return Err(Error::misuse(format!("`{text}` is not a path of one field")));
+        };
         let member = self.head(text, path)?.and_then(|head| match head {
             PathHead::Beside { member, .. } => Some(usize::from(member)),
             _ => None,

@@ -190,7 +190,7 @@ impl<'a> LineParser<'a> {
             is_bad |= at == exponent;
         }
         if is_bad {
-            return Err(self.fault("this is no number of JSON"));
+            return Err(self.fault("this is not a number of JSON"));
         }
         self.at = at;
         self.push(kind, from, at);
@@ -251,7 +251,7 @@ impl<'a> LineParser<'a> {
                 // The backslash in it shows a key with escapes.
                 token.kind = TokenKind::Key;
             }
-            self.expect(b':', "`:` is expected behind a key")?;
+            self.expect(b':', "`:` is expected after a key")?;
             mark = mix_bytes(mark, key.bytes(self.line));
             mark = mix(mark, self.value(depth + 1)?);
             members += 1;

@@ -169,7 +169,7 @@ impl Container {
         if let Some(fault) = walk.fault {
             diagnostics.error("sections are cut", fault);
         } else if walk.end < file.len() as u64 {
-            let message = format!("{} octets behind the last section are ignored", file.len() as u64 - walk.end);
+            let message = format!("{} octets after the last section are ignored", file.len() as u64 - walk.end);
             diagnostics.warn("trailing octets", walk.end, message);
         }
         let date = read_uint(&header[4..8], order) as u32;
@@ -214,8 +214,8 @@ impl Container {
             let left = section.declared - header - declared * record;
             // In a section that the file cuts there is nothing after the records.
             if left > 0 && section.len == section.declared {
-                let message = format!("{}: {left} octets behind its last record are ignored", section.title());
-                diagnostics.warn("octets behind the last record", section.data + header + declared * record, message);
+                let message = format!("{}: {left} octets after its last record are ignored", section.title());
+                diagnostics.warn("octets after the last record", section.data + header + declared * record, message);
             }
         }
         let name_len = name.iter().position(|&octet| octet == 0).unwrap_or(NAME_BYTES);
@@ -249,7 +249,7 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> WalkEnd {
                 section.len
             );
             let error = Error::truncated(message).at_offset(at);
-            walk.fault = Some(error.with_help("its whole records are used; sections behind it cannot be found"));
+            walk.fault = Some(error.with_help("its whole records are used; sections after it cannot be found"));
             walk.end = len;
             return walk;
         }

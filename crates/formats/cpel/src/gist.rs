@@ -55,7 +55,7 @@ pub(super) fn open(
             .error("counts are too large", Error::malformed(message).at_offset(0).with_help("whole events are used"));
     } else if len > HEADER_BYTES + declared * RECORD_BYTES {
         let end = HEADER_BYTES + declared * RECORD_BYTES;
-        diagnostics.warn("trailing octets", end, format!("{} octets behind the last event are ignored", len - end));
+        diagnostics.warn("trailing octets", end, format!("{} octets after the last event are ignored", len - end));
     }
     if declared == 0 {
         diagnostics.warn("no events", 0, "the log says that it has no events");

@@ -33,7 +33,7 @@ pub static CPEL: Format =
 
 /// Event logs of VPP.
 pub static ELOG: Format = Format::new(&["elog"], "event logs of VPP (`event-logger save`)", elog::probe, elog::open)
-    .looks_like("a VPP event log is a file that begins with `elog v0` behind its length")
+    .looks_like("a VPP event log is a file that begins with `elog v0` after its length")
     .with_settings(&[Setting::switch(
         elog::SHORT_NAMES,
         "Name the events of VPP event logs by their formats up to the first blank, `(` or `%`",

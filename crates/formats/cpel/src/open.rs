@@ -325,7 +325,7 @@ impl Binder<'_> {
             symbols.push((value, index, name));
         });
         if let Some((at, before, value)) = unsorted {
-            let message = format!("{} is not sorted: the value {value:#x} stands behind {before:#x}", section.title());
+            let message = format!("{} is not sorted: the value {value:#x} stands after {before:#x}", section.title());
             diagnostics.warn("symbols are not sorted", at, message);
         }
     }

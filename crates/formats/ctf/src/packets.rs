@@ -168,7 +168,9 @@ fn sizes(
 fn header_error(fault: &EventFault, offset: u64) -> Error {
     let error = match fault {
         EventFault::Field { fault, path, .. } => Error::malformed(fault.kind.to_string()).in_field(path.clone()),
-        EventFault::UnknownId { .. } | EventFault::Empty { .. } => Error::malformed("the header is no packet header"),
+        EventFault::UnknownId { .. } | EventFault::Empty { .. } => {
+            Error::malformed("the header is not a packet header")
+        }
     };
     error.at_bit(offset * 8 + fault.at_bits())
 }
@@ -302,7 +304,7 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
     }
     scanned.faults = faults.finish("packets have faults like these");
     if scanned.packets.is_empty() && !scanned.faults.is_empty() && is_foreign(plans, bytes) {
-        let message = "the file is no data stream: it has no packet";
+        let message = "the file is not a data stream: it has no packet";
         let warning = Error::inconsistent(message).in_file(path).with_help("it is skipped; the folder is for streams");
         scanned.foreign = Some(warning);
     }

@@ -134,7 +134,7 @@ impl EventFormat {
             } else if let Some(text) = line.strip_prefix("ID:") {
                 let text = text.trim();
                 let number = text.parse::<u16>();
-                let number = number.map_err(|_| Error::malformed(format!("the event number `{text}` is no number")));
+                let number = number.map_err(|_| Error::malformed(format!("the event number `{text}` is not a number")));
                 id.get_or_insert(number?);
             } else if let Some(text) = line.strip_prefix("print fmt:") {
                 print_format = text.trim().to_string();
@@ -213,7 +213,8 @@ impl FormatField {
             let Some((key, value)) = part.trim().split_once(':') else { continue };
             let value = value.trim();
             let number = || {
-                let message = || Error::malformed(format!("`{key}:{value}` of the field `{declaration}` is no number"));
+                let message =
+                    || Error::malformed(format!("`{key}:{value}` of the field `{declaration}` is not a number"));
                 value.parse::<u32>().map_err(|_| message())
             };
             match key {
@@ -551,11 +552,11 @@ mod tests {
         let fault = |text: &str| EventFormat::parse(text, M64).unwrap_err().message().to_string();
         assert_eq!(fault("ID: 7\n"), "an event format without `name:`");
         assert_eq!(fault("name: x\n"), "the format of `x` has no `ID:`");
-        assert_eq!(fault("name: x\nID: 70000\n"), "the event number `70000` is no number");
+        assert_eq!(fault("name: x\nID: 70000\n"), "the event number `70000` is not a number");
         assert_eq!(fault("name: x\nID: 7\nfield:int a;\toffset:0;"), "the field `int a` has no offset or no size");
         assert_eq!(
             fault("name: x\nID: 7\nfield:int a;\toffset:-4;\tsize:4;"),
-            "`offset:-4` of the field `int a` is no number"
+            "`offset:-4` of the field `int a` is not a number"
         );
         assert_eq!(
             fault("name: x\nID: 7\nfield:int a;\toffset:4294967295;\tsize:4;"),

@@ -127,7 +127,7 @@ impl TraceOptions {
         let content = string(content);
         parse_number(content.trim()).ok_or_else(|| {
             let shown: String = content.chars().take(40).collect();
-            Error::malformed(format!("the offset of times `{shown}` is no number")).at_offset(offset)
+            Error::malformed(format!("the offset of times `{shown}` is not a number")).at_offset(offset)
         })
     }
 }
@@ -163,7 +163,7 @@ mod tests {
         assert!(options.apply_option(id::OFFSET, b"-7\0", ByteOrder::Little, 0).unwrap());
         assert_eq!((options.offset_ns, options.is_date), (15_993, true));
         let error = options.apply_option(id::OFFSET, b"soon\0", ByteOrder::Little, 99).unwrap_err();
-        assert_eq!((error.message(), error.place().offset), ("the offset of times `soon` is no number", Some(99)));
+        assert_eq!((error.message(), error.place().offset), ("the offset of times `soon` is not a number", Some(99)));
         assert!(options.apply_option(id::TRACECLOCK, b"local global [mono] boot\n\0", ByteOrder::Little, 0).unwrap());
         assert_eq!(options.clock.as_deref(), Some("mono"));
         let tsc = [0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9];

@@ -134,7 +134,7 @@ pub(crate) fn packed(
         Ok(())
     };
     if let Err(error) = read(&mut reader) {
-        faults.push(error.with_help("the pieces behind it are not found"));
+        faults.push(error.with_help("the pieces after it are not found"));
     }
     (packets, pieces)
 }

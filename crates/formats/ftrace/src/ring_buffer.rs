@@ -121,7 +121,8 @@ impl PageLayout {
         let layout = PageLayout { machine, page_bytes, time_offset, commit_offset, data_offset };
         let end = |offset: usize, bytes: usize| offset.checked_add(bytes).is_some_and(|end| end <= data_offset);
         if !end(time_offset, 8) || !end(commit_offset, long_bytes.into()) || data_offset >= page_bytes {
-            let message = format!("the header page describes a header that is no part of a page of {page_bytes} bytes");
+            let message =
+                format!("the header page describes a header that is not part of a page of {page_bytes} bytes");
             return Err(Error::malformed(message));
         }
         Ok(layout)
@@ -395,7 +396,7 @@ mod tests {
             |text: &str| PageLayout::from_header_page(text, ByteOrder::Big, 4096).unwrap_err().message().to_string();
         assert_eq!(fault(""), "the header page does not say where `timestamp` is");
         assert_eq!(fault(&text.replace("size:4;", "size:6;")), "the header page has a commit of neither 4 nor 8 bytes");
-        let wrong = "the header page describes a header that is no part of a page of 4096 bytes";
+        let wrong = "the header page describes a header that is not part of a page of 4096 bytes";
         assert_eq!(fault(&text.replace("offset:12", "offset:5000")), wrong);
         assert_eq!(fault(&text.replace("offset:12", "offset:10")), wrong);
     }

@@ -12,7 +12,7 @@ const WORD_BYTES: u64 = 10;
 /// Reads everything after the size of a page. What cannot be read ends it: nothing says where the rest is.
 pub(crate) fn read(container: &mut Container, reader: &mut ByteReader<'_>, file: &[u8]) {
     if let Err(error) = read_all(container, reader, file) {
-        container.fault(error.with_help("nothing behind it can be found"));
+        container.fault(error.with_help("nothing after it can be found"));
     }
 }
 

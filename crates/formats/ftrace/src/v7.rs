@@ -156,7 +156,7 @@ fn read_lists(container: &mut Container, sections: &Sections<'_>, first: u64, pl
             sections.open(next, id::DONE).and_then(|section| read_list(container, &mut section.reader(), places));
         match list {
             Ok(after) => next = after,
-            Err(error) => return container.fault(error.with_help("options behind it are not found")),
+            Err(error) => return container.fault(error.with_help("options after it are not found")),
         }
     }
 }

@@ -66,7 +66,7 @@ impl EventLine {
     /// Reads a line; the tokens of its scopes are left in `tokens`.
     pub(super) fn read(line: &[u8], tokens: &mut Vec<TapeToken>) -> Result<EventLine, Fault> {
         if let Err(error) = std::str::from_utf8(line) {
-            return Err(Fault { at: error.valid_up_to(), reason: "this is no UTF-8" });
+            return Err(Fault { at: error.valid_up_to(), reason: "this is not UTF-8" });
         }
         tokens.clear();
         let mut parser = LineParser::new(line, tokens);
@@ -78,7 +78,7 @@ impl EventLine {
             parser.skip_blanks();
             let key = parser.string()?;
             parser.tokens.pop();
-            parser.expect(b':', "`:` is expected behind a key")?;
+            parser.expect(b':', "`:` is expected after a key")?;
             parser.skip_blanks();
             let (from, first) = (parser.at, parser.tokens.len());
             let mark = parser.value(0)?;
@@ -101,7 +101,7 @@ impl EventLine {
             }
         }
         if parser.peek().is_some() {
-            return Err(parser.fault("something stands behind the object of the line"));
+            return Err(parser.fault("something stands after the object of the line"));
         }
         if !has_ns {
             return Err(Fault { at: 0, reason: "there is no key `ns`" });

@@ -38,7 +38,7 @@ impl DebugInfo {
         let mut address = None;
         // The same specifications and files come again and again.
         let mut texts: HashMap<String, Arc<str>> = HashMap::new();
-        let warnings = read_lines(bytes, "a line that is no line of debug information", |line| {
+        let warnings = read_lines(bytes, "a line that is not a line of debug information", |line| {
             let line = line.trim_end();
             let is_comment = line.is_empty() || line.starts_with('#');
             if is_comment { Some(()) } else { debug.line(line, &mut address, &mut texts) }

@@ -179,7 +179,7 @@ impl Info {
                 continue;
             }
             let Some((key, value)) = text.split_once(':') else {
-                let message = format!("a line that is no `name:value`: `{}`", shorten(text));
+                let message = format!("a line that is not `name:value`: `{}`", shorten(text));
                 self.warnings.push(Error::malformed(message).at_offset(place as u64));
                 continue;
             };
@@ -188,7 +188,7 @@ impl Info {
                 match count.trim().parse() {
                     Ok(count) => announced = Some((key.to_string(), place, count, 0)),
                     Err(_) => {
-                        let message = format!("`{}` is no number of lines", shorten(count));
+                        let message = format!("`{}` is not a number of lines", shorten(count));
                         self.warnings.push(Error::malformed(message).at_offset(place as u64));
                     }
                 }
@@ -242,7 +242,7 @@ impl Info {
                         Ok(tid) if !tids.contains(&tid) => tids.push(tid),
                         Ok(_) => {}
                         Err(_) => {
-                            let message = format!("`{}` is no task id", shorten(tid));
+                            let message = format!("`{}` is not a task id", shorten(tid));
                             self.warnings.push(Error::malformed(message).at_offset(offset as u64));
                         }
                     }

@@ -128,7 +128,7 @@ impl Kernel {
                 ("TRACEFS", value) => {
                     let parsed = value.rsplit_once(": ").map(|(name, len)| (name, len.parse::<usize>()));
                     let Some((name, Ok(wanted))) = parsed else {
-                        odd("a line without a name and a length", "reading goes on behind it");
+                        odd("a line without a name and a length", "reading goes on after it");
                         continue;
                     };
                     let there = bytes.len() - at;

@@ -46,7 +46,7 @@ impl Map {
     /// Reads the file. Lines that cannot be read are warnings.
     pub(super) fn read(bytes: &[u8]) -> (Map, Vec<Error>) {
         let mut map = Map::default();
-        let warnings = read_lines(bytes, "a line that is no line of a map of addresses", |line| {
+        let warnings = read_lines(bytes, "a line that is not a line of a map of addresses", |line| {
             let line = line.trim_end();
             if line.is_empty() { Some(()) } else { map.line(line) }
         });

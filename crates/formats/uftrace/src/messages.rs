@@ -43,7 +43,7 @@ fn messages(bytes: &[u8], mut odd: impl FnMut(Error)) -> Vec<Message> {
                 found.push(Message { time, from: start + lead + digits + gap, to: start + line.len() });
             }
             _ => {
-                let error = Error::malformed("a line that is no time with a message");
+                let error = Error::malformed("a line that is not a time with a message");
                 let place = line_place(at + 1, start, &String::from_utf8_lossy(line));
                 odd(error.at_text(place).with_help("the line is skipped"));
             }

@@ -169,7 +169,7 @@ fn cuts_of_damaged_files_are_records() {
             let found = super::open::tests_support::cut(&folder, super::tests::ROOT, &bytes, 7, size);
             cuts += found.len() - 1;
             for slice in &found[1..] {
-                assert!(places.binary_search(&slice.from).is_ok(), "round {round}: {} is no record", slice.from);
+                assert!(places.binary_search(&slice.from).is_ok(), "round {round}: {} is not a record", slice.from);
             }
         }
     }

@@ -69,7 +69,7 @@ impl Tasks {
         while at < bytes.len() {
             let message = || {
                 let skipped = bytes.len() - at;
-                let error = Error::malformed("what stands here is no record of a task").at_offset(at as u64);
+                let error = Error::malformed("what stands here is not a record of a task").at_offset(at as u64);
                 error.with_help(format!("the rest of the file, {skipped} bytes, is skipped"))
             };
             let (Some(0xface), Some(kind), Some(len)) = (number(at, 2), number(at + 2, 2), number(at + 4, 4)) else {

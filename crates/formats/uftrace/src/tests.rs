@@ -493,7 +493,7 @@ fn slices_begin_where_records_do() {
             cuts += found.len() - 1;
             for pair in found.windows(2) {
                 assert_eq!(pair[0].to, pair[1].from);
-                assert!(starts.binary_search(&pair[1].from).is_ok(), "round {round}: {} is no record", pair[1].from);
+                assert!(starts.binary_search(&pair[1].from).is_ok(), "round {round}: {} is not a record", pair[1].from);
                 assert_eq!(pair[0].end, pair[1].begin);
             }
             for slice in &found {

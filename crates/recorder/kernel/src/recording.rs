@@ -222,7 +222,7 @@ fn refuse_other_file(output: &Path) -> Result<()> {
             let mut begin = Vec::new();
             let read = File::open(output).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut begin));
             match read.is_ok() && begin != MAGIC {
-                true => refused("it exists and is no recording of kernel events"),
+                true => refused("it exists and is not a recording of kernel events"),
                 false => Ok(()),
             }
         }

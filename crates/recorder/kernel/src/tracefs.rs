@@ -37,7 +37,9 @@ impl Tracefs {
             let is_there = root.join("available_events").is_file();
             return match is_there {
                 true => Ok(Tracefs { root, _mount: None }),
-                false => Err(Error::new(ErrorKind::Io, "the folder is no tracefs: it lists no events").in_file(&root)),
+                false => {
+                    Err(Error::new(ErrorKind::Io, "the folder is not a tracefs: it lists no events").in_file(&root))
+                }
             };
         }
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();

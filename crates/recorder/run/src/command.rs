@@ -600,7 +600,7 @@ fn make_folder(folder: &Path) -> io::Result<PathBuf> {
     if folder.exists() {
         let is_recording = folder.join("info").is_file() || fs::read_dir(folder)?.next().is_none();
         if !is_recording {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no recording of calls"));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is not a recording of calls"));
         }
         let mut old = folder.as_os_str().to_owned();
         old.push(".old");

@@ -279,7 +279,7 @@ impl StreamClass {
         let refused = |text: String| Err(Error::misuse(text).in_file(&shared.target));
         let is_plain = !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
         if name.is_empty() || !is_plain || ["metadata", "index"].contains(&name) {
-            return refused(format!("`{name}` is no name of a stream"));
+            return refused(format!("`{name}` is not a name of a stream"));
         }
         if state.streams.iter().any(|stream| stream.name == name) {
             return refused(format!("there is a stream `{name}` already"));

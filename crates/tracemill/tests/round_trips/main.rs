@@ -86,7 +86,7 @@ fn same(want: &[String], found: &[String], keys: Option<&[&str]>) -> Result<(), 
         let mut all: Vec<(Option<i128>, String)> = lines
             .iter()
             .map(|line| {
-                let Json::Object(members) = Json::parse(line) else { panic!("{line} is no object") };
+                let Json::Object(members) = Json::parse(line) else { panic!("{line} is not an object") };
                 let ns = members.iter().find(|(name, _)| name == "ns").and_then(|(_, ns)| ns.integer());
                 last = ns.or(last);
                 let is_kept = |name: &str| keys.map_or(name != "trace", |keys| keys.contains(&name));

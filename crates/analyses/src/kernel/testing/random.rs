@@ -133,7 +133,7 @@ fn known(name: &str) -> &'static Descriptor {
 fn integer(table: &Table, row: &[Cell], column: &str) -> Ns {
     match row[table.column(column).expect(column)] {
         Cell::Integer(value) => value,
-        _ => panic!("{column} is no integer: {row:?}"),
+        _ => panic!("{column} is not an integer: {row:?}"),
     }
 }
 

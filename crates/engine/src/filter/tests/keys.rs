@@ -84,7 +84,7 @@ fn several_paths_and_the_first_of_some_fields() {
     let first = KeyBy::First(&["prio", "args", "state"]);
     let (found, _) = keys(&input, &first);
     let of = |name: &str, value| vec![(name.to_string(), value)];
-    assert_eq!(found[0], of("state", KeyValue::Integer(0)), "an array is no value");
+    assert_eq!(found[0], of("state", KeyValue::Integer(0)), "an array is not a value");
     assert_eq!(found[2], of("prio", KeyValue::Integer(9)));
     assert_eq!(found[4], of("stream", text("channel0_1")));
     let two = kernel_named(&["one", "two"]);

@@ -47,7 +47,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>) -> Result<Members> {
         }
         let offset = at as u64;
         let Some(size) = next.size.take().or_else(|| number(&block[124..136])) else {
-            members.faults.push(Error::malformed("the size of a member is no number").at_offset(offset));
+            members.faults.push(Error::malformed("the size of a member is not a number").at_offset(offset));
             return Ok(linked(members, links));
         };
         let kind = block[156];

@@ -44,7 +44,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
     for _ in 0..count {
         let Some((entry, next)) = entry(bytes, at) else {
             let error = Error::malformed("the directory of the zip archive is damaged here");
-            members.faults.push(error.at_offset(at as u64).with_help("the members behind are left out"));
+            members.faults.push(error.at_offset(at as u64).with_help("the members after it are left out"));
             break;
         };
         at = next;

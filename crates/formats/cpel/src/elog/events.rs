@@ -298,7 +298,7 @@ impl ElogReader {
 
     fn truncated(&self, index: u32, left: usize) -> Error {
         let message = match left {
-            0 => format!("the file says that it has {} events and ends behind {index}", self.header.count),
+            0 => format!("the file says that it has {} events and ends after {index}", self.header.count),
             _ => format!("the file ends in event {index} of {}: {left} octets are left", self.header.count),
         };
         Error::truncated(message)
@@ -357,7 +357,7 @@ impl PacketReader for ElogReader {
         let Decoder { out, spine, mut faults, mut warnings, .. } = decoder;
         faults.extend(fault.filter(|_| !self.has_reported_end.load(Ordering::Relaxed)));
         if begin.index < self.header.count && next.index == self.header.count && next.at < octets.len() {
-            let message = format!("{} octets behind the last event are ignored", octets.len() - next.at);
+            let message = format!("{} octets after the last event are ignored", octets.len() - next.at);
             warnings.push(Error::inconsistent(message).at_offset(next.at as u64));
         }
         let packet = Packet { content_bits: out.len() as u64 * 8, ..packet.clone() };
@@ -539,14 +539,14 @@ impl Decoder<'_> {
     /// A time that is no number.
     #[cold]
     fn no_number(&mut self, at: usize) {
-        let message = "the time of an event is no number: it is shown at the start of the log; said once";
+        let message = "the time of an event is not a number: it is shown at the start of the log; said once";
         self.warn(Once::NoNumber, at + 4, message);
     }
 
     #[cold]
     fn long_event(&mut self, at: usize, len: usize) {
         let message =
-            format!("an event of {len} octets: its text may end behind {MAX_TEXT}, its arguments are whole; said once");
+            format!("an event of {len} octets: its text may end after {MAX_TEXT}, its arguments are whole; said once");
         self.warn(Once::LongEvent, at, &message);
     }
 

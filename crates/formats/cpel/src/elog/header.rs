@@ -102,7 +102,7 @@ impl LogHeader {
     /// When it is cut: without all of it no event can be found.
     pub(crate) fn read(file: &[u8]) -> Result<Self> {
         if !file.starts_with(MAGIC) {
-            let message = "a VPP event log begins with `elog v0` behind its length";
+            let message = "a VPP event log begins with `elog v0` after its length";
             return Err(Error::new(ErrorKind::NotThisFormat, message).at_offset(0));
         }
         let mut reader = Octets { octets: file, at: MAGIC.len() };

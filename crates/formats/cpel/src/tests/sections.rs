@@ -110,7 +110,7 @@ fn counts_are_bounded_by_the_section() {
     let at = count + 8 + 40;
     assert_eq!(
         reported(&trace.warnings),
-        [format!("{at}: section 4 (events): 20 octets behind its last record are ignored")]
+        [format!("{at}: section 4 (events): 20 octets after its last record are ignored")]
     );
     assert_eq!(read(&trace).events.len(), 2);
 }
@@ -248,7 +248,7 @@ fn symbols_are_sorted_and_said_to_be_unsorted() {
     let at = 8 + 8 + 12 + 8 + 68 + 8;
     assert_eq!(
         reported(&trace.warnings),
-        [format!("{at}: section 2 (symbols) is not sorted: the value 0x1000 stands behind 0x3000")]
+        [format!("{at}: section 2 (symbols) is not sorted: the value 0x1000 stands after 0x3000")]
     );
     let events = read(&trace).events;
     let texts: Vec<&str> = events.iter().filter_map(|event| event.split("datum_text=").nth(1)).collect();
@@ -284,7 +284,7 @@ fn what_the_format_forbids_is_told() {
     assert_eq!(
         reported(&trace.warnings),
         [
-            format!("{}: 4 octets behind the last section are ignored", len - 4),
+            format!("{}: 4 octets after the last section are ignored", len - 4),
             "32: section 2 (string table) has the name `T` of a table before it: this one counts".into(),
             format!("{}: event code 1 is defined twice: the first one counts", 39 + 8 + 68 + 12),
             format!("{}: track 3 is defined twice: the first one counts", 39 + 8 + 68 + 36 + 8 + 68 + 8),

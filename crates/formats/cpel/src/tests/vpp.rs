@@ -121,7 +121,7 @@ fn damage_of_vpp_logs_keeps_the_events_before_it() {
     let cases = [
         (2, [&good[..], &bad_type].concat(), 1, format!("{second}: event 1 is of type 2; the file has 2 types")),
         (2, [&good[..], &good[..9]].concat(), 1, format!("{second}: the file ends in event 1 of 2: 9 octets are left")),
-        (u32::MAX, good.clone(), 1, format!("{second}: the file says that it has 4294967295 events and ends behind 1")),
+        (u32::MAX, good.clone(), 1, format!("{second}: the file says that it has 4294967295 events and ends after 1")),
         (
             2,
             [&elog_event(0, 7, 1.0, &[0; 5])[..], &good].concat(),
@@ -156,7 +156,7 @@ fn damage_of_vpp_logs_keeps_the_events_before_it() {
     }
     let (events, faults, warnings) = fault(1, &[&good[..], b"more"].concat());
     assert_eq!((events, faults), (1, String::new()));
-    assert_eq!(warnings, format!("{second}: 4 octets behind the last event are ignored"));
+    assert_eq!(warnings, format!("{second}: 4 octets after the last event are ignored"));
     // Every cut of the header is an error with its place.
     let whole = elog(0, b"");
     for len in 11..whole.len() {
@@ -204,7 +204,7 @@ fn a_string_longer_than_a_packet() {
     assert!(content.events[0].len() > 400_000 && content.events[1].contains("state old of a"));
     assert!(content.faults.is_empty());
     let at = elog(2, &[]).len();
-    let want = "an event of 200029 octets: its text may end behind 65536, its arguments are whole; said once";
+    let want = "an event of 200029 octets: its text may end after 65536, its arguments are whole; said once";
     assert_eq!(reported(&content.warnings), [format!("{at}: {want}")]);
 }
 
@@ -217,7 +217,7 @@ fn times_that_are_no_times_are_told() {
     assert_eq!(times, ["0".to_string(), u64::MAX.to_string(), start.to_string()]);
     let at = elog(0, &[]).len() + 4;
     let far = "the time of an event is not between 1970 and 2554: it is held there; said once";
-    let none = "the time of an event is no number: it is shown at the start of the log; said once";
+    let none = "the time of an event is not a number: it is shown at the start of the log; said once";
     let len = octets.len() / 3;
     assert_eq!(reported(&content.warnings), [format!("{at}: {far}"), format!("{}: {none}", at + 2 * len)]);
 }

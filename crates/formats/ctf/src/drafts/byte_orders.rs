@@ -105,7 +105,7 @@ impl<'s> OrderWalk<'s> {
                 self.names.join(".")
             );
             let error = self.span.malformed(self.source, message);
-            return Err(error.with_help("it must begin on a byte, or behind a field of its own order"));
+            return Err(error.with_help("it must begin on a byte, or after a field of its own order"));
         }
         Ok(BitKnowledge { bit: place.bit.map(|bit| (bit + len_bits) % 8), order: Some(order) })
     }

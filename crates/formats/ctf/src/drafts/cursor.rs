@@ -122,7 +122,7 @@ impl<'s> Cursor<'s> {
 
     pub(super) fn byte_order(&mut self) -> Result<WrittenOrder> {
         let word = self.identifier("`native`, `network`, `be` or `le`")?;
-        let message = || format!("`{}` is no byte order: `native`, `network`, `be` or `le`", word.value);
+        let message = || format!("`{}` is not a byte order: `native`, `network`, `be` or `le`", word.value);
         WrittenOrder::parse(&word.value).ok_or_else(|| word.span.malformed(self.source, message()))
     }
 
@@ -132,7 +132,7 @@ impl<'s> Cursor<'s> {
         match word.value.as_str() {
             "UTF8" => Ok(false),
             "ASCII" => Ok(true),
-            other => Err(word.span.malformed(self.source, format!("`{other}` is no encoding: `UTF8` or `ASCII`"))),
+            other => Err(word.span.malformed(self.source, format!("`{other}` is not an encoding: `UTF8` or `ASCII`"))),
         }
     }
 
@@ -155,7 +155,7 @@ impl<'s> Cursor<'s> {
 
     /// The `=` after the name of an attribute.
     pub(super) fn equals(&mut self, name: &Spanned<String>) -> Result<()> {
-        self.expect("=", &format!("behind `{}`", name.value)).map(|_| ())
+        self.expect("=", &format!("after `{}`", name.value)).map(|_| ())
     }
 
     /// Is the last token that was taken a `}`?
@@ -169,7 +169,7 @@ impl<'s> Cursor<'s> {
         let mut open = 0u32;
         loop {
             match self.peek().kind {
-                TokenKind::End => return Err(self.unexpected(&format!("`;` behind `{}`", name.value))),
+                TokenKind::End => return Err(self.unexpected(&format!("`;` after `{}`", name.value))),
                 TokenKind::Symbol(";") if open == 0 => {
                     self.at += 1;
                     return Ok(());

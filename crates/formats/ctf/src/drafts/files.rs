@@ -130,7 +130,7 @@ impl<'a> PacketWalk<'a> {
                 (true, true) => {
                     let padding = left - header.content_size;
                     format!(
-                        "its content is there; the {padding} bytes behind it count as padding, up to the end of the file"
+                        "its content is there; the {padding} bytes after it count as padding, up to the end of the file"
                     )
                 }
                 (true, false) => "its whole events are read".to_string(),
@@ -178,7 +178,7 @@ impl<'a> PacketWalk<'a> {
                 self.warn_once("the checksum is not of whole bytes: nothing is verified", offset);
             }
             StoredChecksum::Odd => {
-                self.warn_once("the checksum is no number and no bytes: nothing is verified", offset)
+                self.warn_once("the checksum is neither a number nor bytes: nothing is verified", offset)
             }
             _ => {}
         }

@@ -236,7 +236,7 @@ impl DraftClass {
     pub(super) fn sequence(length: DraftType, element: DraftType, span: Span, source: &str) -> Result<DraftType> {
         check_element(&element, span, source)?;
         if length.as_integer().is_none() || length.unit > 0 {
-            let what = "the length of a sequence must be an integer that is no bit-field";
+            let what = "the length of a sequence must be an integer that is not a bit-field";
             return Err(span.malformed(source, what));
         }
         let (align, depth) = (length.align.max(element.align), element.depth + 1);

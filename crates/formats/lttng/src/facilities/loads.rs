@@ -86,7 +86,7 @@ impl Load {
         }
         let align = self.alignment.clamp(1, 8);
         if !align.is_power_of_two() {
-            return Err(format!("its fields are said to be aligned to {align} bytes, which is no power of two"));
+            return Err(format!("its fields are said to be aligned to {align} bytes, which is not a power of two"));
         }
         let [int, long, pointer, size] = self.sizes.map(|size| size as u8);
         Ok(Sizes { int, long, pointer, size, align: align as u8 })

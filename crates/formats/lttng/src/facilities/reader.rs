@@ -248,7 +248,7 @@ impl TraceFile {
             ),
             Oddity::NotCore => "an event that is not of the core facility in a file of facilities; said once".into(),
             Oddity::Late => {
-                "the time of an event is far behind the end of its block: its clock may be wrong; said once".into()
+                "the time of an event is far after the end of its block: its clock may be wrong; said once".into()
             }
         };
         Error::inconsistent(message)

@@ -105,7 +105,7 @@ impl SubBufferHeader {
             )
         })?;
         if !is_alignment(alignment) {
-            return Err(bad(23, format!("an alignment of {alignment} is no power of two up to 16")));
+            return Err(bad(23, format!("an alignment of {alignment} is not a power of two up to 16")));
         }
         let has_counters = minor >= 2;
         Ok(SubBufferHeader {

@@ -96,13 +96,11 @@ impl MarkersReader {
                 let message =
                     format!("the fields of event {id} of channel `{channel}` need more than its {size} bytes");
                 let error = Error::malformed(message).at_offset(at);
-                opened.faults.push(error.with_help("the event is shown without fields, those behind it are read"));
+                opened.faults.push(error.with_help("the event is shown without fields, those after it are read"));
                 return;
             }
             Fit::Longer(more) => {
-                format!(
-                    "event {id} of channel `{channel}` has {more} bytes behind its fields; said once for the marker"
-                )
+                format!("event {id} of channel `{channel}` has {more} bytes after its fields; said once for the marker")
             }
             Fit::Unknown => {
                 format!("no format is known for event {id} of channel `{channel}`; said once for the marker")

@@ -242,7 +242,7 @@ fn errors_have_lines_and_columns() {
         ("typedef integer { size = 8; size = 9; } x;", "twice", 1, 29),
         ("typedef integer { signed = true; } x;", "no `size`", 1, 9),
         ("typedef uint8_t;", "no type", 1, 9),
-        ("typedef uint8_t *;", "behind `*`", 1, 17),
+        ("typedef uint8_t *;", "after `*`", 1, 17),
         ("struct s { uint8_t };", "no type", 1, 12),
         ("struct s { string x:3; };", "unit of a bit-field", 1, 19),
         ("struct s { uint8_t x[string]; };", "must be an integer", 1, 20),

@@ -56,7 +56,7 @@ impl<'s> Attributes<'s> for V11Parser<'s> {
     fn end_of_value(&mut self) -> Result<()> {
         match self.cursor.accept(";") || self.cursor.is_after_brace() {
             true => Ok(()),
-            false => Err(self.cursor.unexpected("`;` behind the value")),
+            false => Err(self.cursor.unexpected("`;` after the value")),
         }
     }
 }
@@ -234,13 +234,13 @@ impl V11Parser<'_> {
             cursor.expect(",", "between the ends of a range")?;
             let high = cursor.integer("the last value of a range")?.value;
             cursor.accept(",");
-            cursor.expect("}", "behind a range")?;
+            cursor.expect("}", "after a range")?;
             (low, high)
         } else {
             let value = cursor.integer("a value, or a range in braces")?.value;
             (value, value)
         };
-        cursor.expect(",", "behind the value")?;
+        cursor.expect(",", "after the value")?;
         Ok((cursor.word("a label")?, low, high))
     }
 

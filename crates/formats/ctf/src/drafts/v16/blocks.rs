@@ -19,7 +19,7 @@ impl<'s> Attributes<'s> for V16Parser<'s> {
     }
 
     fn end_of_value(&mut self) -> Result<()> {
-        self.cursor.expect(";", "behind the value").map(|_| ())
+        self.cursor.expect(";", "after the value").map(|_| ())
     }
 }
 
@@ -62,7 +62,7 @@ impl V16Parser<'_> {
             "struct" | "enum" => match self.start()? {
                 DeclarationStart::Skipped => Ok(()),
                 DeclarationStart::Made { has_tag: true, .. } => {
-                    self.cursor.expect(";", "behind the declaration").map(|_| ())
+                    self.cursor.expect(";", "after the declaration").map(|_| ())
                 }
                 DeclarationStart::Made { .. } => {
                     Err(token.span.malformed(self.cursor.source, "a type without a tag declares nothing"))
@@ -120,7 +120,7 @@ impl V16Parser<'_> {
             "event_header_1" => Ok(HeaderForm::One),
             "event_header_2" => Ok(HeaderForm::Two),
             _ => {
-                let message = format!("`{}` is no built-in event header: `{wanted}`", word.value);
+                let message = format!("`{}` is not a built-in event header: `{wanted}`", word.value);
                 Err(word.span.malformed(self.cursor.source, message))
             }
         }
@@ -145,7 +145,7 @@ impl V16Parser<'_> {
         }
         // `;` after a body is optional.
         if !self.cursor.accept(";") && !self.cursor.is_after_brace() {
-            return Err(self.cursor.unexpected("`;` behind the type"));
+            return Err(self.cursor.unexpected("`;` after the type"));
         }
         Ok(class)
     }
@@ -224,7 +224,7 @@ impl V16Parser<'_> {
         for field in fields {
             let is_known = packet_fields::is_known(&field.name);
             if is_known && &*field.name != "checksum" && field.class.as_integer().is_none() {
-                let message = format!("`{}` of the packet context is no integer, and so means nothing", field.name);
+                let message = format!("`{}` of the packet context is not an integer, and so means nothing", field.name);
                 self.cursor.warn(span, message);
             }
         }

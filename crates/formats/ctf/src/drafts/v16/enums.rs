@@ -59,7 +59,7 @@ impl V16Parser<'_> {
         self.cursor.enter()?;
         let open = self.cursor.next();
         let class = self.plain_type()?;
-        self.cursor.expect(">", "behind the type of the enumeration")?;
+        self.cursor.expect(">", "after the type of the enumeration")?;
         self.cursor.leave();
         match class.as_integer() {
             Some(int) => Ok(Some((int, class.align))),
@@ -73,7 +73,7 @@ impl V16Parser<'_> {
         let DraftTypeKind::Integer(int) = Arc::as_ref(&class).kind else {
             let span = self.cursor.peek().span;
             return Err(
-                span.malformed(self.cursor.source, "the type `int`, on which enumerations stand, is no integer")
+                span.malformed(self.cursor.source, "the type `int`, on which enumerations stand, is not an integer")
             );
         };
         let (_, high) = int.bounds();

@@ -58,7 +58,7 @@ impl<'s> V16Parser<'s> {
             if self.cursor.is_next(";") {
                 return Ok(DeclarationStart::Skipped);
             }
-            return Err(self.cursor.unexpected("`;` behind the description of a built-in header"));
+            return Err(self.cursor.unexpected("`;` after the description of a built-in header"));
         }
         self.cursor.expect("{", "of the struct")?;
         self.cursor.enter()?;
@@ -112,7 +112,7 @@ impl<'s> V16Parser<'s> {
             }
             name = self.cursor.identifier("the name of another field")?;
         }
-        self.cursor.expect(";", "behind the field").map(|_| ())
+        self.cursor.expect(";", "after the field").map(|_| ())
     }
 
     /// A bit-field of `class`, whose width is next.
@@ -150,7 +150,7 @@ impl<'s> V16Parser<'s> {
             }
         };
         let class = self.brackets(class, name.span)?;
-        self.cursor.expect(";", "behind the name of the type")?;
+        self.cursor.expect(";", "after the name of the type")?;
         self.declare(Space::Typedef, name.value, class, word.span.to(name.span))
     }
 
@@ -190,7 +190,7 @@ impl<'s> V16Parser<'s> {
         match words.pop() {
             Some((word, span)) if word != "*" => Ok(Spanned { value: word.to_string(), span }),
             Some((_, span)) => {
-                let message = format!("there is no name of the {what} behind `*`");
+                let message = format!("there is no name of the {what} after `*`");
                 Err(span.malformed(self.cursor.source, message))
             }
             None if self.cursor.is_end() => Err(self.cursor.unexpected(&format!("a {what}, or `}}`"))),
@@ -216,7 +216,7 @@ impl<'s> V16Parser<'s> {
                 }
                 _ => Bracket::Counted(self.plain_type()?),
             };
-            self.cursor.expect("]", "behind the length")?;
+            self.cursor.expect("]", "after the length")?;
             brackets.push(bracket);
         }
         let mut class = class;
@@ -268,7 +268,7 @@ impl<'s> V16Parser<'s> {
             }
             take(self, &name.value)?;
             given.add(name, self.cursor.source)?;
-            self.cursor.expect(";", "behind the value")?;
+            self.cursor.expect(";", "after the value")?;
         }
         Ok(word.span)
     }

@@ -360,7 +360,7 @@ impl StreamWriter {
         open.context.set_checksum(open.schemes.checksum, &digest);
         let mut bytes = self.header(trace, &open)?.bytes;
         if bytes.len() != open.content_start {
-            return Err(Error::unsupported("the size of a packet context depends on what is known behind it only"));
+            return Err(Error::unsupported("the size of a packet context depends on what is known after it only"));
         }
         bytes.extend_from_slice(&stored);
         bytes.resize(bytes.len() + open.padding, 0);

@@ -220,10 +220,10 @@ impl Field {
             _ => (false, false),
         };
         if self.order == ByteOrder::Big && !has_order {
-            return Err("a byte order of something that is no number".into());
+            return Err("a byte order of something that is not a number".into());
         }
         if (self.base != DisplayBase::Decimal || !self.labels.is_empty()) && !has_base {
-            return Err("a base or labels of something that is no integer".into());
+            return Err("a base or labels of something that is not an integer".into());
         }
         Ok(())
     }
@@ -319,7 +319,7 @@ impl<'a> FieldAdder<'a> {
             _ => false,
         };
         if has_before && !is_member {
-            let error = self.refuse("a list, blob, optional field or variant that is no member of a structure");
+            let error = self.refuse("a list, blob, optional field or variant that is not a member of a structure");
             return Err(error.with_help("put it into a structure of its own: `structure([(\"items\", ..)])`"));
         }
         let (base, byte_order) = (field.base, field.order);

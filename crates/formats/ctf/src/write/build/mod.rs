@@ -115,7 +115,7 @@ impl Definitions {
     /// When the name is none that the dialect has: an identifier in CTF 1.8.
     pub fn set_environment(&mut self, name: &str, value: EnvValue) -> Result<()> {
         if name.is_empty() || self.dialect == Dialect::Ctf18 && !is_identifier(name) {
-            let error = Error::misuse(format!("`{name}` is no name of a value of the environment"));
+            let error = Error::misuse(format!("`{name}` is not a name of a value of the environment"));
             return Err(error.with_help("use an identifier of C"));
         }
         let environment = &mut self.schema.environment;

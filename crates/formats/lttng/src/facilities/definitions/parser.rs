@@ -183,7 +183,7 @@ impl DefinitionParser<'_, '_> {
             "sequence" => self.sequence(tag, depth)?,
             "struct" => TypeKind::Struct(self.fields(tag, depth + 1)?),
             "union" => TypeKind::Union(self.fields(tag, depth + 1)?),
-            name => return Err(problem(tag, format!("`{name}` is no type"))),
+            name => return Err(problem(tag, format!("`{name}` is not a type"))),
         };
         let class = finish(tag, kind);
         if class.size > MAX_EVENT_SIZE {
@@ -302,7 +302,7 @@ fn number(tag: &Tag, name: &str) -> Result<Option<i128>> {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => digits.parse::<u64>().ok(),
     };
-    let message = || Problem::new(attribute.at, name.len(), format!("`{text}` is no number for `{name}`"));
+    let message = || Problem::new(attribute.at, name.len(), format!("`{text}` is not a number for `{name}`"));
     value.map(|value| Some(sign * i128::from(value))).ok_or_else(message)
 }
 

@@ -93,7 +93,7 @@ fn thirty_two_bits_of_time_go_on_from_the_block_and_wrap() {
     let read = folder.read();
     assert_eq!(read.times("cpu_0")[2].0, start + 0x2_0000_0003);
     assert_eq!(read.warnings.len(), 1, "{:?}", read.warnings);
-    assert!(read.warnings[0].contains("far behind the end of its block"));
+    assert!(read.warnings[0].contains("far after the end of its block"));
 }
 
 #[test]

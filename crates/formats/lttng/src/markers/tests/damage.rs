@@ -192,7 +192,7 @@ fn bytes_behind_the_fields_are_told_once() {
     assert_eq!(data_events(&read), ["k.n@10(10)", "k.n@11(11)", "k.n@12(12)"]);
     assert!(read.faults.is_empty());
     assert_eq!(read.warnings.len(), 1);
-    is_told(&read.warnings[0], "k_0", 68, "has 3 bytes behind its fields");
+    is_told(&read.warnings[0], "k_0", 68, "has 3 bytes after its fields");
 }
 
 #[test]
