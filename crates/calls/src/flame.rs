@@ -149,6 +149,42 @@ impl Flame {
         list.end(out)
     }
 
+    /// Writes the stacks as JSON objects inside of each other, `{"name", "value", "children"}`, as d3-flame-graph and its like
+    /// read them; a value is the time in ns with that of callees.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn write_nested_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        // Frames that are open, each with the number of its children that are written: stacks may be deeper than ours.
+        let mut open = vec![(0, 0)];
+        self.write_head(0, out)?;
+        while let Some((at, written)) = open.last_mut() {
+            match self.frames[*at].children.get(*written) {
+                Some(&child) => {
+                    out.write_all(if *written == 0 { b"" } else { b"," })?;
+                    *written += 1;
+                    self.write_head(child, out)?;
+                    open.push((child, 0));
+                }
+                None => {
+                    out.write_all(b"]}")?;
+                    open.pop();
+                }
+            }
+        }
+        out.write_all(b"\n")
+    }
+
+    /// The begin of a nested object, up to its children.
+    fn write_head(&self, at: usize, out: &mut dyn Write) -> io::Result<()> {
+        let FlameFrame { name, value, before, .. } = &self.frames[at];
+        write!(out, "{{\"name\":{},\"value\":{value}", quoted(name))?;
+        if self.is_compared {
+            write!(out, ",\"before\":{before}")?;
+        }
+        out.write_all(b",\"children\":[")
+    }
+
     /// Draws the stacks.
     ///
     /// # Errors
@@ -375,6 +411,26 @@ const SCRIPT: &str = r##"(function () {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nested_objects_hold_their_callees() {
+        let deep = format!("{} 7\n", vec!["f"; 200_000].join(";"));
+        let mut out = Vec::new();
+        Flame::from_folded(&deep).expect("a stack").write_nested_json(&mut out).expect("memory");
+        assert_eq!(out.iter().filter(|byte| **byte == b'{').count(), 200_001);
+        let mut flame = Flame::from_folded("main;read 30\nmain;\"q\" 5\nmain 1\nexit 2\n").expect("stacks");
+        let written = |flame: &Flame| {
+            let mut out = Vec::new();
+            flame.write_nested_json(&mut out).expect("memory");
+            String::from_utf8(out).expect("it is text")
+        };
+        let leaf = |name: &str, value: u64| format!(r#"{{"name":"{name}","value":{value},"children":[]}}"#);
+        let main = format!(r#"{{"name":"main","value":36,"children":[{},{}]}}"#, leaf("read", 30), leaf(r#"\"q\""#, 5));
+        let all = format!("{{\"name\":\"all\",\"value\":38,\"children\":[{main},{}]}}\n", leaf("exit", 2));
+        assert_eq!(written(&flame), all);
+        flame.compare(&Flame::from_folded("main;read 10\n").expect("a stack"));
+        assert!(written(&flame).contains(r#"{"name":"read","value":30,"before":10,"children":[]}"#));
+    }
 
     #[test]
     fn texts_are_xml() {

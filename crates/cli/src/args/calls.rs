@@ -396,8 +396,10 @@ pub(crate) enum CallFormat {
     Text,
     /// The text as an HTML page.
     Html,
-    /// One JSON object.
+    /// One JSON object with a list of all stacks.
     Json,
+    /// JSON objects inside of each other, `name`, `value` and `children`, as d3-flame-graph reads them.
+    Nested,
 }
 
 /// Statistics of function calls.

@@ -48,6 +48,7 @@ fn write(args: &FlameArgs, flame: &Flame, title: String) -> Result<bool, Error> 
     let written = match args.format {
         FlameFormat::Svg => flame.write_svg(&options, &mut sink.as_writer()),
         FlameFormat::Json => flame.write_json(&mut sink.as_writer()),
+        FlameFormat::Nested => flame.write_nested_json(&mut sink.as_writer()),
     };
     Ok(sink.finish(written)?.is_some())
 }
