@@ -396,10 +396,8 @@ pub(crate) enum CallFormat {
     Text,
     /// The text as an HTML page.
     Html,
-    /// One JSON object with a list of all stacks.
+    /// One JSON object.
     Json,
-    /// JSON objects inside of each other, `name`, `value` and `children`, as d3-flame-graph reads them.
-    Nested,
 }
 
 /// Statistics of function calls.
@@ -531,8 +529,10 @@ pub(crate) struct FlameArgs {
 pub(crate) enum FlameFormat {
     /// SVG picture.
     Svg,
-    /// One JSON object.
+    /// One JSON object with a list of all stacks.
     Json,
+    /// JSON objects inside of each other, `name`, `value` and `children`, as d3-flame-graph reads them.
+    Nested,
 }
 
 /// `tracemill dump`.
