@@ -96,7 +96,7 @@ fn what_cannot_be_left_out_is_refused() {
     refuse("_goods_length", "ctf2", 1, "says the length or the kind of another one");
     refuse("payload", "ctf2", 1, "is not a field, but all of them");
     refuse("goods[0]", "ctf2", 2, "an element of an array, and cannot be dropped");
-    refuse("name", "ctf2", 2, "is no field, and cannot be dropped");
+    refuse("name", "ctf2", 2, "is not a field, and cannot be dropped");
     refuse("cpu_id", "ctf2", 2, "in the context of packets, and cannot be dropped");
     refuse("no_such_field", "ctf2", 2, "no_such_field");
     refuse("_goods_length", "jsonl", 1, "says the length or the kind of another one");

@@ -151,7 +151,7 @@ fn wrong_lines_are_told_and_the_others_read() {
         ("{\"ns\":\"1\"}", "`ns` is an integer"),
         ("{\"ns\":1,\"cycles\":-1}", "`cycles` is an integer"),
         ("{\"ns\":1,\"payload\":[1]}", "are an object"),
-        ("{\"ns\":1,\"payload\":{\"a\":01}}", "no number of JSON"),
+        ("{\"ns\":1,\"payload\":{\"a\":01}}", "not a number of JSON"),
         ("{\"ns\":1,\"payload\":{\"a\":\"\\x\"}}", "no such escape"),
         ("{\"ns\":1,\"payload\":{\"a\":\"\\u0000\"}}", "U+0000"),
         ("{\"ns\":1} {}", "after the object"),
@@ -177,7 +177,7 @@ fn wrong_lines_are_told_and_the_others_read() {
     write(&folder, &(good.replace("\"ns\":1", "\"ns\":2") + good));
     assert_eq!(printed(&folder, 0, &["time goes back"]).lines().count(), 2);
     write(&folder, "{\"a\":1}\n");
-    folder.run_with("print", &["lines.jsonl"]).ends(1, &["no trace of a known format"]);
+    folder.run_with("print", &["lines.jsonl"]).ends(1, &["not a trace of a known format"]);
 }
 
 #[test]
@@ -207,5 +207,5 @@ fn no_lines_are_a_trace_without_events_when_the_user_says_so() {
     assert_eq!((&*run.stdout, &*run.stderr), ("", ""));
     folder.run("convert --to ctf2 -o empty --input-format jsonl lines.jsonl").ends(0, &[]);
     folder.run("check empty").ends(0, &[]);
-    folder.run("print lines.jsonl").ends(1, &["no trace of a known format"]);
+    folder.run("print lines.jsonl").ends(1, &["not a trace of a known format"]);
 }

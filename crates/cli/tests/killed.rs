@@ -46,7 +46,7 @@ fn targets() -> Vec<String> {
         .filter_map(|format| format["name"].as_str().map(str::to_string))
         .collect();
     assert!(names.len() > 12, "{names:?}");
-    let one_file = ["text", "jsonl", "csv", "html"];
+    let one_file = ["text", "jsonl", "csv", "html", "svg"];
     let split = names.iter().filter(|name| !one_file.contains(&name.as_str()));
     let split: Vec<String> = split.map(|name| format!("{name} --split time=1us")).collect();
     names.into_iter().chain(split).map(|name| format!("convert -q --force --to {name}")).collect()

@@ -153,7 +153,7 @@ fn a_part_comes_back_as_a_trace() {
     assert!(!track.is_empty() && track.len() < all.len());
     for (wrong, says) in [
         (json!({ "what": "tables" }), "`what` is `events`, `statistics` or `trace`"),
-        (json!({ "what": "trace", "begin": "soon" }), "no number"),
+        (json!({ "what": "trace", "begin": "soon" }), "not a number"),
         (json!({ "what": "trace", "filter": "name ==" }), "expected"),
         (json!({ "what": "trace", "tracks": ["b99"] }), "no track"),
     ] {

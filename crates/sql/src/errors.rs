@@ -236,7 +236,7 @@ fn planned(database: &Database, text: &str, message: &str) -> FoundError {
         if is_file(&name) || name.contains('/') {
             let is_there = std::path::Path::new(&name).exists();
             let help = is_there.then(|| "traces stand before the SQL: `tracemill sql TRACE -c SQL`".to_string());
-            let what = if is_there { "is no file with a table" } else { "is no file" };
+            let what = if is_there { "is not a file with a table" } else { "is not a file" };
             return FoundError { message: format!("`{name}` {what}"), place: word(text, &name), help };
         }
         let classes = database.by_name.iter().map(|(name, _)| name.as_str());

@@ -503,7 +503,7 @@ fn definitions_that_make_no_sense_are_refused() {
     new.event_class("e").build().expect("what was refused took no name");
     assert!(message(new.event_class("e").build()).contains("has an event class of this name already"));
     for name in ["", "a/b", "..", ".hidden", "metadata"] {
-        assert!(message(new.stream(name)).contains("is no name of a stream"), "{name}");
+        assert!(message(new.stream(name)).contains("is not a name of a stream"), "{name}");
     }
     let stream = new.stream("s").expect("a name");
     assert!(message(new.stream("s")).ends_with("there is a stream `s` already"));

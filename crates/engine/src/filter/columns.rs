@@ -76,7 +76,7 @@ impl PathColumns {
                 };
                 match place {
                     PathPlace::Absent => {}
-                    PathPlace::Spine(_) => return Err(wrong("no field")),
+                    PathPlace::Spine(_) => return Err(wrong("not a field")),
                     PathPlace::Field(field) if field.scope < Scope::CommonContext => {
                         return Err(wrong("in a header or in the context of packets"));
                     }

@@ -198,7 +198,7 @@ fn what_cannot_be_recorded_is_said_and_leaves_nothing() {
     assert!(failed(&options, "/nonexistent/program").contains("/nonexistent/program"));
     assert!(!options.output.exists());
     fs::write(&options.output, "precious").expect("a file");
-    assert!(failed(&options, "true").contains("is no recording of kernel events"));
+    assert!(failed(&options, "true").contains("is not a recording of kernel events"));
     assert_eq!(fs::read_to_string(&options.output).expect("the file"), "precious");
     options.tracefs = Some(tracefs.folder.clone());
     fs::remove_file(&options.output).expect("the file");

@@ -220,7 +220,7 @@ fn errors_have_lines_and_columns() {
         ("type t { parent = array; length = 2; }", "no `elem_type`", 1, 6),
         ("type t { parent = sequence; length_type = string; elem_type = uint8_t; }", "must be an integer", 1, 6),
         ("type t { parent = floating_point; exp_dig = 7; mant_dig = 9; }", "no floating point numbers", 1, 45),
-        ("type t { parent = string; encoding = latin1; }", "no encoding", 1, 38),
+        ("type t { parent = string; encoding = latin1; }", "not an encoding", 1, 38),
         ("type string { parent = struct; }", "built-in", 1, 6),
         ("\nsection { event { header_type = type1; } }", "no `name`", 2, 1),
         ("section { name = x; event { header_type = type3; } }", "`type1` or `type2`", 1, 43),

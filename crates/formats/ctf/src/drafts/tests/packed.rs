@@ -218,7 +218,7 @@ fn a_checksum_without_a_field_of_whole_bytes_is_a_warning() {
     for (declaration, what) in [
         ("uint32_t other;", "no checksum"),
         ("integer { size = 12; } checksum; integer { size = 20; } more;", "whole bytes"),
-        ("struct { uint32_t c; } checksum;", "no number"),
+        ("struct { uint32_t c; } checksum;", "neither a number"),
     ] {
         let metadata = Draft::V16.metadata().replace("uint32_t checksum;", declaration);
         let packet = Packet { schemes: [0, 0, 3], ..Packet::new(10, two(10)) };
