@@ -1,6 +1,6 @@
 //! Mechanisms that the writers of all formats share.
 //!
-//! An output of several traces has a writer for each ([`of_each`]): one that rewrites a trace as what it is or was
+//! An output of several traces has a writer for each ([`writer_of_each`]): one that rewrites a trace as what it is or was
 //! ([`Source::origin`]), or one that converts it from another format. Both are [`TraceWriter`]s that know one trace only.
 
 use std::borrow::Cow;

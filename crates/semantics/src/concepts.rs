@@ -335,7 +335,7 @@ impl Concepts {
     ///
     /// assert!(Concepts::parse("wake my_wakeup tid=who").is_ok());
     /// let error = Concepts::parse("# mine\nwoke my_wakeup tid=who").unwrap_err();
-    /// assert_eq!(error.message(), "`woke` is no concept");
+    /// assert_eq!(error.message(), "`woke` is not a concept");
     /// ```
     ///
     /// # Errors

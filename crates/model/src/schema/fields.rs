@@ -46,8 +46,8 @@ impl Mapping {
 /// use tracemill_model::schema::{LabelList, Mapping};
 /// let mapping = |label: &str, ranges| Mapping { label: label.into(), ranges };
 /// let labels = LabelList::new(Arc::new([mapping("low", vec![(0, 9)]), mapping("five", vec![(5, 5)])]));
-/// assert_eq!(labels.of(5).map(|label| &**label).collect::<Vec<_>>(), ["low", "five"]);
-/// assert_eq!(labels.of(10).count(), 0);
+/// assert_eq!(labels.labels_for(5).map(|label| &**label).collect::<Vec<_>>(), ["low", "five"]);
+/// assert_eq!(labels.labels_for(10).count(), 0);
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelList {

@@ -395,7 +395,7 @@ impl Variants {
         let mut list = self;
         loop {
             let variant = list.0.get_or_init(|| Box::new(Variant::new(place, part, values)));
-            if variant.key.is(&values.key) {
+            if variant.key.is_same(&values.key) {
                 return variant.site.record_encoded(variant.classes, values.bytes.all());
             }
             list = &variant.next;
