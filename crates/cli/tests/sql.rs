@@ -202,7 +202,7 @@ mod asked {
         assert!(wrong("select field(payload, 'gram') from events").contains("did you mean `grams`?"));
         assert!(wrong("select * from events where ns > $low").contains("-p low=VALUE"));
         assert!(wrong("create view events as select 1").contains("another name"));
-        assert!(wrong("select bucket(ns, 'soon') from events").contains("no width"));
+        assert!(wrong("select bucket(ns, 'soon') from events").contains("not a width"));
         let output = run(&["sql", trace, "-c", "select 1 / (id - id) from events"]);
         assert_eq!(output.status, 1);
         assert!(output.stderr.contains("division by zero"), "{}", output.stderr);
