@@ -4,6 +4,7 @@
     papers.py licences PACKAGE FEATURES TARGET    texts of the licences of all that is linked, on stdout
     papers.py sbom PACKAGE FEATURES TARGET        a bill of materials in CycloneDX 1.5, as JSON, on stdout
     papers.py tar FOLDER FILE.tar.gz              a folder as an archive: sorted, without owners, with SOURCE_DATE_EPOCH
+    papers.py rpm FOLDER VERSION                  the manifest for cargo-generate-rpm that packs all files of a folder, on stdout
 
 Run in the clone. Needs Python 3.9 and cargo.
 """
@@ -100,6 +101,29 @@ def tar(folder, to):
             archive.add(folder, arcname=os.path.basename(folder.rstrip("/")), filter=plain)
 
 
+def rpm(folder, version):
+    """A manifest beside the folder: paths in it are relative to where it stands."""
+    manifest = [
+        ("name", "tracemill"),
+        ("version", version),
+        ("license", "MIT OR Apache-2.0"),
+        ("description", "Reads, prints, measures and converts execution traces"),
+    ]
+    print("[package]")
+    for key, value in manifest:
+        print(f"{key} = {json.dumps(value)}")
+    print("[package.metadata.generate-rpm]\nassets = [")
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(parent, name)
+            source = os.path.relpath(path, os.path.dirname(folder))
+            to = "/" + os.path.relpath(path, folder)
+            mode = "755" if os.stat(path).st_mode & 0o100 else "644"
+            print(f"    {{ source = {json.dumps(source)}, dest = {json.dumps(to)}, mode = {json.dumps(mode)} }},")
+    print("]")
+
+
 def main():
     command, *words = sys.argv[1:] or [""]
     if command == "licences" and len(words) == 3:
@@ -108,6 +132,8 @@ def main():
         sbom(linked(*words), *words[1:])
     elif command == "tar" and len(words) == 2:
         tar(*words)
+    elif command == "rpm" and len(words) == 2:
+        rpm(*words)
     else:
         sys.exit(__doc__)
 
