@@ -250,7 +250,7 @@ fn errors_have_lines_and_columns() {
         ("enum { A };", "without a tag", 1, 1),
         ("enum e { };", "a label", 1, 10),
         ("enum <string> e { A };", "must be an integer", 1, 6),
-        ("stream { id = 1; event { header_type = event_header_3; }; };", "no built-in event header", 1, 40),
+        ("stream { id = 1; event { header_type = event_header_3; }; };", "not a built-in event header", 1, 40),
         ("stream { id = 1; event { header_type = event_header_1; }; };", "no `packet`", 1, 1),
         ("event { name = x; id = 2; stream = 0; fields = uint8_t; };", "must be a struct", 1, 48),
         ("struct s { uint8_t checksum; uint8_t checksum; };\nstruct t { struct s x; };", "`checksum`", 2, 21),
