@@ -298,6 +298,10 @@ impl Queries {
         let parser = DFParserBuilder::new(text).with_dialect(&GenericDialect).build();
         let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(wrong)?;
         for statement in statements {
+            // No watch runs between statements.
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Failure::Stopped);
+            }
             let result = self.runtime.block_on(self.statement(text, statement, answers));
             if let Err(Failure::Stopped) = result {
                 // The threads of a query that was stopped may be busy for a while: the next one has its own.
