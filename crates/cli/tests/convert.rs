@@ -719,6 +719,7 @@ fn the_ending_of_the_output_chooses_the_format() {
         assert!(!folder.path(name).exists());
     }
     folder.run_with("convert -q", &[&tasting]).ends(2, &["there is no path for the output"]);
+    folder.run_with("convert -q --open --to chrome -o -", &[&tasting]).ends(2, &["--open shows one file"]);
     folder.run_with("convert -q --open", &[&tasting, "x.csv"]).ends(2, &["--open shows one file in ui.perfetto.dev"]);
     // Without an option the last path is the output, also of several traces.
     folder.run_with("convert -q", &[&tasting, &demo("mill"), "two.jsonl"]).ends(0, &[]);

@@ -78,7 +78,8 @@ fn decide(options: &ConvertOptions) -> Result<ConvertOptions, Error> {
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let options = &decide(options)?;
-    if options.open && (!["perfetto", "chrome"].contains(&options.to()) || options.split.is_some()) {
+    let is_shown = ["perfetto", "chrome"].contains(&options.to()) && options.split.is_none();
+    if options.open && (!is_shown || is_flow(options.output())) {
         let error = Error::misuse("--open shows one file in ui.perfetto.dev, which takes perfetto and chrome");
         return Err(error.with_help("`tracemill view` shows any trace"));
     }

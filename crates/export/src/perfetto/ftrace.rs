@@ -35,16 +35,16 @@ const BUNDLE_BYTES: usize = 8 << 10;
 
 /// The kind of a field of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum MessageFieldKind {
     Integer,
     Text,
     Integers,
 }
 
-use Kind::{Integer, Integers, Text};
+use MessageFieldKind::{Integer, Integers, Text};
 
 /// A field of a message: its number, its kind, and the names that tracers have for it.
-type MessageField = (u32, Kind, &'static [&'static str]);
+type MessageField = (u32, MessageFieldKind, &'static [&'static str]);
 
 /// A message: the events that it stands for, by concept or by name, and its field of `FtraceEvent`.
 struct Message {
@@ -332,7 +332,7 @@ fn header_fields(schema: &Schema, id: EventClassId, plans: &TracePlans) -> (Vec<
 }
 
 /// Does a node have values of a kind?
-fn is_of(schema: &Schema, plan: &Plan, node: NodeId, kind: Kind) -> bool {
+fn is_of(schema: &Schema, plan: &Plan, node: NodeId, kind: MessageFieldKind) -> bool {
     let id: FieldClassId = plan.nodes[node as usize].class;
     match (&schema.field_class(id).kind, kind) {
         (FieldKind::Integer(class), Integer) => class.len_bits <= 64,

@@ -309,7 +309,7 @@ impl ChromeClass {
             shape.encode(&mut walk(at), out)?;
         }
         if self.has_span {
-            // The same name, ids and category make one span.
+            // A span is known by its name, ids and category.
             let process = if object.is_local { object.pid as u64 } else { 0 };
             let mark = mix(mix_bytes(object.id_mark, &object.name(bytes)), process);
             out.extend_from_slice(&(mark >> 1).to_le_bytes());

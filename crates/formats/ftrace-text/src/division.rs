@@ -134,7 +134,7 @@ impl ValueForms {
     const HEX: u8 = 1 << 4;
     /// Sixteen hexadecimal digits, as the kernel prints pointers; with a letter among them.
     const POINTER: u8 = 1 << 5;
-    /// The same without a letter.
+    /// Sixteen hexadecimal digits without a letter: a pointer, or a number.
     const MAYBE_POINTER: u8 = 1 << 6;
 
     /// Takes in a value. `is_hex`: numbers of the event are hexadecimal without `0x`.
