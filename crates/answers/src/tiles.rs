@@ -288,7 +288,7 @@ pub(crate) fn tiles(
     }
     let ids: Vec<&str> = query.get("tracks").unwrap_or_default().split(',').collect();
     if ids.len() > 64 {
-        return Err(ApiError::request("at most 64 tracks are asked for at once"));
+        return Err(ApiError::request("a request can name at most 64 tracks"));
     }
     let asked = ids.iter().map(|id| find_track(state, id)).collect::<Answer<Vec<TrackId>>>()?;
     // Tracks by a value have their filter in what was read of them.

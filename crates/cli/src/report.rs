@@ -100,7 +100,7 @@ impl fmt::Display for ReportedLoss {
         }
         write!(f, " {} ", self.verb)?;
         if self.stretches > 1 {
-            write!(f, "in {} stretches ", self.stretches)?;
+            write!(f, "in {} gaps ", self.stretches)?;
         }
         match (&self.begin, &self.end) {
             (Some(begin), Some(end)) => write!(f, "between [{begin}] and [{end}]")?,

@@ -243,7 +243,7 @@ fn errors_of_one_kind_and_losses_of_one_stream_are_reported_together() {
     let together = [
         "error: t/s: byte 7, packet 0: no event class has the id 7",
         "error: 4 more of this kind, the last one: t/s: byte 43, packet 4: no event class has the id 7",
-        "10 events discarded by the tracer in 5 stretches between [1970-01-01 00:00:00.000000010] and \
+        "10 events discarded by the tracer in 5 gaps between [1970-01-01 00:00:00.000000010] and \
          [1970-01-01 00:00:00.000000059] in trace `t`",
     ];
     let run = folder.run("print t").ends(3, &together);

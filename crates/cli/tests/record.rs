@@ -161,7 +161,7 @@ fn what_a_program_leaves_is_finished() {
 #[test]
 fn programs_that_cannot_be_recorded_are_refused() {
     run("record /bin/true")
-        .ends(125, &["/bin/true: nothing of the program can be recorded: it neither tells its calls"]);
+        .ends(125, &["/bin/true: nothing of the program can be recorded: it is neither instrumented"]);
     run("record there-is-no-such-program").ends(125, &["there is no such program"]);
     run("record").ends(2, &["required"]);
     run("record --snapshot x").ends(2, &["--output"]);

@@ -461,7 +461,7 @@ fn calls_that_have_no_place_are_told() {
             let told = run.stderr.contains("o: calls deeper than 5 were left out");
             assert_eq!((&*run.stdout, told), ("7\n", is_told), "{way} {options}: {}", run.stderr);
             // Of a recording without any call the reason is reported.
-            let is_empty = run.stderr.starts_with("o: nothing was recorded: no call is what the options select");
+            let is_empty = run.stderr.starts_with("o: nothing was recorded: no call matches the options");
             assert!(is_told || run.stderr.is_empty() || is_empty, "{way} {options}: {}", run.stderr);
             assert_eq!(is_empty, options.contains("-t 30s"), "{way} {options}: {}", run.stderr);
             assert_eq!(entries(&folder, "deep"), count, "{way} {options}");

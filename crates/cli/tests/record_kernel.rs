@@ -145,7 +145,7 @@ fn calls_and_events_of_the_kernel_are_in_one_folder() {
     let alone = ours(&folder, &["record", "-E", "sched:sched_switch", "-o", "alone.dat", "./nap"]);
     assert_eq!(alone.status.code(), Some(6), "{}", text(&alone.stderr));
     assert!(folder.path("alone.dat").is_file());
-    folder.run("record --keep-pid -E sched:sched_switch -o p ./nap").ends(125, &["--keep-pid leaves nobody"]);
+    folder.run("record --keep-pid -E sched:sched_switch -o p ./nap").ends(125, &["--keep-pid cannot be combined"]);
 }
 
 const NAPS: &str = "#include <fcntl.h>

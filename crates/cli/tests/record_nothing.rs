@@ -40,13 +40,13 @@ fn what_scripts_and_shells_run_is_recorded() {
     }
     // Its status is that of the script, also when nothing of it is recorded; that is said.
     script(&folder, "none.sh", "#!/bin/sh\nexit 3\n");
-    let said = "o: nothing was recorded: 1 program ran with the library of the recorder, and none of them tells its calls: \
+    let said = "o: nothing was recorded: 1 program ran with the library of the recorder, and none of them is instrumented: \
         compile what they run with -pg";
     folder.run("record -o o ./none.sh").ends(3, &[said]);
     folder.run("record -o o --force true").ends(0, &["o: nothing was recorded: "]);
     folder
         .run("record -o o true")
-        .ends(125, &["it neither tells its calls nor is linked", "--force runs it all the same, and records"]);
+        .ends(125, &["it is neither instrumented nor linked", "--force runs it all the same, and records"]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn recordings_without_a_call_say_why() {
     let folder = Folder::new();
     let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
     for options in ["-t 1000s", "--disable", "-F leaf -N leaf"] {
-        let said = "o: nothing was recorded: no call is what the options select (";
+        let said = "o: nothing was recorded: no call matches the options (";
         folder.run(&format!("record -o o {options} ./program c 3")).ends(0, &[said]);
     }
     let run = folder.run("record -o o ./program c 3").ends(0, &[]);

@@ -233,7 +233,7 @@ impl PhysicalExtensionCodec for Codec {
         let Some((sent, traces)) = RemoteScan::from_plan(node.as_ref()) else {
             return self.inner.try_encode(node, bytes, converter);
         };
-        let traces = traces.or_else(|| self.traces.clone()).ok_or_else(|| codec_error("nobody knows its traces"))?;
+        let traces = traces.or_else(|| self.traces.clone()).ok_or_else(|| codec_error("its traces are not known"))?;
         bytes.extend_from_slice(MAGIC);
         bytes.extend(self.encoded(&sent, &traces)?);
         Ok(())

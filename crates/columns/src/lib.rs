@@ -319,7 +319,7 @@ impl Columns {
                 let array = Decimal128Array::try_new(std::mem::take(values).into(), nulls)?;
                 Arc::new(array.with_precision_and_scale(DECIMAL_DIGITS, 0)?)
             }
-            ColumnNode::Passed => return Err(ArrowError::InvalidArgumentError("nobody wants this column".into())),
+            ColumnNode::Passed => return Err(ArrowError::InvalidArgumentError("this column is not selected".into())),
         };
         Ok(array)
     }

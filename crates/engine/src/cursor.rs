@@ -591,7 +591,7 @@ impl Cursor {
         let packet = &data.packet;
         let name = &self.stream.name;
         let message =
-            format!("time goes back in stream `{name}`, from {before} to {now} cycles; said once for the stream");
+            format!("time goes back in stream `{name}`, from {before} to {now} cycles; reported once for the stream");
         let warning = Error::inconsistent(message)
             .in_file(&self.stream.files[packet.file as usize].path)
             .at_bit(data.file_bit(start_bits))

@@ -262,7 +262,7 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
         return post(app, &path, &parts.headers, body).await;
     }
     let Ok(_room) = app.room.try_acquire() else {
-        return Err(ApiError::new(503, "busy", "too many questions at once"));
+        return Err(ApiError::new(503, "busy", "too many requests are being answered; try again"));
     };
     if path == "progress" {
         app.pages.fetch_add(1, Ordering::Relaxed);
@@ -349,7 +349,7 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
         }
         "export" => {
             let Ok(_room) = app.room.try_acquire() else {
-                return Err(ApiError::new(503, "busy", "too many questions at once"));
+                return Err(ApiError::new(503, "busy", "too many requests are being answered; try again"));
             };
             let asker = Asker::default();
             let _asker = Gone(asker.clone());
@@ -360,7 +360,7 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
         }
         "sql" => {
             let Ok(_room) = app.query_room.try_acquire() else {
-                return Err(ApiError::new(503, "busy", "too many queries at once"));
+                return Err(ApiError::new(503, "busy", "too many queries are running; try again"));
             };
             let asker = Asker::default();
             let _asker = Gone(asker.clone());

@@ -30,7 +30,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("user_ns", "time in the program"),
     ("system_ns", "time in the kernel"),
     ("irq_ns", "time in interrupts"),
-    ("unknown_ns", "time of which nothing tells"),
+    ("unknown_ns", "time in an unknown state"),
     ("suspended_ns", "time for which the machine was suspended"),
     ("wait_cpu_ns", "time in which it could run and did not"),
     ("switches", "how often it began to run"),

@@ -211,7 +211,9 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     let failed = |error| Error::io("record calls into", &how.folder, &error);
     if options.calls.keep_pid && options.calls.beside.is_none() {
         if has_kernel(options) {
-            let error = Error::misuse("--keep-pid leaves nobody who records events of the kernel");
+            let error = Error::misuse(
+                "--keep-pid cannot be combined with events of the kernel: no process is left to record them",
+            );
             return Err(error.with_help("leave out one of --keep-pid and --event"));
         }
         return Err(failed(tracemill_run::become_program(path, arguments, &how, start_beside)));
@@ -394,7 +396,7 @@ fn has_both(options: &RecordOptions) -> Result<bool, Error> {
     Ok(file.obstacle.is_none() && is_instrumented(file.built, options))
 }
 
-/// Does a program that was built so tell its calls?
+/// Are calls of a program that was built so recorded?
 fn is_instrumented(built: Built, options: &RecordOptions) -> bool {
     built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty()
 }

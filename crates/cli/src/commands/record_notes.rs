@@ -154,7 +154,7 @@ pub(crate) fn refusal(path: &Path, file: &ProgramFile) -> Error {
 fn reason(file: &ProgramFile) -> (String, &'static str) {
     match &file.obstacle {
         Some(Obstacle::Unreadable(why)) => (
-            format!("its file cannot be read ({why}), so it is not known whether it tells its calls"),
+            format!("its file cannot be read ({why}), so it is not known whether it is instrumented"),
             "make it readable (`chmod +r`); --force records it without names of functions",
         ),
         Some(Obstacle::Static) => (
@@ -176,7 +176,7 @@ fn reason(file: &ProgramFile) -> (String, &'static str) {
             "compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same",
         ),
         _ => (
-            "it neither tells its calls nor is linked with tracemill-record".to_string(),
+            "it is neither instrumented nor linked with tracemill-record".to_string(),
             "compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same, and records the \
              programs that it runs",
         ),
@@ -201,14 +201,14 @@ pub(crate) fn print_nothing_recorded(path: &Path, how: &tracemill_run::Options, 
                 .to_string()
         }
         _ if !recorded.unrecordable.is_empty() => {
-            "no program that could be recorded tells its calls; those that cannot be are named above".to_string()
+            "no program that could be recorded is instrumented; those that cannot be recorded are named above".to_string()
         }
         count if file.runs_others || file.built == Built::Plain => format!(
-            "{} with the library of the recorder, and none of them tells its calls: compile what they run with -pg, -pg \
+            "{} with the library of the recorder, and none of them is instrumented: compile what they run with -pg, -pg \
              -mfentry or -finstrument-functions",
             if count == 1 { "1 program ran".to_string() } else { format!("{count} programs ran") }
         ),
-        _ if is_selected => "no call is what the options select (-F, -N, -C, -D, -t, -Z, -T, -L, --disable)".to_string(),
+        _ if is_selected => "no call matches the options (-F, -N, -C, -D, -t, -Z, -T, -L, --disable)".to_string(),
         _ => "the program ended before its first call".to_string(),
     };
     // Best effort: stderr may be closed.

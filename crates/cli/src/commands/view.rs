@@ -214,7 +214,7 @@ mod shown {
             let written =
                 convert(&session, &wanted, target, &mut pending, &options, &mut |_| ControlFlow::Continue(()))?;
             if written.is_stopped {
-                return Err(Error::new(ErrorKind::Io, "nobody waits for the trace any more"));
+                return Err(Error::new(ErrorKind::Io, "the viewer has stopped waiting for this trace"));
             }
             pending.commit()
         })

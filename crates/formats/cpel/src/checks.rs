@@ -102,8 +102,8 @@ impl TableLimits {
             ValuePart::Datum => format!("a datum of event code {code}"),
         };
         let message = match is_outside {
-            true => format!("{title}: {what} is the offset {offset:#x}, outside of the string table; said once"),
-            false => format!("{title}: {what}, the string at offset {offset:#x}, has no NUL; said once"),
+            true => format!("{title}: {what} is the offset {offset:#x}, outside of the string table; reported once"),
+            false => format!("{title}: {what}, the string at offset {offset:#x}, has no NUL; reported once"),
         };
         let is_fault = self.is_strict && !is_outside && part != ValuePart::Datum;
         Some((Error::inconsistent(message), is_fault))

@@ -169,7 +169,7 @@ impl EventSection {
         let times = self.times();
         let far = if times.far_back.is_some() { "a time goes back by more than 2^63" } else { "time goes back" };
         let Some((at, before, now)) = times.far_back.or(times.goes_back) else { return Vec::new() };
-        let message = format!("{}: {far}, from {before} to {now}; said once for the section", self.title);
+        let message = format!("{}: {far}, from {before} to {now}; reported once for the section", self.title);
         let error = Error::inconsistent(message).at_offset(self.first + at * RECORD_BYTES);
         vec![error.with_help("events are sorted by their times as they stand")]
     }

@@ -469,14 +469,14 @@ fn join(mut folders: Vec<TraceFolder>) -> OpenTrace {
     }
 }
 
-/// A packet that begins before the one before it ends: said once for the stream.
+/// A packet that begins before the one before it ends: reported once for the stream.
 fn packets_that_go_back(stream: &Stream) -> Option<Error> {
     let packets = &stream.packets;
     let ends = (1..packets.len()).filter_map(|at| Some((packets.end_cycles(at - 1)?, at)));
     let (end, at) = { ends }.find(|&(end, at)| packets.begin_cycles(at).is_some_and(|begin| begin < end))?;
     let packet = packets.at(at);
     let message = format!(
-        "time goes back in stream `{}`: a packet begins at {} cycles, the one before it ends at {end}; said once for the \
+        "time goes back in stream `{}`: a packet begins at {} cycles, the one before it ends at {end}; reported once for the \
          stream",
         stream.name,
         packet.begin_cycles.unwrap_or(0)

@@ -83,7 +83,7 @@ impl TraceOptions {
         let mut reader = ByteReader::new(content, order, offset);
         match option {
             id::DATE => {
-                // Microseconds, as C writes numbers; they may be said once only.
+                // Microseconds, as C writes numbers; they may be reported once only.
                 let value = self.number(content, offset)?;
                 self.offset_ns = self.offset_ns.saturating_add(value.saturating_mul(1000));
                 self.is_date = true;

@@ -184,7 +184,7 @@ impl Survey {
             self.has_unknown = true;
             let key = String::from_utf8_lossy(key.bytes(line));
             let message =
-                format!("line {number}: the key `{key}` is not known and is left out; said once for the file");
+                format!("line {number}: the key `{key}` is not known and is left out; reported once for the file");
             self.warnings.push(Error::inconsistent(message).at_offset(at as u64));
         }
         let group = &mut self.groups[group];

@@ -78,7 +78,7 @@ pub(super) fn torn_record(left: usize) -> Error {
 
 /// An exit of a call without an entry.
 pub(super) fn unfounded(depth: u16) -> Error {
-    let error = Error::malformed(format!("an exit at depth {depth} without an entry; said once"));
+    let error = Error::malformed(format!("an exit at depth {depth} without an entry; reported once"));
     error.with_help("the beginning of the calls is missing, or a depth is damaged")
 }
 

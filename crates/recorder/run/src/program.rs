@@ -12,7 +12,7 @@ use crate::elf::Elf;
 pub enum Built {
     /// It is instrumented.
     ForCalls,
-    /// Its functions can be patched so that they tell their calls.
+    /// Its functions can be patched so that their calls are recorded.
     Patchable,
     /// It is not instrumented.
     Plain,

@@ -41,7 +41,7 @@ impl Suspensions {
         let why = match inferred {
             0 => String::new(),
             1 if count == 1 => ": its clock jumped while it had work to do".to_string(),
-            _ => format!(", {inferred} of them told by jumps of its clock while it had work to do"),
+            _ => format!(", {inferred} of them inferred from jumps of its clock while it had work to do"),
         };
         let (seconds, ns) = (total.div_euclid(1_000_000_000), total.rem_euclid(1_000_000_000));
         format!(

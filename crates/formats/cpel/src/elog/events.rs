@@ -515,7 +515,7 @@ impl Decoder<'_> {
     #[cold]
     fn bad_track(&mut self, at: usize, track: u16) {
         let tracks = self.reader.header.tracks.len();
-        let message = format!("an event of track {track}; the file has {tracks} tracks; said once for the file");
+        let message = format!("an event of track {track}; the file has {tracks} tracks; reported once for the file");
         self.error(Once::Track, Error::malformed(message).at_offset(at as u64 + 2), "the event has no track name");
     }
 
@@ -525,34 +525,35 @@ impl Decoder<'_> {
             Arg::Enum(_) => (Once::Label, format!("the enumeration index {number}; the type has {most} strings")),
             _ => (Once::Text, format!("the string offset {number}; the string table has {most} octets")),
         };
-        let error = Error::malformed(format!("{message}; said once for the file")).at_offset(at as u64);
+        let error = Error::malformed(format!("{message}; reported once for the file")).at_offset(at as u64);
         self.error(once, error, "the value has no text");
     }
 
     /// A time at one of the ends of what is kept.
     #[cold]
     fn far_time(&mut self, at: usize) {
-        let message = "the time of an event is not between 1970 and 2554: it is held there; said once";
+        let message = "the time of an event is not between 1970 and 2554: it is held there; reported once";
         self.warn(Once::FarTime, at + 4, message);
     }
 
     /// A time that is no number.
     #[cold]
     fn no_number(&mut self, at: usize) {
-        let message = "the time of an event is not a number: it is shown at the start of the log; said once";
+        let message = "the time of an event is not a number: it is shown at the start of the log; reported once";
         self.warn(Once::NoNumber, at + 4, message);
     }
 
     #[cold]
     fn long_event(&mut self, at: usize, len: usize) {
-        let message =
-            format!("an event of {len} octets: its text may end after {MAX_TEXT}, its arguments are whole; said once");
+        let message = format!(
+            "an event of {len} octets: its text may end after {MAX_TEXT}, its arguments are whole; reported once"
+        );
         self.warn(Once::LongEvent, at, &message);
     }
 
     #[cold]
     fn huge_event(&mut self, at: usize, len: usize) {
-        let message = format!("an event of {len} octets, more than the limit of {MAX_EVENT_BYTES}; said once");
+        let message = format!("an event of {len} octets, more than the limit of {MAX_EVENT_BYTES}; reported once");
         self.error(Once::HugeEvent, Error::unsupported(message).at_offset(at as u64), "the event is skipped");
     }
 

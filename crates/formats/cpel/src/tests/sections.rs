@@ -144,8 +144,7 @@ fn offsets_outside_of_a_table() {
     assert_eq!(texts, [r#""call""#, r#""<bad-string:0x7fffffff>""#, r#""""#, r#""<bad-string:0xc>""#]);
     assert!(content.events[2].starts_with("2 E2:"));
     let at = builder.bytes.len() - 3 * 20 + 16;
-    let want =
-        "section 3 (events): a datum of event code 1 is the offset 0x7fffffff, outside of the string table; said once";
+    let want = "section 3 (events): a datum of event code 1 is the offset 0x7fffffff, outside of the string table; reported once";
     assert_eq!(reported(&content.warnings), [format!("{at}: {want}")]);
     assert!(trace.faults.is_empty() && content.faults.is_empty());
 }
@@ -169,11 +168,11 @@ fn names_and_tracks_may_be_offsets_too() {
     let title = "section 4 (events)";
     let outside = [
         format!(
-            "{}: {title}: the name of an event is the offset 0x63, outside of the string table; said once",
+            "{}: {title}: the name of an event is the offset 0x63, outside of the string table; reported once",
             record(1, 12)
         ),
         format!(
-            "{}: {title}: the name of a track is the offset 0x4d, outside of the string table; said once",
+            "{}: {title}: the name of a track is the offset 0x4d, outside of the string table; reported once",
             record(2, 8)
         ),
     ];
@@ -181,7 +180,7 @@ fn names_and_tracks_may_be_offsets_too() {
     // Without the NULs at the end: the padding is a part of the string.
     let at = 16 + 12;
     builder.bytes[at - 1..at + 3].copy_from_slice(b"tail");
-    let warned = |kind: &str, place: usize| format!("{place}: {title}: {kind} has no NUL; said once");
+    let warned = |kind: &str, place: usize| format!("{place}: {title}: {kind} has no NUL; reported once");
     let (name, track) =
         ("the name of an event, the string at offset 0x8,", "the name of a track, the string at offset 0x9,");
     let datum = "a datum of event code 2, the string at offset 0x9,";
@@ -350,7 +349,7 @@ fn a_step_back_over_half_the_range_is_told() {
     let at = builder.bytes.len() - 20;
     let content = read(&open(builder.bytes, &[]).unwrap());
     let want = format!(
-        "{at}: section 1 (events): a time goes back by more than 2^63, from {} to 5; said once for the section",
+        "{at}: section 1 (events): a time goes back by more than 2^63, from {} to 5; reported once for the section",
         u64::MAX
     );
     assert_eq!(reported(&content.warnings), [want]);

@@ -126,19 +126,19 @@ fn damage_of_vpp_logs_keeps_the_events_before_it() {
             2,
             [&elog_event(0, 7, 1.0, &[0; 5])[..], &good].concat(),
             2,
-            format!("{}: an event of track 7; the file has 2 tracks; said once for the file", first + 2),
+            format!("{}: an event of track 7; the file has 2 tracks; reported once for the file", first + 2),
         ),
         (
             2,
             [&elog_event(0, 0, 1.0, &[2, 0, 0, 0, 0])[..], &good].concat(),
             2,
-            format!("{}: the enumeration index 2; the type has 2 strings; said once for the file", first + 12),
+            format!("{}: the enumeration index 2; the type has 2 strings; reported once for the file", first + 12),
         ),
         (
             2,
             [&elog_event(0, 0, 1.0, &[1, 0, 0, 0, 6])[..], &good].concat(),
             2,
-            format!("{}: the string offset 6; the string table has 6 octets; said once for the file", first + 13),
+            format!("{}: the string offset 6; the string table has 6 octets; reported once for the file", first + 13),
         ),
         // A string that says it is longer than the file.
         (
@@ -204,7 +204,7 @@ fn a_string_longer_than_a_packet() {
     assert!(content.events[0].len() > 400_000 && content.events[1].contains("state old of a"));
     assert!(content.faults.is_empty());
     let at = elog(2, &[]).len();
-    let want = "an event of 200029 octets: its text may end after 65536, its arguments are whole; said once";
+    let want = "an event of 200029 octets: its text may end after 65536, its arguments are whole; reported once";
     assert_eq!(reported(&content.warnings), [format!("{at}: {want}")]);
 }
 
@@ -216,8 +216,8 @@ fn times_that_are_no_times_are_told() {
     let times: Vec<&str> = content.events.iter().filter_map(|event| event.split(' ').next()).collect();
     assert_eq!(times, ["0".to_string(), u64::MAX.to_string(), start.to_string()]);
     let at = elog(0, &[]).len() + 4;
-    let far = "the time of an event is not between 1970 and 2554: it is held there; said once";
-    let none = "the time of an event is not a number: it is shown at the start of the log; said once";
+    let far = "the time of an event is not between 1970 and 2554: it is held there; reported once";
+    let none = "the time of an event is not a number: it is shown at the start of the log; reported once";
     let len = octets.len() / 3;
     assert_eq!(reported(&content.warnings), [format!("{at}: {far}"), format!("{}: {none}", at + 2 * len)]);
 }

@@ -60,7 +60,7 @@ struct PacketWalk<'a> {
     /// Bytes of the packet before.
     previous: Option<&'a [u8]>,
     tries: u32,
-    /// Warnings that were said once.
+    /// Warnings that were reported once.
     said: Vec<&'static str>,
     index: u64,
 }

@@ -16,7 +16,7 @@ use super::marks::Marks;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 
-/// The sources as parts of one trace: what is said once of a trace is that of all, or nothing.
+/// The sources as parts of one trace: what is reported once of a trace is that of all, or nothing.
 pub(super) fn parts_of_one(sources: &[Source], losses: &mut Losses) -> Vec<Source> {
     let shared = |of: fn(&Schema) -> bool, is_same: fn(&Schema, &Schema) -> bool| {
         sources.windows(2).all(|pair| is_same(&pair[0].schema, &pair[1].schema))

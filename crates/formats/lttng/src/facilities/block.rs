@@ -293,7 +293,7 @@ fn difference(bytes: &[u8], header: &TraceHeader, blocks: &[FileBlock]) -> Optio
             Err(error) => format!("the header of the trace in the block is not that of the first one: {error}"),
         };
         let error = Error::inconsistent(message).at_offset(block.offset + MAGIC_AT as u64);
-        Some(error.in_packet(block.index).with_help("the first one is used; said once for the file"))
+        Some(error.in_packet(block.index).with_help("the first one is used; reported once for the file"))
     })
 }
 

@@ -193,7 +193,7 @@ fn clock_file(files: &[File], messages: &mut Messages) -> usize {
         let message =
             format!("the clock starts otherwise than in `{}`, whose values are used", files[at].candidate.relative);
         let warning = Error::inconsistent(message).in_file(&other.candidate.path);
-        messages.warnings.push(warning.at_offset(62).with_help("said once for the trace"));
+        messages.warnings.push(warning.at_offset(62).with_help("reported once for the trace"));
     }
     at
 }

@@ -241,14 +241,16 @@ impl TraceFile {
     fn warning(&self, oddity: Oddity) -> Error {
         let message = match oddity {
             Oddity::Unknown(facility, event) => {
-                format!("event {event} of facility {facility}, which nothing describes; said once")
+                format!("event {event} of facility {facility}, which nothing describes; reported once")
             }
             Oddity::Trailing(facility, event) => format!(
-                "event {event} of facility {facility} has more data than its fields; the rest is not shown; said once"
+                "event {event} of facility {facility} has more data than its fields; the rest is not shown; reported once"
             ),
-            Oddity::NotCore => "an event that is not of the core facility in a file of facilities; said once".into(),
+            Oddity::NotCore => {
+                "an event that is not of the core facility in a file of facilities; reported once".into()
+            }
             Oddity::Late => {
-                "the time of an event is far after the end of its block: its clock may be wrong; said once".into()
+                "the time of an event is far after the end of its block: its clock may be wrong; reported once".into()
             }
         };
         Error::inconsistent(message)

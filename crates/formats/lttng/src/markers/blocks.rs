@@ -118,7 +118,7 @@ fn warn_of_version(walked: &mut Walked, block: &Block, path: &Path, index: u64) 
     }
 }
 
-/// Warns where the values of the whole trace differ from those of the first sub-buffer; said once for a file.
+/// Warns where the values of the whole trace differ from those of the first sub-buffer; reported once for a file.
 fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
     let Some(first) = walked.blocks.first() else { return };
     let of = |header: &SubBufferHeader| (header.start, header.arch_size, header.alignment);
@@ -128,7 +128,7 @@ fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
     walked.differs = true;
     let message = "the sub-buffer states another start, frequency, pointer size or alignment than the first one";
     let warning = Error::inconsistent(message).in_file(path).at_offset(block.offset + 22);
-    let help = "the clock is that of the first one; said once for the file";
+    let help = "the clock is that of the first one; reported once for the file";
     walked.messages.warnings.push(warning.in_packet(index).with_help(help));
 }
 

@@ -162,7 +162,7 @@ fn clock_header(files: &[File], messages: &mut Messages) -> Option<(PathBuf, Sub
         let message =
             format!("the file states another start or frequency than `{}`, whose clock is used", file.name.relative);
         let warning = Error::inconsistent(message).in_file(&other.name.path).at_offset(24);
-        messages.warnings.push(warning.with_help("it may be a file of another trace; said once for the trace"));
+        messages.warnings.push(warning.with_help("it may be a file of another trace; reported once for the trace"));
     }
     Some((file.name.path.clone(), header))
 }

@@ -100,10 +100,12 @@ impl MarkersReader {
                 return;
             }
             Fit::Longer(more) => {
-                format!("event {id} of channel `{channel}` has {more} bytes after its fields; said once for the marker")
+                format!(
+                    "event {id} of channel `{channel}` has {more} bytes after its fields; reported once for the marker"
+                )
             }
             Fit::Unknown => {
-                format!("no format is known for event {id} of channel `{channel}`; said once for the marker")
+                format!("no format is known for event {id} of channel `{channel}`; reported once for the marker")
             }
         };
         if self.is_new(&plan.class, id) {
@@ -200,7 +202,7 @@ fn report_late(cycles: u64, found: &FoundEvent, piece: &SubBufferPacket, opened:
         return false;
     }
     let message = format!(
-        "the clock may be wrong: an event at {cycles} cycles in a sub-buffer that ends at {}; said once for the \
+        "the clock may be wrong: an event at {cycles} cycles in a sub-buffer that ends at {}; reported once for the \
          sub-buffer",
         piece.end_cycles
     );
