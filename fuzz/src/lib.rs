@@ -122,7 +122,7 @@ const SOME_STREAM: &[u8] = &[
 
 /// Metadata in TSDL.
 pub fn run_tsdl(data: &[u8]) {
-    match tsdl::read_text(data).and_then(|metadata| tsdl::parse(&metadata.text)) {
+    match tsdl::read_text(data).and_then(|metadata| tsdl::parse(&metadata.text, false)) {
         Ok(_) => {}
         Err(error) => check_metadata_error(&error),
     }

@@ -9,12 +9,14 @@ mod deep;
 pub mod drafts;
 mod gaps;
 mod lttng_index;
+mod metadata_text;
 mod names;
 mod open;
 mod packet_order;
 mod packets;
 mod quirks;
 mod rings;
+mod same_class;
 pub mod tsdl;
 pub mod write;
 

@@ -382,14 +382,14 @@ fn read_metadata(bytes: &[u8], is_strict: bool) -> Result<Metadata> {
         let (schema, warnings) = ctf2::parse(metadata.text.as_bytes(), is_strict)?;
         return Ok(Metadata { schema, faults: metadata.faults, warnings });
     }
-    let mut schema = tsdl::parse(&metadata.text)?;
+    let (mut schema, warnings) = tsdl::parse(&metadata.text, is_strict)?;
     if names::has_mark(&metadata.text) {
         schema = names::with_plain_names(&schema);
     }
     if schema.uuid.is_none() {
         schema.uuid = metadata.uuid.filter(|uuid| uuid.iter().any(|&byte| byte != 0));
     }
-    Ok(Metadata { schema, faults: metadata.faults, warnings: Vec::new() })
+    Ok(Metadata { schema, faults: metadata.faults, warnings })
 }
 
 /// Refuses a schema whose plans would be out of proportion to its metadata. Linear in the schema.

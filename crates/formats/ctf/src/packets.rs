@@ -120,7 +120,9 @@ fn sizes(
     header_bits: u64,
 ) -> std::result::Result<PacketHeader, (String, Option<u64>)> {
     let content_bytes = roles.content_bits.map(|bits| bits.checked_next_multiple_of(8).unwrap_or(u64::MAX));
-    let total = roles.total_bits.or(content_bytes).unwrap_or(rest_bits);
+    // A packet size of 0 next to a content size is one that was never filled in.
+    let is_unset = roles.total_bits == Some(0) && roles.content_bits.is_some_and(|bits| bits != 0);
+    let total = roles.total_bits.filter(|_| !is_unset).or(content_bytes).unwrap_or(rest_bits);
     let content = roles.content_bits.unwrap_or(total);
     if total == 0 {
         return Err(("packet size 0".into(), None));
@@ -139,7 +141,11 @@ fn sizes(
         let message = format!("content size {content} bits is smaller than the packet's header ({header_bits} bits)");
         return Err((message, plausible));
     }
-    let mut fault = None;
+    let mut fault = is_unset.then(|| {
+        Error::malformed(format!("packet size 0 with a content size of {content} bits"))
+            .with_help("the packet is read up to the end of its content")
+            .losing_nothing()
+    });
     if total > rest_bits {
         let message =
             format!("the file ends inside the packet: {} of its {} bytes are there", rest_bits / 8, total.div_ceil(8));

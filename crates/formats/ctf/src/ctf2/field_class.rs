@@ -22,9 +22,9 @@ use super::locations::Location;
 use super::object::{Object, integer, mismatch};
 use super::ranges::{self, RangeSet};
 use super::roles;
-use super::source::MetadataText;
 use super::words::{quoted, suggest};
 use crate::deep::MAX_LEVELS;
+use crate::metadata_text::MetadataText;
 
 /// Longest fixed-length field, in bits. Far beyond any producer, and small enough for sums of lengths.
 const MAX_BITS: i128 = 1 << 20;
@@ -163,7 +163,7 @@ struct FieldClassReader<'v> {
 
 impl<'v> FieldClassReader<'v> {
     fn read(mut self) -> Result<Rc<FieldClassNode>> {
-        let type_name = self.object.required_string("type")?;
+        let type_name = self.type_name()?;
         let known = TYPES.iter().find(|(name, ..)| *name == type_name);
         let Some((_, what, known)) = known else { return Err(self.unknown_type(type_name)) };
         self.object.what = what;
@@ -193,6 +193,16 @@ impl<'v> FieldClassReader<'v> {
             None => Vec::new(),
         };
         Ok(Rc::new(self.node(kind, roles)))
+    }
+
+    /// The type, which the release candidates write in another way for enumerations.
+    fn type_name(&self) -> Result<&'v str> {
+        let written = self.object.required_string("type")?;
+        let Some(&(_, name)) = ENUMERATIONS.iter().find(|(of, _)| *of == written) else { return Ok(written) };
+        let span = self.object.required("type")?.span;
+        self.object.source.candidate(span, &format!("field class type {}", quoted(written)))?;
+        self.object.required("mappings")?;
+        Ok(name)
     }
 
     fn unknown_type(&self, type_name: &str) -> Error {
@@ -501,6 +511,14 @@ fn is_with_length(members: &[NodeMember]) -> bool {
     };
     is_number && location.is_sibling(&length.name)
 }
+
+/// The types of enumerations in the release candidates, and the integers with mappings that became of them.
+const ENUMERATIONS: [(&str, &str); 4] = [
+    ("fixed-length-unsigned-enumeration", "fixed-length-unsigned-integer"),
+    ("fixed-length-signed-enumeration", "fixed-length-signed-integer"),
+    ("variable-length-unsigned-enumeration", "variable-length-unsigned-integer"),
+    ("variable-length-signed-enumeration", "variable-length-signed-integer"),
+];
 
 /// A type of field class, its name in errors, and the properties that not all of them have.
 type TypeEntry = (&'static str, &'static str, &'static [&'static [&'static str]]);

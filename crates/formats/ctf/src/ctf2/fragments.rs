@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tracemill_codec::text::Span;
+use tracemill_codec::text::{Span, uuid_text};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
-    ClockClass, ClockId, ClockOrigin, EnvValue, EventClass, FieldClassId, Schema, Scope, StreamClass, StreamClassId,
+    ClockClass, ClockId, ClockOrigin, EnvValue, EventClass, EventClassId, FieldClassId, Schema, Scope, StreamClass,
+    StreamClassId,
 };
 
 use super::attributes::Own;
@@ -16,8 +17,9 @@ use super::instantiate::Instantiation;
 use super::json::{JsonKind, JsonValue};
 use super::locations::NameIndex;
 use super::object::{Object, array, integer, mismatch};
-use super::source::MetadataText;
 use super::words::{quoted, suggest};
+use crate::metadata_text::MetadataText;
+use crate::same_class::is_same_event;
 
 const TYPES: [&str; 6] =
     ["preamble", "field-class-alias", "trace-class", "clock-class", "data-stream-class", "event-record-class"];
@@ -48,7 +50,7 @@ pub(super) struct FragmentReader<'a> {
     trace_class: Option<Span>,
     clocks: HashMap<Arc<str>, (ClockId, Span)>,
     streams: HashMap<u64, Span>,
-    events: HashMap<(StreamClassId, u64), Span>,
+    events: HashMap<(StreamClassId, u64), (EventClassId, Span)>,
 }
 
 impl<'a> FragmentReader<'a> {
@@ -116,23 +118,26 @@ impl<'a> FragmentReader<'a> {
             }
             _ => return Err(mismatch(self.source, "version", version, "2")),
         }
-        if let Some(uuid) = fragment.optional("uuid") {
-            let bytes = array(self.source, "uuid", uuid)?;
-            let mut read = [0; 16];
-            if bytes.len() != read.len() {
-                let message = format!("property `uuid` has {} elements, expected 16", bytes.len());
-                return Err(uuid.span.malformed(self.source, message));
-            }
-            for (place, byte) in read.iter_mut().zip(bytes) {
-                *place = integer(self.source, "uuid", byte, 0, 255)? as u8;
-            }
-            self.schema.uuid = Some(read);
-        }
+        self.schema.uuid = self.uuid(&fragment)?;
         let own = Own::from_object(&fragment);
         self.schema.origin = own.origin();
         self.schema.summary = own.summary();
         self.preamble = Some(fragment.span);
         Ok(())
+    }
+
+    fn uuid(&self, fragment: &Object<'_>) -> Result<Option<[u8; 16]>> {
+        let Some(uuid) = fragment.optional("uuid") else { return Ok(None) };
+        let bytes = array(self.source, "uuid", uuid)?;
+        let mut read = [0; 16];
+        if bytes.len() != read.len() {
+            let message = format!("property `uuid` has {} elements, expected 16", bytes.len());
+            return Err(uuid.span.malformed(self.source, message));
+        }
+        for (place, byte) in read.iter_mut().zip(bytes) {
+            *place = integer(self.source, "uuid", byte, 0, 255)? as u8;
+        }
+        Ok(Some(read))
     }
 
     fn alias(&mut self, fragment: Object<'_>) -> Result<()> {
@@ -152,13 +157,22 @@ impl<'a> FragmentReader<'a> {
     }
 
     fn trace_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_typed(&[NAMES, &["environment"], &ROOTS[..1]])?;
+        fragment.check_typed(&[NAMES, &["environment", "uuid"], &ROOTS[..1]])?;
         if let Some(first) = self.trace_class {
             return Err(fragment.second(fragment.span, "a second trace class, expected at most one", first));
         }
         if let Some(first) = self.streams.values().min_by_key(|span| span.start) {
             let error = fragment.span.malformed(self.source, "a trace class after a data stream class");
             return Err(error.with_related("the first data stream class", first.place(self.source)));
+        }
+        if let Some(uuid) = self.uuid(&fragment)? {
+            let span = fragment.required("uuid")?.span;
+            self.source.candidate(span, "property `uuid` of a trace class")?;
+            if self.schema.uuid.is_some_and(|of_preamble| of_preamble != uuid) {
+                let error = || span.malformed(self.source, "the trace class has another `uuid` than the preamble");
+                self.source.tolerate(error, || "that of the preamble is used".into())?;
+            }
+            self.schema.uuid.get_or_insert(uuid);
         }
         self.schema.namespace = fragment.string("namespace")?;
         self.schema.name = fragment.string("name")?;
@@ -189,10 +203,23 @@ impl<'a> FragmentReader<'a> {
         fragment.check_typed(&[
             &["id"],
             NAMES,
-            &["frequency", "origin", "offset-from-origin", "precision", "accuracy", "description"],
+            &["frequency", "origin", "offset-from-origin", "precision", "accuracy", "description", "uuid"],
         ])?;
-        let id: Arc<str> = fragment.required_string("id")?.into();
-        let span = fragment.required("id")?.span;
+        let uuid = self.uuid(&fragment)?;
+        if uuid.is_some() {
+            let span = fragment.required("uuid")?.span;
+            self.source.candidate(span, "property `uuid` of a clock class")?;
+        }
+        // In the release candidates, the name of a clock class is what data stream classes refer to.
+        let key = match (fragment.optional("id"), fragment.optional("name")) {
+            (None, Some(name)) => {
+                self.source.candidate(name.span, "a clock class without property `id`")?;
+                "name"
+            }
+            _ => "id",
+        };
+        let id: Arc<str> = fragment.required_string(key)?.into();
+        let span = fragment.required(key)?.span;
         if let Some((_, first)) = self.clocks.get(&id) {
             return Err(fragment.second(span, format!("two clock classes have the id {}", quoted(&id)), *first));
         }
@@ -203,7 +230,7 @@ impl<'a> FragmentReader<'a> {
             id: Arc::clone(&id),
             name: fragment.string("name")?,
             namespace: fragment.string("namespace")?,
-            uid: fragment.string("uid")?,
+            uid: fragment.string("uid")?.or_else(|| uuid.map(|uuid| uuid_text(&uuid).into())),
             description: fragment.string("description")?,
             frequency,
             seconds: 1,
@@ -254,7 +281,12 @@ impl<'a> FragmentReader<'a> {
     }
 
     fn stream_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_typed(&[&["id"], NAMES, &["default-clock-class-id"], &ROOTS[1..4]])?;
+        fragment.check_typed(&[
+            &["id"],
+            NAMES,
+            &["default-clock-class-id", "default-clock-class-name"],
+            &ROOTS[1..4],
+        ])?;
         let id = fragment.unsigned("id")?.unwrap_or(0);
         let span = id_span(&fragment);
         if let Some(first) = self.streams.insert(id, span) {
@@ -283,11 +315,16 @@ impl<'a> FragmentReader<'a> {
     }
 
     fn default_clock(&self, fragment: &Object<'_>) -> Result<Option<ClockId>> {
-        let Some(id) = fragment.string("default-clock-class-id")? else { return Ok(None) };
+        let mut key = "default-clock-class-id";
+        if let (None, Some(name)) = (fragment.optional(key), fragment.optional("default-clock-class-name")) {
+            key = "default-clock-class-name";
+            self.source.candidate(name.span, "property `default-clock-class-name`")?;
+        }
+        let Some(id) = fragment.string(key)? else { return Ok(None) };
         if let Some(&(clock, _)) = self.clocks.get(&id) {
             return Ok(Some(clock));
         }
-        let span = fragment.required("default-clock-class-id")?.span;
+        let span = fragment.required(key)?.span;
         let error = span.malformed(self.source, format!("no clock class has the id {} before this point", quoted(&id)));
         Err(suggest(error, &id, self.clocks.keys().map(|key| &**key)))
     }
@@ -302,10 +339,6 @@ impl<'a> FragmentReader<'a> {
             return Err(span.malformed(self.source, message));
         };
         let span = id_span(&fragment);
-        if let Some(first) = self.events.insert((stream, id), span) {
-            let message = format!("two event record classes of the data stream class `{stream_id}` have the id `{id}`");
-            return Err(fragment.second(span, message, first));
-        }
         let parent = self.schema.stream(stream);
         let has_clock = parent.default_clock.is_some();
         let mut roots = self.schema.stream_roots(parent);
@@ -322,8 +355,18 @@ impl<'a> FragmentReader<'a> {
             call: Own::from_object(&fragment).call(),
             ..EventClass::new(id, stream)
         };
-        let added = self.schema.add_event(event);
-        debug_assert!(added.is_some(), "ids were compared above");
+        if let Some(&(first, of_first)) = self.events.get(&(stream, id)) {
+            let way = match is_same_event(&self.schema, self.schema.event(first), &event) {
+                true => "they are the same",
+                false => "they differ",
+            };
+            let message =
+                format!("two event record classes of the data stream class `{stream_id}` have the id `{id}`; {way}");
+            let error = || fragment.second(span, message, of_first);
+            return self.source.tolerate(error, || "the first one is used".into());
+        }
+        let added = self.schema.add_event(event).expect("ids were compared above");
+        self.events.insert((stream, id), (added, span));
         Ok(())
     }
 

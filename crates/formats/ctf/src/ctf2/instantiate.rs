@@ -13,7 +13,7 @@ use super::field_class::{FieldClassNode, NodeKind, NodeLength, NodeMember, NodeO
 use super::locations::{Location, LocationResolver, NameIndex, OpenClass};
 use super::ranges::{self, RangeSet};
 use super::roles;
-use super::source::MetadataText;
+use crate::metadata_text::MetadataText;
 
 /// Makes the classes of one scope.
 pub(super) struct Instantiation<'r, 'n> {

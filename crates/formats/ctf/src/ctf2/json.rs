@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
-use super::source::MetadataText;
 use super::words::quoted;
 use crate::deep::MAX_LEVELS;
+use crate::metadata_text::MetadataText;
 
 /// Most levels of arrays and objects: a level of field classes has three of them.
 pub(super) const MAX_DEPTH: usize = 3 * MAX_LEVELS as usize + 100;

@@ -13,8 +13,8 @@ use tracemill_model::schema::{FieldClassId, FieldKind, FieldPath, Member, PathSt
 
 use super::json::{JsonKind, JsonValue};
 use super::object::{Object, array, mismatch};
-use super::source::MetadataText;
 use super::words::{quoted, suggest};
+use crate::metadata_text::MetadataText;
 
 /// A location as written.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Location {
     path: Vec<LocationElement>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct LocationElement {
     span: Span,
     /// Name of a member; `None` is the parent structure.
@@ -50,6 +50,9 @@ pub(crate) fn origin_text(scope: Scope) -> &'static str {
 impl Location {
     /// Reads a location.
     pub(super) fn read<'v>(source: &'v MetadataText<'v>, value: &'v JsonValue<'v>) -> Result<Location> {
+        if let JsonKind::Array(elements) = &value.kind {
+            return Location::read_candidate(source, value.span, elements);
+        }
         let object = Object::new(source, value, "a field location")?;
         object.check_properties(&["origin", "path"])?;
         let origin = match object.word("origin", &ORIGINS)? {
@@ -72,6 +75,43 @@ impl Location {
             }
             Some(_) => Ok(Location { span: value.span, origin, path }),
         }
+    }
+
+    /// Reads a location of the release candidates: the origin and the names of members in one array.
+    fn read_candidate<'v>(source: &'v MetadataText<'v>, span: Span, elements: &'v [JsonValue<'v>]) -> Result<Location> {
+        source.candidate(span, "a field location that is an array")?;
+        let [first, path @ ..] = elements else {
+            return Err(span.malformed(source, "a field location is empty"));
+        };
+        let name_of = |element: &'v JsonValue<'v>| match &element.kind {
+            JsonKind::String(name) => Ok(&**name),
+            _ => Err(mismatch(source, "field location", element, "a string")),
+        };
+        let origin = name_of(first)?;
+        let Some(&(_, scope)) = ORIGINS.iter().find(|(name, _)| *name == origin) else {
+            let error = first.span.malformed(source, format!("unknown origin {} of a field location", quoted(origin)));
+            return Err(suggest(error, origin, ORIGINS.iter().map(|&(name, _)| name)));
+        };
+        if path.is_empty() {
+            return Err(span.malformed(source, "a field location names no member"));
+        }
+        let path = path
+            .iter()
+            .map(|element| Ok(LocationElement { span: element.span, name: Some(name_of(element)?.into()) }))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Location { span, origin: Some((scope, first.span)), path })
+    }
+
+    /// The same location without members that `null` leaves again.
+    fn without_detours(&self) -> Location {
+        let mut path: Vec<LocationElement> = Vec::with_capacity(self.path.len());
+        for element in &self.path {
+            match (&element.name, path.last()) {
+                (None, Some(LocationElement { name: Some(_), .. })) => drop(path.pop()),
+                _ => path.push(element.clone()),
+            }
+        }
+        Location { span: self.span, origin: self.origin, path }
     }
 }
 
@@ -132,7 +172,7 @@ impl NameIndex {
 
 /// Surroundings in which a location is resolved.
 pub(super) struct LocationResolver<'r, 'n> {
-    pub(super) source: &'r str,
+    pub(super) source: &'r MetadataText<'r>,
     pub(super) schema: &'r Schema,
     pub(super) index: &'r mut NameIndex,
     /// Root classes of the scopes that are decoded before.
@@ -164,7 +204,23 @@ struct Stop {
 impl LocationResolver<'_, '_> {
     /// Finds the field: its absolute path and its class, or its classes when the path goes through the selected option of
     /// a variant.
+    ///
+    /// A member that `null` leaves again need not exist: that is read with a warning.
     pub(super) fn resolve(&mut self, location: &Location) -> Result<(FieldPath, Vec<FieldClassId>)> {
+        let error = match self.follow(location) {
+            Err(error) if location.path.iter().any(|element| element.name.is_none()) => error,
+            result => return result,
+        };
+        match self.follow(&location.without_detours()) {
+            Ok(found) => {
+                self.source.tolerate(|| error, || "`null` leaves it again, so the path is read without both".into())?;
+                Ok(found)
+            }
+            Err(_) => Err(error),
+        }
+    }
+
+    fn follow(&mut self, location: &Location) -> Result<(FieldPath, Vec<FieldClassId>)> {
         let (scope, first) = self.start(location)?;
         let mut steps: Vec<PathStep> = match first {
             At::Open(frame) => self.frames[..frame].iter().map(OpenClass::step).collect(),
@@ -420,7 +476,8 @@ mod tests {
             (r#"{"path": ["a", null]}"#, 16, "the path of a field location ends with `null`, expected a member name"),
             (r#"{"path": [3]}"#, 11, "property `path` is the integer `3`, expected a string or `null`"),
             (r#"{"origin": "packet-header"}"#, 1, "a field location has no property `path`, which is required"),
-            (r#"["a"]"#, 1, "expected a field location (an object), found an array"),
+            (r#"["a"]"#, 1, "a field location that is an array: metadata of a release candidate of CTF 2"),
+            (r#"7"#, 1, "expected a field location (an object), found the integer `7`"),
         ] {
             let error = read(text).unwrap_err();
             assert_eq!((error.place().text.as_ref().unwrap().column, error.message()), (column, message));

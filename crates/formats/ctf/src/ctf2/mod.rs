@@ -6,7 +6,7 @@
 //!
 //! Unknown types, unknown roles and all extensions are refused, and `attributes` are ignored, but for ours (`attributes`).
 //! Roles outside the scopes in which they mean something are ignored too. What is forbidden and has a clear meaning all
-//! the same is read, with a warning (`source`). Field classes nested more than 1,000 levels deep, which CTF 2 allows, are
+//! the same is read, with a warning (`metadata_text`). Field classes nested more than 1,000 levels deep, which CTF 2 allows, are
 //! not supported.
 
 pub(crate) mod attributes;
@@ -19,7 +19,6 @@ mod object;
 pub(crate) mod ranges;
 pub(crate) mod roles;
 mod sequence;
-mod source;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -29,6 +28,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Schema;
 
 use crate::deep::with_room;
+use crate::metadata_text::MetadataText;
 
 /// How far [`probe`] looks for a preamble that has no record separator before it.
 const PROBE_BYTES: usize = 4096;
@@ -71,7 +71,7 @@ pub fn parse(bytes: &[u8], is_strict: bool) -> Result<(Schema, Vec<Error>)> {
 }
 
 fn parse_text(text: &str, is_strict: bool) -> Result<(Schema, Vec<Error>)> {
-    let source = source::MetadataText::new(text, is_strict);
+    let source = MetadataText::new(text, is_strict);
     let mut reader = fragments::FragmentReader::new(&source);
     for (index, frame) in sequence::frames(text).enumerate() {
         let value = json::parse(&source, frame, index + 1)?;

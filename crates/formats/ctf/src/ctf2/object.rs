@@ -6,8 +6,8 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
 use super::json::{JsonKind, JsonValue, Property};
-use super::source::MetadataText;
 use super::words::{listed, quoted, suggest};
+use crate::metadata_text::MetadataText;
 
 /// A JSON object that is being read as something: a fragment, a field class, ...
 #[derive(Clone, Copy)]
@@ -38,6 +38,10 @@ impl<'v> Object<'v> {
         for property in self.properties {
             let Property { key, key_span, value } = property;
             match &**key {
+                "user-attributes" if known.contains(&"attributes") => {
+                    self.source.candidate(*key_span, "property `user-attributes`")?;
+                    Object::new(self.source, value, "attributes")?;
+                }
                 name if !known.contains(&name) => {
                     let error = || {
                         let message = format!("unknown property {} of {}", quoted(key), self.what);

@@ -8,7 +8,7 @@ use tracemill_model::schema::{Mapping, Range};
 
 use super::json::JsonValue;
 use super::object::{Object, array, integer};
-use super::source::MetadataText;
+use crate::metadata_text::MetadataText;
 
 /// An integer range set and where it is written.
 #[derive(Debug)]

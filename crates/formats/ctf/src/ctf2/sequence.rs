@@ -8,7 +8,7 @@ use tracemill_codec::text::Span;
 /// The byte that begins a JSON text.
 pub(super) const RECORD_SEPARATOR: u8 = 0x1e;
 
-/// The frames of `source` that are not blank, without the white space around them. Text before the first record
+/// The frames of `metadata_text` that are not blank, without the white space around them. Text before the first record
 /// separator counts as a frame.
 pub(super) fn frames(source: &str) -> impl Iterator<Item = Span> {
     source

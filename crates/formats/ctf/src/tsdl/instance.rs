@@ -181,19 +181,22 @@ impl TsdlResolver<'_> {
 
     fn length(&mut self, reference: &Reference, site: &Site) -> Result<Length> {
         let target = self.find_target(reference, site)?;
-        match target.ty.as_integer() {
-            Some(class) if !class.signed && class.len_bits <= 64 => Ok(Length::Field(target.path)),
-            Some(class) if !class.signed => {
-                let message =
-                    format!("length `{}` has {} bits; at most 64 are supported", reference.text(), class.len_bits);
-                Err(self.unsupported(reference.span, message))
-            }
-            _ => {
-                let noun = target.ty.noun();
-                let message = format!("length `{}` must be an unsigned integer, not {noun}", reference.text());
-                Err(self.contradiction(reference.span, message, target.span))
+        for ty in target.types() {
+            match ty.as_integer() {
+                Some(class) if !class.signed && class.len_bits <= 64 => {}
+                Some(class) if !class.signed => {
+                    let message =
+                        format!("length `{}` has {} bits; at most 64 are supported", reference.text(), class.len_bits);
+                    return Err(self.unsupported(reference.span, message));
+                }
+                _ => {
+                    let noun = ty.noun();
+                    let message = format!("length `{}` must be an unsigned integer, not {noun}", reference.text());
+                    return Err(self.contradiction(reference.span, message, target.span));
+                }
             }
         }
+        Ok(Length::Field(target.path))
     }
 
     fn instantiate_variant(&mut self, variant: &VariantType, site: &mut Site) -> Result<FieldKind> {
@@ -209,6 +212,14 @@ impl TsdlResolver<'_> {
                 return Err(self.contradiction(tag.span, message, target.span));
             }
         };
+        let is_like_first = |ty: &TypeRef| {
+            let first = target.ty.as_integer().map(|class| (class.signed, &class.mappings));
+            ty.as_integer().map(|class| (class.signed, &class.mappings)) == first
+        };
+        if !target.others.iter().all(is_like_first) {
+            let message = format!("tag `{}` has other labels in another option of the variant", tag.text());
+            return Err(self.unsupported(tag.span, message));
+        }
         let ranges = self.labels.option_ranges(&variant.options, &mappings);
         self.charge(ranges.iter().map(|ranges| 1 + ranges.len()).sum(), site.span)?;
         let mut options = Vec::with_capacity(ranges.len());

@@ -31,7 +31,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Schema;
 
 use crate::deep::with_room;
@@ -42,13 +42,14 @@ pub use packetized::{Flavour, Metadata, probe, read_text};
 pub(crate) use paths::PREFIXES;
 pub(crate) use tokens::{Tokens, walks};
 
-/// Turns a metadata text into a schema.
+/// Turns a metadata text into a schema. With it come the oddities that were read over, each with its place; where the
+/// reading `is_strict`, the first one is an error.
 ///
 /// Time and memory are linear in the length of the text.
 ///
 /// # Errors
 /// The error points to the token that is wrong: line, column and source line. Versions other than 1.8 are refused
 /// as unsupported.
-pub fn parse(text: &str) -> Result<Schema> {
-    with_room(|| resolve::resolve(text))
+pub fn parse(text: &str, is_strict: bool) -> Result<(Schema, Vec<Error>)> {
+    with_room(|| resolve::resolve(text, is_strict))
 }

@@ -4,13 +4,15 @@
 //! the structures around the user, from the inside, among the members that come before the user. Like the reference
 //! reader, a relative path never leaves the scope of its user.
 
+use std::cell::Cell;
+
 use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{FieldPath, PathStep, Scope};
 
 use super::instance::{LookupLevel, Site};
 use super::resolve::TsdlResolver;
-use super::types::{Reference, TsdlType, TypeKind, TypeRef};
+use super::types::{NamedFields, Reference, TsdlType, TypeKind, TypeRef};
 
 /// The target of a path.
 pub(super) struct PathTarget {
@@ -18,8 +20,17 @@ pub(super) struct PathTarget {
     pub(super) path: FieldPath,
     /// The type there.
     pub(super) ty: TypeRef,
+    /// The types there in the other options, where the path goes through the option of a variant that was selected.
+    pub(super) others: Vec<TypeRef>,
     /// Where the field is declared.
     pub(super) span: Span,
+}
+
+impl PathTarget {
+    /// The types of the field, in every option that can have it.
+    pub(super) fn types(&self) -> impl Iterator<Item = &TypeRef> {
+        std::iter::once(&self.ty).chain(&self.others)
+    }
 }
 
 /// The words of the dynamic scopes, in the order of [`Scope::ALL`].
@@ -55,7 +66,7 @@ impl TsdlResolver<'_> {
             return Err(self.malformed(reference.span, format!("`{text}`: `{scope_text}` is not declared")));
         };
         let words = &reference.words[skip..];
-        let walk = PathWalk { resolver: self, reference, site, scope };
+        let walk = PathWalk { resolver: self, reference, site, scope, left: Cell::new(MAX_WAYS) };
         let Some(target) = walk.down(root, words, Vec::new())? else {
             return Err(self.malformed(reference.span, format!("field `{text}` does not exist")));
         };
@@ -67,7 +78,7 @@ impl TsdlResolver<'_> {
     }
 
     fn relative_target(&self, reference: &Reference, site: &Site) -> Result<PathTarget> {
-        let walk = PathWalk { resolver: self, reference, site, scope: site.scope };
+        let walk = PathWalk { resolver: self, reference, site, scope: site.scope, left: Cell::new(MAX_WAYS) };
         for (structure, current, depth) in visible_structs(site) {
             let is_earlier = structure.fields.position(&reference.words[0]).is_some_and(|at| at < current);
             if is_earlier {
@@ -131,11 +142,16 @@ fn is_before(target: &[PathStep], user: &[PathStep]) -> bool {
     }
 }
 
+/// Most options of variants that are looked into for one path.
+const MAX_WAYS: usize = 10_000;
+
 struct PathWalk<'a> {
     resolver: &'a TsdlResolver<'a>,
     reference: &'a Reference,
     site: &'a Site,
     scope: Scope,
+    /// Options of variants that may still be looked into.
+    left: Cell<usize>,
 }
 
 impl PathWalk<'_> {
@@ -164,13 +180,18 @@ impl PathWalk<'_> {
     ) -> Result<Option<PathTarget>> {
         let mut ty = ty.clone();
         let mut span = self.reference.span;
-        let mut words = words.iter();
-        let mut word = words.next();
-        while let Some(name) = word {
+        let mut words = words;
+        let is_selected = steps.iter().any(|step| matches!(step, PathStep::Selected(_)));
+        while let [name, rest @ ..] = words {
             let plain: &TsdlType = ty.plain();
             let (fields, step): (_, fn(u32) -> PathStep) = match &plain.kind {
                 TypeKind::Struct(structure) => (&structure.fields, PathStep::Member),
+                TypeKind::Variant(variant) if is_selected || variant.options.position(name).is_none() => {
+                    return self.selected(&variant.options, words, &steps);
+                }
                 TypeKind::Variant(variant) => (&variant.options, PathStep::Option),
+                // Another option may have the field.
+                TypeKind::Array(..) | TypeKind::Sequence(..) if is_selected => return Ok(None),
                 TypeKind::Array(element, _) | TypeKind::Sequence(element, _) => {
                     self.check_own_array(&steps)?;
                     steps.push(PathStep::Element);
@@ -183,9 +204,37 @@ impl PathWalk<'_> {
             steps.push(step(at as u32));
             let field = fields.as_slice()[at].clone();
             (ty, span) = (field.ty, field.span);
-            word = words.next();
+            words = rest;
         }
-        Ok(Some(PathTarget { path: FieldPath { scope: self.scope, steps }, ty, span }))
+        Ok(Some(PathTarget { path: FieldPath { scope: self.scope, steps }, ty, others: Vec::new(), span }))
+    }
+
+    /// Follows `words` into every option of a variant, of which the one that was selected has the field. The path goes
+    /// down the first option that can have it.
+    fn selected(
+        &self,
+        options: &NamedFields,
+        words: &[std::sync::Arc<str>],
+        steps: &[PathStep],
+    ) -> Result<Option<PathTarget>> {
+        let mut found: Option<PathTarget> = None;
+        for (at, option) in options.as_slice().iter().enumerate() {
+            let Some(left) = self.left.get().checked_sub(1) else {
+                let message = format!("more than {MAX_WAYS} ways through the options of variants");
+                return Err(self.resolver.unsupported(self.reference.span, message));
+            };
+            self.left.set(left);
+            let steps = [steps, &[PathStep::Selected(at as u32)]].concat();
+            match (self.down(&option.ty, words, steps)?, &mut found) {
+                (None, _) => {}
+                (Some(target), None) => found = Some(target),
+                (Some(target), Some(first)) => {
+                    first.others.push(target.ty);
+                    first.others.extend(target.others);
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// A path may go through an array only when its user is in the same element.

@@ -11,6 +11,7 @@ use super::blocks::Blocks;
 use super::instance::{Leaves, TagLabels};
 use super::parser::TsdlParser;
 use super::types::{SharedNames, TypeRef, TypeScopes};
+use crate::metadata_text::MetadataText;
 
 /// Most field classes, members and ranges of a schema, on top of one for each byte of metadata. Paths make the
 /// classes of a typedef again for each use, so a short text can ask for very many.
@@ -20,6 +21,8 @@ const MAX_FIELD_CLASSES: usize = 1_000_000;
 #[derive(Default)]
 pub(super) struct TsdlResolver<'s> {
     pub(super) source: &'s str,
+    /// Oddities that were read although the specification forbids them.
+    pub(super) oddities: MetadataText<'s>,
     pub(super) schema: Schema,
     pub(super) byte_order: ByteOrder,
     pub(super) scopes: TypeScopes,
@@ -27,6 +30,8 @@ pub(super) struct TsdlResolver<'s> {
     pub(super) env: HashMap<String, EnvValue>,
     pub(super) clocks: HashMap<String, (ClockId, Span)>,
     pub(super) packet_header: Option<TypeRef>,
+    /// Does the packet header name the stream class?
+    pub(super) has_stream_id: bool,
     pub(super) streams: Vec<ResolvedStream>,
     pub(super) event_spans: HashMap<EventClassId, Span>,
     pub(super) leaves: Leaves,
@@ -49,18 +54,24 @@ pub(super) struct ResolvedStream {
 }
 
 /// Resolves a metadata text.
-pub(super) fn resolve(source: &str) -> Result<Schema> {
+pub(super) fn resolve(source: &str, is_strict: bool) -> Result<(Schema, Vec<Error>)> {
     let blocks = Blocks::find(source)?;
-    let mut resolver = TsdlResolver::new(source);
+    let mut resolver = TsdlResolver::new(source, is_strict);
     resolver.run(&blocks)?;
-    Ok(resolver.schema)
+    Ok((resolver.schema, resolver.oddities.into_warnings()))
 }
 
 impl<'s> TsdlResolver<'s> {
-    fn new(source: &'s str) -> Self {
+    fn new(source: &'s str, is_strict: bool) -> Self {
         let mut scopes = TypeScopes::default();
         scopes.push(None);
-        TsdlResolver { source, schema: Schema::new("ctf1.8").with_peer_text(), scopes, ..TsdlResolver::default() }
+        TsdlResolver {
+            source,
+            oddities: MetadataText::new(source, is_strict),
+            schema: Schema::new("ctf1.8").with_peer_text(),
+            scopes,
+            ..TsdlResolver::default()
+        }
     }
 
     /// The order is that of the reference reader, so that blocks may stand in any order in the text.

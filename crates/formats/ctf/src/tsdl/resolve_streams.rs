@@ -2,13 +2,14 @@
 
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
-use tracemill_model::schema::{EventClass, Scope, StreamClass, StreamClassId};
+use tracemill_model::schema::{EventClass, EventClassId, Scope, StreamClass, StreamClassId};
 
 use super::ast::{BlockItem, Expr, TypeSpec};
 use super::attributes::SeenAttributes;
 use super::instance::Roots;
 use super::resolve::{ResolvedStream, TsdlResolver};
 use super::types::{Clocks, TypeRef};
+use crate::same_class::is_same_event;
 
 /// Contents of an event block, before its stream class is known.
 #[derive(Default)]
@@ -181,7 +182,7 @@ impl TsdlResolver<'_> {
 
     fn add_event(&mut self, event: EventContents, seen: &SeenAttributes, span: Span) -> Result<()> {
         let stream = self.stream_of_event(&event, seen, span)?;
-        let id = self.event_id(&event, stream, seen, span)?;
+        let (id, first) = self.event_id(&event, stream, span)?;
         let roots = {
             let mut roots = self.stream_roots(&self.streams[stream.0 as usize]);
             roots[Scope::SpecificContext as usize] = event.context;
@@ -200,6 +201,9 @@ impl TsdlResolver<'_> {
             payload,
             ..EventClass::new(id, stream)
         };
+        if let Some(first) = first {
+            return self.second_event(first, &class, seen.span("id").unwrap_or(span));
+        }
         let id = self.schema.add_event(class).expect("the id is free: it was looked up before");
         self.event_spans.insert(id, seen.span("id").unwrap_or(span));
         Ok(())
@@ -226,7 +230,27 @@ impl TsdlResolver<'_> {
         }
     }
 
-    fn event_id(&self, event: &EventContents, stream: StreamClassId, seen: &SeenAttributes, span: Span) -> Result<u64> {
+    /// An id that is declared already: the first class is used.
+    fn second_event(&self, first: EventClassId, second: &EventClass, span: Span) -> Result<()> {
+        let of_first = self.event_spans.get(&first).copied().unwrap_or_default();
+        let way = match is_same_event(&self.schema, self.schema.event(first), second) {
+            true => "twice, in the same way",
+            false => "again, in another way",
+        };
+        let error = || {
+            self.malformed(span, format!("event class {} is declared {way}", second.id))
+                .with_related("first declared here", of_first.place(self.source))
+        };
+        self.oddities.tolerate(error, || "the first declaration is used".into())
+    }
+
+    /// The id of an event class, and the class that has it already.
+    fn event_id(
+        &self,
+        event: &EventContents,
+        stream: StreamClassId,
+        span: Span,
+    ) -> Result<(u64, Option<EventClassId>)> {
         let others = &self.schema.stream(stream).events;
         let header = self.streams[stream.0 as usize].event_header.as_ref();
         if let Some(first) = others.values().next() {
@@ -237,20 +261,15 @@ impl TsdlResolver<'_> {
             }
             let has_id = header
                 .and_then(|header| header.as_struct())
-                .is_some_and(|header| header.fields.by_display_name("id").is_some());
+                .and_then(|header| header.fields.by_display_name("id"))
+                .is_some_and(|(_, id)| id.ty.as_integer().is_some_and(|class| !class.signed));
             if !has_id {
                 let message = "stream class has several event classes, but its event header has no `id`";
                 return Err(self.malformed(span, message));
             }
         }
         let id = event.id.unwrap_or(0);
-        match others.get(&id) {
-            Some(first) => {
-                let first = self.event_spans.get(first).copied().unwrap_or_default();
-                Err(self.duplicate(seen.span("id").unwrap_or(span), &format!("event class {id}"), first))
-            }
-            None => Ok(id),
-        }
+        Ok((id, others.get(&id).copied()))
     }
 
     /// Integers of an event class count for the clock of its stream class too.
@@ -269,10 +288,8 @@ impl TsdlResolver<'_> {
 
     /// Rules that need all streams.
     pub(super) fn check_streams(&self) -> Result<()> {
-        let header = self.packet_header.as_ref().and_then(|header| header.as_struct());
-        let has_stream_id = header.is_some_and(|header| header.fields.by_display_name("stream_id").is_some());
         match self.streams.as_slice() {
-            [_, second, ..] if !has_stream_id => {
+            [_, second, ..] if !self.has_stream_id => {
                 let message = "trace has several stream classes, but its packet header has no `stream_id`";
                 Err(self.malformed(second.span, message))
             }

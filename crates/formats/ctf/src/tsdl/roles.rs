@@ -12,9 +12,8 @@ use tracemill_model::schema::{ClockClass, ClockId, IntegerClass, Role, Roles};
 use super::resolve::TsdlResolver;
 use super::types::{Clocks, NamedFields, StructType, TsdlField, TsdlType, TypeKind, TypeRef};
 
-/// Members of the packet header that are unsigned integers.
-const HEADER_ROLES: [(&str, Role); 3] =
-    [("magic", Role::PacketMagic), ("stream_id", Role::StreamClassId), ("stream_instance_id", Role::StreamId)];
+/// Unsigned integers of the packet header, in structures of it too. The last one counts.
+const HEADER_ROLES: [(&str, Role); 2] = [("stream_id", Role::StreamClassId), ("stream_instance_id", Role::StreamId)];
 
 /// Members of the packet context; all are unsigned integers.
 const CONTEXT_ROLES: [(&str, Role); 6] = [
@@ -28,38 +27,59 @@ const CONTEXT_ROLES: [(&str, Role); 6] = [
 
 impl TsdlResolver<'_> {
     /// Checks a packet header and gives roles to its members.
-    pub(super) fn packet_header_roles(&self, ty: &TypeRef, span: Span) -> Result<TypeRef> {
+    pub(super) fn packet_header_roles(&mut self, ty: &TypeRef, span: Span) -> Result<TypeRef> {
         if ty.clocks != Clocks::None {
             return Err(self.malformed(span, "an integer of the packet header must not be mapped to a clock"));
         }
-        let ty = self.with_member_roles(ty, &HEADER_ROLES, "packet header")?;
-        let Some(structure) = ty.as_struct() else {
+        let mut has_stream_id = false;
+        let mut give_role = |field: &TsdlField, is_option: bool| {
+            let Some((_, role)) = HEADER_ROLES.iter().find(|(name, _)| !is_option && *name == &*field.name) else {
+                return Ok(None);
+            };
+            if !self.is_unsigned(field, "packet header")? {
+                return Ok(None);
+            }
+            has_stream_id |= *role == Role::StreamClassId;
+            Ok(Some(add_role(&field.ty, *role)))
+        };
+        let (mut ty, visited) = Rewrite::run(ty, &mut give_role, false)?;
+        self.has_stream_id = has_stream_id;
+        self.charge(visited, span)?;
+        let Some(structure) = ty.as_struct().cloned() else {
             return Ok(ty);
         };
         if let Some((at, magic)) = structure.fields.by_display_name("magic") {
+            let bits = magic.ty.as_integer().map(|class| class.len_bits);
             if at != 0 {
-                return Err(self.malformed(magic.span, "`magic` must be the first member of the packet header"));
-            }
-            if magic.ty.as_integer().is_some_and(|class| class.len_bits != 32) {
-                return Err(self.malformed(magic.span, "`magic` must have 32 bits"));
+                self.ignore_role(magic, "`magic` must be the first member of the packet header".into())?;
+            } else if bits.is_some_and(|bits| bits != 32) {
+                self.ignore_role(magic, "`magic` must have 32 bits".into())?;
+            } else if self.is_unsigned(magic, "packet header")? {
+                ty = with_member(&ty, &structure, at, add_role(&magic.ty, Role::PacketMagic));
             }
         }
+        let Some(structure) = ty.as_struct().cloned() else {
+            return Ok(ty);
+        };
         match structure.fields.by_display_name("uuid") {
             None => Ok(ty),
-            Some((at, uuid)) => {
-                let uuid = self.uuid_role(uuid)?;
-                Ok(with_member(&ty, structure, at, uuid))
-            }
+            Some((at, uuid)) => match self.uuid_role(uuid)? {
+                Some(uuid) => Ok(with_member(&ty, &structure, at, uuid)),
+                None => Ok(ty),
+            },
         }
     }
 
-    fn uuid_role(&self, field: &TsdlField) -> Result<TypeRef> {
+    fn uuid_role(&self, field: &TsdlField) -> Result<Option<TypeRef>> {
         let is_byte = |class: &IntegerClass| class.len_bits == 8 && !class.signed;
         match &field.ty.plain().kind {
             TypeKind::Array(element, 16) if element.align_bits == 8 && element.as_integer().is_some_and(is_byte) => {
-                Ok(Rc::new(field.ty.plain().with_roles(Roles::NONE.with(Role::TraceUuid))))
+                Ok(Some(Rc::new(field.ty.plain().with_roles(Roles::NONE.with(Role::TraceUuid)))))
             }
-            _ => Err(self.malformed(field.span, "`uuid` must be an array of 16 unsigned integers of 8 bits")),
+            _ => {
+                self.ignore_role(field, "`uuid` must be an array of 16 unsigned integers of 8 bits".into())?;
+                Ok(None)
+            }
         }
     }
 
@@ -73,10 +93,10 @@ impl TsdlResolver<'_> {
     pub(super) fn event_header_roles(&mut self, ty: &TypeRef, span: Span) -> Result<TypeRef> {
         let ty = self.map_timestamps(ty, &["timestamp"], span)?;
         if let Some((_, id)) = ty.as_struct().and_then(|structure| structure.fields.by_display_name("id")) {
-            self.check_unsigned(id, "event header")?;
+            self.is_unsigned(id, "event header")?;
         }
         let mut give_role = |field: &TsdlField, is_option: bool| {
-            let is_id = !is_option && &*field.name == "id" && field.ty.as_integer().is_some();
+            let is_id = !is_option && &*field.name == "id" && field.ty.as_integer().is_some_and(|class| !class.signed);
             Ok(is_id.then(|| add_role(&field.ty, Role::EventClassId)))
         };
         let (new, visited) = Rewrite::run(&ty, &mut give_role, true)?;
@@ -90,30 +110,35 @@ impl TsdlResolver<'_> {
             let Some(structure) = ty.as_struct().cloned() else {
                 return Ok(ty);
             };
-            if let Some((at, field)) = structure.fields.by_display_name(name) {
-                self.check_unsigned(field, what)?;
+            if let Some((at, field)) = structure.fields.by_display_name(name)
+                && self.is_unsigned(field, what)?
+            {
                 ty = with_member(&ty, &structure, at, add_role(&field.ty, *role));
             }
         }
         Ok(ty)
     }
 
-    fn check_unsigned(&self, field: &TsdlField, what: &str) -> Result<()> {
-        match field.ty.as_integer() {
-            Some(class) if !class.signed => Ok(()),
-            _ => {
-                let noun = field.ty.noun();
-                let message = format!("`{}` of the {what} must be an unsigned integer, not {noun}", field.raw_name);
-                Err(self.malformed(field.span, message))
-            }
+    /// Can a field have the role that belongs to its name? A field that cannot have it is a field like any other.
+    fn is_unsigned(&self, field: &TsdlField, what: &str) -> Result<bool> {
+        if field.ty.as_integer().is_some_and(|class| !class.signed) {
+            return Ok(true);
         }
+        let noun = field.ty.noun();
+        let message = format!("`{}` of the {what} must be an unsigned integer, not {noun}", field.raw_name);
+        self.ignore_role(field, message).map(|()| false)
+    }
+
+    fn ignore_role(&self, field: &TsdlField, message: String) -> Result<()> {
+        let error = || self.malformed(field.span, message);
+        self.oddities.tolerate(error, || "it is read as a field without a meaning".into())
     }
 
     /// Maps integers with one of these names to the clock of the trace, unless they have one. Without any clock
     /// block, a clock of 1 GHz is made.
     fn map_timestamps(&mut self, ty: &TypeRef, names: &[&str], span: Span) -> Result<TypeRef> {
         let mut map = |field: &TsdlField, _: bool| match field.ty.as_integer() {
-            Some(class) if class.clock.is_none() && names.contains(&&*field.name) => {
+            Some(class) if class.clock.is_none() && !class.signed && names.contains(&&*field.name) => {
                 let class = IntegerClass { clock: Some(self.only_clock(field)?), ..class.clone() };
                 Ok(Some(Rc::new(TsdlType::integer(class, field.ty.align_bits))))
             }

@@ -3,10 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tracemill_codec::layout;
 use tracemill_model::schema::{
-    BlobClass, ClockId, FieldClass, FieldClassId, FieldKind, IntegerClass, Length, Origin, Placement, Role, Schema,
-    VariantClass,
+    BlobClass, ClockId, FieldClass, FieldClassId, FieldKind, Length, Origin, Placement, Role, Schema,
 };
 
 use super::fields::{free_name, without};
@@ -14,6 +12,7 @@ use super::mapping::moved_clock;
 use super::marks::{Mark, Marks, is_one_each, joined};
 use super::metadata;
 use crate::ctf2;
+use crate::same_class::is_same_class;
 use tracemill_format::target::Source;
 
 /// The metadata of CTF 2 that describe the packets of a source as they are; `None` when CTF 2 has no words for them.
@@ -115,7 +114,7 @@ fn translated(class: &FieldClass, id: FieldClassId, marks: &mut Marks) -> Option
 /// Do both describe the same bytes?
 fn is_same(a: &Schema, b: &Schema) -> bool {
     let is_same_root = |(of_a, of_b): (&Option<FieldClassId>, &Option<FieldClassId>)| match (of_a, of_b) {
-        (Some(of_a), Some(of_b)) => is_same_class(a, *of_a, b, *of_b),
+        (Some(of_a), Some(of_b)) => is_same_class(a, *of_a, b, *of_b, false),
         _ => of_a.is_none() && of_b.is_none(),
     };
     let clock = |of: &Schema, clock: Option<ClockId>| clock.map(|clock| of.clock(clock).id.clone());
@@ -134,48 +133,4 @@ fn is_same(a: &Schema, b: &Schema) -> bool {
         && is_same_root((&a.packet_header, &b.packet_header))
         && same_streams
         && same_events
-}
-
-fn is_same_class(a: &Schema, of_a: FieldClassId, b: &Schema, of_b: FieldClassId) -> bool {
-    let mut stack = vec![(of_a, of_b)];
-    while let Some((of_a, of_b)) = stack.pop() {
-        let (of_a, of_b) = (a.field_class(of_a), b.field_class(of_b));
-        let (parts_a, parts_b) = (layout::children(of_a), layout::children(of_b));
-        if of_a.align_bits != of_b.align_bits
-            || of_a.roles != of_b.roles
-            || layout::reference(of_a) != layout::reference(of_b)
-            || parts_a.len() != parts_b.len()
-            || !is_same_leaf(&of_a.kind, &of_b.kind)
-        {
-            return false;
-        }
-        stack.extend(parts_a.into_iter().zip(parts_b));
-    }
-    true
-}
-
-/// Are they equal apart from their parts?
-fn is_same_leaf(a: &FieldKind, b: &FieldKind) -> bool {
-    match (a, b) {
-        (FieldKind::Integer(a), FieldKind::Integer(b)) => {
-            let layout =
-                |of: &IntegerClass| (of.len_bits, of.signed, of.byte_order, of.reversed_bits, of.mappings.is_some());
-            layout(a) == layout(b)
-        }
-        (FieldKind::Struct(a), FieldKind::Struct(b)) => {
-            a.members.iter().map(|member| &member.name).eq(b.members.iter().map(|member| &member.name))
-        }
-        (FieldKind::Variant(a), FieldKind::Variant(b)) => {
-            let options = |of: &VariantClass| -> Vec<_> {
-                of.options.iter().map(|option| (option.name.clone(), option.ranges.clone())).collect()
-            };
-            options(a) == options(b)
-        }
-        (FieldKind::Array(a), FieldKind::Array(b)) => a.length == b.length,
-        (FieldKind::Optional(a), FieldKind::Optional(b)) => a.presence == b.presence,
-        (FieldKind::String(a), FieldKind::String(b)) => {
-            a.length == b.length && a.encoding.unit_bytes() == b.encoding.unit_bytes()
-        }
-        (a, b) => a == b,
-    }
 }

@@ -134,7 +134,7 @@ fn streams_and_events() {
     let event = r#"{"type": "event-record-class", "id": 4}"#;
     let error = check(
         &[STREAM, event, r#"{"type": "event-record-class", "id": ^^4}"#],
-        "two event record classes of the data stream class `0` have the id `4`",
+        "two event record classes of the data stream class `0` have the id `4`; they are the same",
     );
     assert_eq!(error.related()[0].1.line, 3);
     check(

@@ -1,19 +1,21 @@
-//! The text of the metadata, and what in it was read although the specification forbids it.
+//! The text of the metadata, and the oddities in it that are tolerated.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 
+use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
 /// Oddities that are kept with their places: to find a line, the text before it is counted.
 const MAX_SHOWN: u64 = 100;
 
 /// The text, which a [`MetadataText`] stands for wherever text is wanted.
-#[derive(Debug)]
-pub(super) struct MetadataText<'a> {
+#[derive(Debug, Default)]
+pub(crate) struct MetadataText<'a> {
     text: &'a str,
     is_strict: bool,
     oddities: RefCell<Oddities>,
+    is_candidate: Cell<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -24,8 +26,22 @@ struct Oddities {
 
 impl<'a> MetadataText<'a> {
     /// A text of which nothing was read yet. Where it `is_strict`, every oddity is an error.
-    pub(super) fn new(text: &'a str, is_strict: bool) -> Self {
-        MetadataText { text, is_strict, oddities: RefCell::default() }
+    pub(crate) fn new(text: &'a str, is_strict: bool) -> Self {
+        MetadataText { text, is_strict, ..MetadataText::default() }
+    }
+
+    /// Notes that something is written as in a release candidate of CTF 2. Such metadata has many of them, so only the
+    /// first one is a warning.
+    ///
+    /// # Errors
+    ///
+    /// The error, when the source is strict.
+    pub(crate) fn candidate(&self, span: Span, what: &str) -> Result<()> {
+        if self.is_candidate.replace(true) {
+            return Ok(());
+        }
+        let error = || span.malformed(self, format!("{what}: metadata of a release candidate of CTF 2"));
+        self.tolerate(error, || "it is read by the rules of release candidate 7".into())
     }
 
     /// Notes something that is forbidden and has a clear meaning: `reading`, which is the help of the warning where the
@@ -34,7 +50,7 @@ impl<'a> MetadataText<'a> {
     /// # Errors
     ///
     /// The error, when the source is strict.
-    pub(super) fn tolerate(&self, error: impl FnOnce() -> Error, reading: impl FnOnce() -> String) -> Result<()> {
+    pub(crate) fn tolerate(&self, error: impl FnOnce() -> Error, reading: impl FnOnce() -> String) -> Result<()> {
         if self.is_strict {
             return Err(error());
         }
@@ -49,7 +65,7 @@ impl<'a> MetadataText<'a> {
     }
 
     /// Notes in the order of reading.
-    pub(super) fn into_warnings(self) -> Vec<Error> {
+    pub(crate) fn into_warnings(self) -> Vec<Error> {
         let Oddities { mut shown, count } = self.oddities.into_inner();
         if count > MAX_SHOWN {
             shown.push(Error::malformed(format!("{} more oddities of the metadata", count - MAX_SHOWN)));
