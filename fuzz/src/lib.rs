@@ -500,7 +500,7 @@ pub fn run_uftrace_texts(data: &[u8]) {
     exercise::read(&folder);
     follow_calls(&exercise::open(&folder));
     for line in String::from_utf8_lossy(data).lines() {
-        tracemill_uftrace::simple_name(line);
+        tracemill_format::demangle::simple_name(line);
     }
 }
 

@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod calls;
+pub mod code;
+pub mod demangle;
 mod faults;
 pub mod foreign;
 mod format;

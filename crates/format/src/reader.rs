@@ -16,6 +16,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::TracePart;
 
 use crate::calls::{CallEvents, CallSource, ModuleEvents};
+use crate::code::CodeMaps;
 use crate::open::{OpenTrace, Stream, TraceFiles};
 use crate::storage::Storage;
 
@@ -73,6 +74,11 @@ pub trait PacketReader: Send + Sync {
     /// Which events of the trace are calls, where these stand between other events.
     fn call_events(&self) -> &'static [CallEvents] {
         &[]
+    }
+
+    /// The code that processes had mapped, where the trace knows it by other means than events of [`PacketReader::module_events`].
+    fn code_maps(&self) -> Option<&dyn CodeMaps> {
+        None
     }
 
     /// Which of its events give the place of code.

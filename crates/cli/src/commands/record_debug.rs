@@ -37,8 +37,8 @@ mod read {
     use std::sync::{Arc, Mutex, PoisonError};
 
     use tracemill_debug_info::Signatures;
+    use tracemill_format::demangle::simple_name;
     use tracemill_run::{Describe, Description};
-    use tracemill_uftrace::simple_name;
 
     /// The signatures of files that were read: their debugging information may be large.
     static KNOWN: Mutex<Option<HashMap<PathBuf, Arc<Signatures>>>> = Mutex::new(None);

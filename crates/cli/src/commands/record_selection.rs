@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_calls::rules::{Filter, KnownFunctions, PatternKind, Rule, RuleTexts, Rules};
 use tracemill_format::calls::CallSymbol;
+use tracemill_format::demangle::simple_name;
 use tracemill_model::error::Error;
 use tracemill_run::{Action, Actions, Decide, RecordedFunction, RecordedValue, StoredForm, ValueLines, ValuePlace};
-use tracemill_uftrace::{RequestedValue, WantedForm, WantedPlace, simple_name, wanted_values};
+use tracemill_uftrace::{RequestedValue, WantedForm, WantedPlace, wanted_values};
 
 use crate::commands::record_debug as debug;
 

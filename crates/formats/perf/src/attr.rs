@@ -200,6 +200,11 @@ impl PerfAttr {
         self.has_flag(flag::FREQ)
     }
 
+    /// The number of events for which each sample stands, where that is always the same.
+    pub(crate) fn fixed_period(&self) -> Option<u64> {
+        Some(self.period).filter(|period| *period > 0 && !self.is_frequency())
+    }
+
     /// The number of the tracepoint.
     pub(crate) fn tracepoint(&self) -> Option<u16> {
         let is_one = self.event_type == event_type::TRACEPOINT;

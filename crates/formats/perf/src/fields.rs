@@ -216,6 +216,8 @@ pub(crate) fn sample_fields<'b, S: FieldSink>(
     }
     if has(part::PERIOD) {
         sink.number("period", Number::U64, parts.u64());
+    } else if let Some(period) = attr.fixed_period() {
+        sink.number("period", Number::U64, period);
     }
     if has(part::READ) {
         read_fields(sink, attr, parts);

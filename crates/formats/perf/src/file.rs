@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use tracemill_codec::bits::{u32_at, u64_at};
-use tracemill_codec::text::hex;
 use tracemill_ftrace::tracing_data::KernelFormats;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
@@ -91,7 +90,7 @@ mod feature {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct BuildId {
     pub(crate) pid: i32,
-    pub(crate) id: String,
+    pub(crate) id: Vec<u8>,
     pub(crate) file: String,
 }
 
@@ -446,7 +445,7 @@ impl PerfFile {
         let len = if record.misc & HAS_SIZE != 0 { usize::from(id[20]).min(20) } else { 20 };
         if self.build_ids.len() < MAX_LIST {
             let pid = record.u32(8) as i32;
-            self.build_ids.push(BuildId { pid, id: hex(&id[..len]), file: c_text(file) });
+            self.build_ids.push(BuildId { pid, id: id[..len].to_vec(), file: c_text(file) });
         }
     }
 

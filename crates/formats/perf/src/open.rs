@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use tracemill_codec::text::hex;
 use tracemill_format::{DataFile, EntryKind, FoundTrace, OpenContext, OpenTrace, Section, Storage, Stream};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
@@ -44,7 +45,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
         records = unpacked;
     }
     let comms = Arc::new(std::mem::take(&mut survey.comms).finish());
-    survey.maps.finish();
+    survey.maps.finish(&file.build_ids);
     let maps = Arc::new(std::mem::take(&mut survey.maps));
     let mut schema = Schema::new("perf");
     schema.byte_order = file.order;
@@ -96,6 +97,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
         survey,
         classes,
         comms,
+        maps,
         streams: names,
         cpus,
         waiting: Mutex::default(),
@@ -205,7 +207,7 @@ fn sections(file: &PerfFile, counts: &BTreeMap<u32, (u64, u64)>) -> Vec<Section>
             &file.build_ids,
             &[
                 ("pid", &|of| Section::number(i64::from(of.pid))),
-                ("build_id", &|of| text(&of.id)),
+                ("build_id", &|of| text(&hex(&of.id))),
                 ("file", &|of| text(&of.file)),
             ],
         ),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
+use tracemill_format::code::CodeMaps;
 use tracemill_format::{Faults, OpenedPacket, PacketReader, Stream};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
@@ -16,6 +17,7 @@ use super::fields::{
     EventBytes, FieldSink, Number, RecordForm, RecordParts, SampleParts, form_of, record_fields, sample_fields,
 };
 use super::file::{IdCache, PerfFile};
+use super::maps::Maps;
 use super::records::{HEADER, PerfRecord, Records, kind};
 use super::survey::{RecordOrigin, StreamKey, StreamPart, Survey, is_count, is_event, lost};
 
@@ -36,6 +38,7 @@ pub(crate) struct PerfReader {
     pub(crate) survey: Survey,
     pub(crate) classes: PerfClasses,
     pub(crate) comms: Arc<Comms>,
+    pub(crate) maps: Arc<Maps>,
     /// Streams by their names.
     pub(crate) streams: HashMap<String, StreamKey>,
     pub(crate) cpus: Option<u64>,
@@ -69,6 +72,10 @@ struct Encoded {
 }
 
 impl PacketReader for PerfReader {
+    fn code_maps(&self) -> Option<&dyn CodeMaps> {
+        Some(&*self.maps)
+    }
+
     fn cpu_count(&self) -> Option<u64> {
         self.cpus
     }

@@ -292,17 +292,24 @@ impl Survey {
             let name = record.bytes.get(at..).unwrap_or(&[]);
             &name[..memchr::memchr(0, name).unwrap_or(name.len())]
         };
+        let build_id = match record.misc & misc::MMAP_BUILD_ID != 0 && record.kind == kind::MMAP2 {
+            true => record.bytes.get(44..64).and_then(|id| id.get(..usize::from(record.bytes[40]))).unwrap_or(&[]),
+            false => &[],
+        };
         let map = |name_at: usize| CodeMap {
             begin: record.u64(16),
             len: record.u64(24),
             file_offset: record.u64(32),
             name: name(name_at),
+            build_id,
+            is_function: false,
         };
         match record.kind {
             kind::MMAP if record.misc & misc::MMAP_DATA == 0 => self.maps.map(pid, time, &map(40)),
             kind::MMAP2 if record.u32(64) & EXECUTABLE != 0 => self.maps.map(pid, time, &map(72)),
             kind::KSYMBOL if record.u32(20) >> 16 & UNREGISTERED == 0 && record.order == ByteOrder::Little => {
-                let map = CodeMap { begin: record.u64(8), len: record.u32(16).into(), file_offset: 0, name: name(24) };
+                let (begin, len) = (record.u64(8), record.u32(16).into());
+                let map = CodeMap { begin, len, file_offset: 0, name: name(24), build_id: &[], is_function: true };
                 self.maps.map(-1, time, &map);
             }
             kind::COMM if record.misc & misc::COMM_EXEC != 0 => self.maps.exec(pid, time),

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use regex::Regex;
 
 use super::debug::{Enumeration, enumerations};
-use super::demangle::simple_name;
 use super::info::Specs;
 use super::names::{Module, SymbolNames};
 use tracemill_codec::bits::u16_at;
 use tracemill_format::calls::PatternKind;
+use tracemill_format::demangle::simple_name;
 use tracemill_model::schema::ByteOrder;
 
 /// How a value is shown and read.

@@ -10,11 +10,11 @@ use super::arguments::{ArgumentForm, ArgumentSpec, NULL_TEXT};
 use super::calls::{CallFile, FolderCalls, call};
 use super::info::{FEATURES, GROUPS, InfoHeader, feature};
 use super::kernel::CpuRecords;
-use super::naming::demangled;
 use super::records::{Payload, RECORD, Record, RecordKind, RecordStep, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{perf, slices};
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, Findings, event_id};
+use tracemill_format::demangle::demangled;
 
 /// Bits of the masks of features and of groups that the peer names.
 const NAMED_FEATURES: usize = 12;

@@ -8,7 +8,6 @@ mod calls;
 mod classes;
 mod debug;
 mod definitions;
-mod demangle;
 mod dump;
 mod events;
 mod folder;
@@ -20,7 +19,6 @@ mod lines;
 mod maps;
 mod messages;
 mod names;
-mod naming;
 mod open;
 mod perf;
 mod reader;
@@ -43,7 +41,6 @@ mod range_tests;
 mod tests;
 
 pub use arguments::{RequestedValue, WantedForm, WantedPlace, wanted_values};
-pub use demangle::simple_name;
 
 use tracemill_format::{Format, Setting};
 

@@ -10,10 +10,10 @@ use tracemill_codec::bits::u32_at;
 use tracemill_model::schema::{ByteOrder, Render};
 
 use super::debug::DebugInfo;
-use super::demangle::simple_name;
 use super::maps::Map;
 use super::symbols::{Symbol, SymbolFile, base_name};
 use super::tasks::Tasks;
+use tracemill_format::demangle::simple_name;
 
 /// A file of code: the program or a library.
 #[derive(Debug, Default)]

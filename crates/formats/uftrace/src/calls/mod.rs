@@ -14,10 +14,10 @@ use tracemill_codec::text::hex;
 use super::definitions::FolderDefinitions;
 use super::info::Info;
 use super::names::Module;
-use super::naming::demangled;
 use super::records::{Record, RecordKind};
 use tracemill_format::Demangle;
 use tracemill_format::calls::{CallKind, CallOrigin, CallProgram, CallRecord, CallTask, Recording};
+use tracemill_format::demangle::demangled;
 
 /// A file of records.
 pub(super) enum CallFile {

@@ -8,12 +8,12 @@ use super::streams::{MessageCalls, PerfCalls, TaskCalls};
 use super::{CallFile, FolderCalls};
 use crate::events::OpenCalls;
 use crate::info::feature;
-use crate::naming::demangled;
 use crate::{dump, messages, perf, slices, summary, values};
 use tracemill_format::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
     Recording, StreamHolds, ValueStyle, event_id,
 };
+use tracemill_format::demangle::demangled;
 
 /// Calls that may be open when the folder does not say.
 const MAX_STACK: usize = 65_535;

@@ -1,11 +1,10 @@
 //! Which form of a symbol's name is shown.
 
-use tracemill_format::Demangle;
-
-use super::demangle::{full_cpp_name, simple_name};
+use super::{full_cpp_name, simple_name};
+use crate::Demangle;
 
 /// The name of a symbol in a form; one that is not mangled, or not understood, as it is.
-pub(super) fn demangled(symbol: &str, form: Demangle) -> String {
+pub fn demangled(symbol: &str, form: Demangle) -> String {
     match form {
         Demangle::Simple => simple_name(symbol),
         Demangle::Full => full_name(symbol).unwrap_or_else(|| symbol.to_string()),

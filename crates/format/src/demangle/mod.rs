@@ -5,13 +5,15 @@
 //! read and not only how names look; an ABI tag is one more part of the name (`make::cxx11`).
 
 mod expressions;
+mod forms;
 mod full;
 mod names;
 mod operators;
 mod rust;
 mod types;
 
-pub(super) use full::full_cpp_name;
+pub use forms::demangled;
+use full::full_cpp_name;
 
 /// The simple name of a symbol; a name that is not mangled, or not understood, as it is.
 pub fn simple_name(symbol: &str) -> String {

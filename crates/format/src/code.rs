@@ -1,0 +1,62 @@
+//! Code that processes had mapped, as formats with samples offer it: from an address to a file and a place in it.
+
+/// Where the code of a module comes from.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum CodeKind {
+    /// A file that a process mapped.
+    File,
+    /// Memory without a file, where programs put code that they make themselves.
+    Memory,
+    /// The kernel without its modules. A symbol of it, and its address when it was recorded: it may be elsewhere after each boot.
+    Kernel {
+        /// Name of the symbol, such as `_text`.
+        symbol: String,
+        /// Its address.
+        address: u64,
+    },
+    /// A module of the kernel.
+    KernelModule,
+    /// A single function, whose name is the path: programs that were loaded into the kernel.
+    Function,
+}
+
+/// A file of code, or code without a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CodeModule {
+    /// Its path on the machine that was recorded, or a name in brackets.
+    pub path: String,
+    /// Its build id, where the recording has it.
+    pub build_id: Option<Vec<u8>>,
+    /// Where the code comes from.
+    pub kind: CodeKind,
+}
+
+impl CodeModule {
+    /// The name without folders.
+    pub fn short_name(&self) -> &str {
+        match self.kind {
+            CodeKind::File | CodeKind::KernelModule => self.path.rsplit('/').next().unwrap_or(&self.path),
+            _ => &self.path,
+        }
+    }
+}
+
+/// The place of an address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CodePlace {
+    /// Index of its module in [`CodeMaps::modules`].
+    pub module: u32,
+    /// Offset in the file; from the beginning of the map where there is no file.
+    pub offset: u64,
+    /// The address.
+    pub address: u64,
+}
+
+/// The code that processes had mapped, at all times of a trace.
+pub trait CodeMaps: Send + Sync {
+    /// All files and other sources of code.
+    fn modules(&self) -> &[CodeModule];
+
+    /// The place of an address in a process at a clock value; `None` when nothing is known to be there.
+    fn place(&self, process: i64, cycles: u64, address: u64) -> Option<CodePlace>;
+}
