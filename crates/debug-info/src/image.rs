@@ -15,7 +15,7 @@ use tracemill_format::Storage;
 use crate::dwarf::{self, DwarfSlice, SourceLine};
 
 /// Where debugging information of stripped programs is installed.
-const DEBUG_DIR: &str = "/usr/lib/debug";
+pub(crate) const DEBUG_DIR: &str = "/usr/lib/debug";
 
 /// A byte of a deflated stream stands for so many at most.
 const MOST_INFLATED: u64 = 1032;
@@ -150,13 +150,13 @@ fn content<'a>(section: &object::read::Section<'a, '_>) -> Option<Cow<'a, [u8]>>
     }
 }
 
-fn open_elf(path: &Path) -> Option<Arc<dyn Bytes>> {
+pub(crate) fn open_elf(path: &Path) -> Option<Arc<dyn Bytes>> {
     let bytes = FileSystem.open(path).ok()?;
     File::parse(bytes.bytes()).is_ok_and(|file| file.format() == object::BinaryFormat::Elf).then_some(bytes)
 }
 
 /// `DIR/.build-id/ab/cdef.debug`.
-fn build_id_path(dir: &Path, id: &[u8]) -> PathBuf {
+pub(crate) fn build_id_path(dir: &Path, id: &[u8]) -> PathBuf {
     let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = digits.split_at(digits.len().min(2));
     dir.join(".build-id").join(first).join(format!("{rest}.debug"))
@@ -164,7 +164,7 @@ fn build_id_path(dir: &Path, id: &[u8]) -> PathBuf {
 
 /// The file that a link names, when its checksum is that of the link: beside the program, below `.debug`, or in the
 /// folder of all.
-fn linked(program: &Path, debug_dir: &Path, name: &str, checksum: u32) -> Option<Arc<dyn Bytes>> {
+pub(crate) fn linked(program: &Path, debug_dir: &Path, name: &str, checksum: u32) -> Option<Arc<dyn Bytes>> {
     let folder = program.parent().unwrap_or(Path::new("."));
     let places = [folder.to_path_buf(), folder.join(".debug"), join_below(debug_dir, folder)];
     places.iter().find_map(|place| {

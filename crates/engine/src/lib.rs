@@ -26,6 +26,7 @@ pub mod partitions;
 pub mod progress;
 pub mod redact;
 pub mod request;
+pub mod samples;
 pub mod selection;
 pub mod session;
 pub mod source;

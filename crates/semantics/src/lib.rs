@@ -12,6 +12,8 @@
 //! | place on a timeline: thread, track, CPU or stream | [`Running::place`] |
 //! | half of a pair, and the title of both halves | [`Semantics::shape`] |
 //! | function call: entry or exit, address, symbol | [`Semantics::call`] |
+//! | sample of what a thread executes: its stack, its weight | [`Semantics::sample`] |
+//! | thread that leaves a CPU or gets one | [`Semantics::turn`] |
 //! | thread that a CPU turns to | [`Semantics::switch`] |
 //! | counted numbers | [`Semantics::counters`] |
 //! | texts of programs that are calls and counters | [`Semantics::mark`], [`Mark`] |
@@ -35,6 +37,7 @@ mod marks;
 pub mod names;
 mod place;
 mod recording;
+mod samples;
 mod spans;
 pub mod states;
 mod who;
@@ -51,6 +54,7 @@ pub use fields::{member, node_of, value_of};
 pub use marks::Mark;
 pub use place::{EventPlace, Running, StatedPlace};
 pub use recording::Recording;
+pub use samples::{SampleFields, TurnFields};
 pub use spans::{SpanEvent, SpanStep};
 pub use tracemill_model::schema::FieldPath;
 pub use who::Who;

@@ -60,6 +60,39 @@ pub const ADDRESS: &[&str] = &["addr", "func", "ip"];
 /// Name of the function of a call.
 pub const SYMBOL: &str = "symbol";
 
+/// Addresses of the stack of a thread in the kernel and in its program: fields of perf, and contexts of LTTng.
+pub const KERNEL_STACK: &[&str] = &["callchain_kernel", "callstack_kernel"];
+/// See [`KERNEL_STACK`].
+pub const USER_STACK: &[&str] = &["callchain_user", "callstack_user"];
+
+/// Beginning of the names of perf's records that are not samples.
+pub const PERF_RECORD: &str = "PERF_RECORD_";
+
+/// Frames of a stack as texts.
+pub const FRAMES: &[&str] = &["callchain"];
+
+/// Address of the code that ran when a sample was taken, and the place of that in its file.
+pub const CODE_ADDRESS: &str = "ip";
+/// See [`CODE_ADDRESS`].
+pub const CODE_PLACE: &str = "bin";
+/// File of the code at [`CODE_ADDRESS`].
+pub const CODE_FILE: &str = "dso";
+
+/// The number of events for which a sample stands.
+pub const PERIOD: &str = "period";
+
+/// Sampled events that count the time of a clock in ns.
+pub const CLOCK_EVENTS: &[&str] = &["cpu-clock", "task-clock"];
+
+/// Records by which a thread says that it leaves a CPU or gets one, and their flags for leaving, and for leaving although it could
+/// have run on.
+pub const OWN_SWITCHES: &[&str] = &["PERF_RECORD_SWITCH", "PERF_RECORD_SWITCH_CPU_WIDE"];
+/// See [`OWN_SWITCHES`].
+pub const OWN_SWITCH_FLAGS: [&str; 2] = ["out", "preempt"];
+
+/// CPU of a sample that has it as a field.
+pub const SAMPLE_CPU: &str = "cpu";
+
 /// Depth of a call among the calls of its thread.
 pub const DEPTH: &str = "depth";
 

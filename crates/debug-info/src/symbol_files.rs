@@ -1,0 +1,275 @@
+//! Names of functions for samples: where files with symbols are looked for, and which of them are right.
+//!
+//! A file counts when its build id is the recorded one. The places, in this order: perf's cache of files (`~/.debug`), the file itself,
+//! a file of its name next to the recording, what was stripped off it. The first that has all symbols is taken, otherwise the first that has those of dynamic linking.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object::read::{File, Object, ObjectSymbolTable as _};
+use tracemill_codec::chunk::Bytes;
+use tracemill_engine::samples::Symbolizer;
+use tracemill_format::Demangle;
+use tracemill_format::code::{CodeKind, CodeModule, CodePlace};
+use tracemill_format::demangle::demangled;
+
+use crate::image::{DEBUG_DIR, build_id_path, join_below, linked, open_elf};
+use crate::symbols::SymbolTable;
+
+/// Bytes of a list of symbols as text, at most.
+const MAX_TEXT_BYTES: u64 = 256 << 20;
+
+/// Where symbols are looked for.
+#[derive(Clone, Debug, Default)]
+pub struct SymbolSearch {
+    /// Folder with debugging information of stripped programs, instead of the system's.
+    pub dir: Option<PathBuf>,
+    /// Folder in which the file system of the recorded machine is.
+    pub target_prefix: Option<PathBuf>,
+    /// perf's cache of files by their build ids.
+    pub cache: Option<PathBuf>,
+    /// The list of the kernel's symbols.
+    pub kallsyms: Option<PathBuf>,
+    /// Folders of the recordings: lists of symbols may be there.
+    pub beside: Vec<PathBuf>,
+    /// Form of names.
+    pub demangle: Demangle,
+}
+
+/// Tables that were looked for, and found or not.
+type KnownTables<K> = Mutex<HashMap<K, Option<Arc<SymbolTable>>>>;
+
+/// Files with symbols, each read once.
+pub struct SymbolFiles {
+    search: SymbolSearch,
+    /// By path and build id.
+    modules: KnownTables<(String, Option<Vec<u8>>)>,
+    /// Lists of the kernel.
+    lists: KnownTables<PathBuf>,
+    /// By process.
+    programs: KnownTables<i64>,
+    missing: Mutex<BTreeMap<String, String>>,
+}
+
+impl SymbolFiles {
+    /// Symbols of the files that a search finds.
+    pub fn new(search: SymbolSearch) -> SymbolFiles {
+        SymbolFiles {
+            search,
+            modules: Mutex::default(),
+            lists: Mutex::default(),
+            programs: Mutex::default(),
+            missing: Mutex::default(),
+        }
+    }
+
+    /// The modules that were asked for and have no symbols, with the reason.
+    pub fn missing(&self) -> Vec<(String, String)> {
+        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        missing.iter().map(|(module, reason)| (module.clone(), reason.clone())).collect()
+    }
+
+    fn module(&self, module: &CodeModule) -> Option<Arc<SymbolTable>> {
+        let key = (module.path.clone(), module.build_id.clone());
+        let mut known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .entry(key)
+            .or_insert_with(|| {
+                let found = match module.kind {
+                    CodeKind::Kernel { .. } | CodeKind::KernelModule => self.kernel_table(module),
+                    _ => self.file_table(module).map(Arc::new),
+                };
+                found.map_err(|reason| self.miss(&module.path, reason)).ok()
+            })
+            .clone()
+    }
+
+    fn miss(&self, module: &str, reason: String) {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        missing.entry(module.to_string()).or_insert(reason);
+    }
+
+    /// A path on the recorded machine as it is here.
+    fn here(&self, path: &str) -> PathBuf {
+        let path = Path::new(path);
+        self.search.target_prefix.as_ref().map_or_else(|| path.to_path_buf(), |prefix| join_below(prefix, path))
+    }
+
+    /// The folder of perf's cache for a build id.
+    fn cached(&self, id: &[u8]) -> Option<PathBuf> {
+        let path = build_id_path(self.search.cache.as_deref()?, id);
+        Some(path.with_extension(""))
+    }
+
+    fn file_table(&self, module: &CodeModule) -> Result<SymbolTable, String> {
+        if module.path.starts_with('[') {
+            return Err("it is not a file".into());
+        }
+        let path = self.here(&module.path);
+        let wanted = module.build_id.as_deref().filter(|id| !id.is_empty());
+        let is_right = |bytes: &Arc<dyn Bytes>| match (wanted, build_id(bytes.bytes())) {
+            (Some(wanted), own) => own.is_some_and(|own| own.starts_with(wanted)),
+            (None, _) => true,
+        };
+        let own = open_elf(&path);
+        let own_is_right = own.as_ref().is_some_and(is_right);
+        let cached = wanted.and_then(|id| open_elf(&self.cached(id)?.join("elf"))).filter(is_right);
+        let beside = || {
+            let name = path.file_name().filter(|_| wanted.is_some())?;
+            self.search.beside.iter().find_map(|folder| open_elf(&folder.join(name)).filter(is_right))
+        };
+        let ran = cached.or_else(|| own.clone().filter(|_| own_is_right)).or_else(beside);
+        let dir = self.search.dir.as_deref().unwrap_or(Path::new(DEBUG_DIR));
+        let own_id = wanted.map(<[u8]>::to_vec).or_else(|| build_id(ran.as_ref()?.bytes()));
+        let stripped = || own_id.and_then(|id| open_elf(&build_id_path(dir, &id)));
+        let by_link = || {
+            let elf = File::parse(ran.as_ref()?.bytes()).ok()?;
+            let (name, checksum) = elf.gnu_debuglink().ok()??;
+            linked(&path, dir, &String::from_utf8_lossy(name), checksum)
+        };
+        if ran.as_ref().is_some_and(|ran| has_all_symbols(ran.bytes()))
+            && let Some(table) = ran.as_ref().and_then(|ran| SymbolTable::from_elf(ran.bytes()))
+        {
+            return Ok(table);
+        }
+        if let Some(debug) = stripped().or_else(by_link)
+            && let Some(mut table) = SymbolTable::from_elf(debug.bytes())
+        {
+            // Files of what was stripped off may not say where parts of the program are in it.
+            if let Some(ran) = ran.as_ref().and_then(|ran| SymbolTable::from_elf(ran.bytes())) {
+                table.take_rest(ran);
+            }
+            return Ok(table);
+        }
+        let ran_is_right = ran.is_some();
+        match ran.and_then(|ran| SymbolTable::from_elf(ran.bytes())) {
+            Some(table) => Ok(table),
+            None if ran_is_right => Err(format!("`{}` has no symbols", path.display())),
+            None if own.is_some() => Err(format!("`{}` has another build id", path.display())),
+            None => Err(format!("`{}` cannot be read as an ELF file", path.display())),
+        }
+    }
+
+    /// The kernel's list of symbols: the one that was named, one beside the recording, that of perf's cache, that of the running
+    /// kernel when it is the recorded one, or the file of the kernel with debugging information.
+    fn kernel_table(&self, module: &CodeModule) -> Result<Arc<SymbolTable>, String> {
+        if let Some(path) = &self.search.kallsyms {
+            return self
+                .list(path)
+                .ok_or_else(|| format!("`{}` cannot be read, or its addresses are hidden", path.display()));
+        }
+        let id = module.build_id.as_deref().filter(|id| !id.is_empty());
+        let beside = self.search.beside.iter().map(|folder| folder.join("kallsyms"));
+        let cached = id.and_then(|id| Some(self.cached(id)?.join("kallsyms")));
+        let notes = match &module.kind {
+            CodeKind::KernelModule => {
+                let name = module.short_name().trim_matches(['[', ']']);
+                let name = name.split(".ko").next().unwrap_or(name).replace('-', "_");
+                Path::new("/sys/module").join(name).join("notes/.note.gnu.build-id")
+            }
+            _ => PathBuf::from("/sys/kernel/notes"),
+        };
+        let is_running = id.is_some_and(|id| id_of_notes(&notes).is_some_and(|own| own.starts_with(id)));
+        let own = is_running.then(|| PathBuf::from("/proc/kallsyms"));
+        let lists = beside.chain(cached).chain(own);
+        if let Some(table) = lists.filter_map(|path| self.list(&path)).next() {
+            return Ok(table);
+        }
+        let dir = self.search.dir.as_deref().unwrap_or(Path::new(DEBUG_DIR));
+        // Files of modules do not say where these are in memory.
+        let id = id.filter(|_| module.kind != CodeKind::KernelModule);
+        let image = id.and_then(|id| open_elf(&build_id_path(dir, id)));
+        image.and_then(|image| SymbolTable::from_elf(image.bytes())).map(Arc::new).ok_or_else(|| match is_running {
+            true => "addresses in /proc/kallsyms are hidden from this user".into(),
+            false => "it is not the running kernel, and no list of its symbols was found".into(),
+        })
+    }
+
+    /// A list of the kernel's symbols.
+    fn list(&self, path: &Path) -> Option<Arc<SymbolTable>> {
+        let mut known = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || SymbolTable::from_kallsyms(&read_text(path)?).map(Arc::new);
+        known.entry(path.to_path_buf()).or_insert_with(read).clone()
+    }
+
+    /// The list that a process wrote of code that it made itself.
+    fn program_map(&self, process: i64) -> Option<Arc<SymbolTable>> {
+        let mut known = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .entry(process)
+            .or_insert_with(|| {
+                let name = format!("perf-{process}.map");
+                let beside = self.search.beside.iter().map(|folder| folder.join(&name));
+                let mut places = beside.chain([self.here(&format!("/tmp/{name}"))]);
+                places.find_map(|path| read_text(&path)).map(|text| Arc::new(SymbolTable::from_perf_map(&text)))
+            })
+            .clone()
+    }
+
+    fn function(&self, module: &CodeModule, process: i64, place: CodePlace) -> Option<String> {
+        let name = match &module.kind {
+            CodeKind::Function => module.path.clone(),
+            CodeKind::Memory => match self.program_map(process) {
+                Some(map) => map.find(place.address)?.to_string(),
+                None => {
+                    self.miss(&module.path, format!("there is no list of its functions, perf-{process}.map"));
+                    return None;
+                }
+            },
+            CodeKind::Kernel { symbol, address } => {
+                let table = self.module(module)?;
+                let moved = table.anchor(symbol).map_or(0, |here| here.wrapping_sub(*address));
+                table.find(place.address.wrapping_add(moved))?.to_string()
+            }
+            CodeKind::KernelModule => {
+                let table = self.module(module)?;
+                table.find(place.address)?.to_string()
+            }
+            CodeKind::File => {
+                let table = self.module(module)?;
+                table.find(table.address_of(place.offset)?)?.to_string()
+            }
+        };
+        Some(demangled(&name, self.search.demangle))
+    }
+}
+
+impl Symbolizer for SymbolFiles {
+    fn functions(&self, module: &CodeModule, process: i64, place: CodePlace) -> Vec<String> {
+        self.function(module, process, place).into_iter().collect()
+    }
+}
+
+fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
+    Some(File::parse(bytes).ok()?.build_id().ok()??.to_vec())
+}
+
+fn has_all_symbols(bytes: &[u8]) -> bool {
+    File::parse(bytes).is_ok_and(|elf| elf.symbol_table().is_some_and(|table| table.symbols().next().is_some()))
+}
+
+/// A list of symbols; none when it is too long to be one.
+fn read_text(path: &Path) -> Option<String> {
+    use std::io::Read;
+    let file = std::fs::File::open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= MAX_TEXT_BYTES).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The build id in notes of the running kernel.
+fn id_of_notes(path: &Path) -> Option<Vec<u8>> {
+    const BUILD_ID: u32 = 3;
+    let notes = std::fs::read(path).ok()?;
+    let mut rest = notes.as_slice();
+    let word = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    loop {
+        let (name, size, kind) = (word(rest, 0)? as usize, word(rest, 4)? as usize, word(rest, 8)?);
+        let content = 12 + name.next_multiple_of(4);
+        if kind == BUILD_ID && rest.get(12..16) == Some(b"GNU\0") {
+            return Some(rest.get(content..content + size)?.to_vec());
+        }
+        rest = rest.get(content + size.next_multiple_of(4)..)?;
+    }
+}

@@ -1,0 +1,479 @@
+//! Samples of what threads execute: who, when, for how much, and in which functions.
+//!
+//! Which events are samples is what [`Semantics::sample`] answers; the files of code that processes had mapped come from the format
+//! ([`CodeMaps`](tracemill_format::code::CodeMaps)), and the names of functions from a [`Symbolizer`]. Nothing here knows a format.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
+use tracemill_format::code::{CodeModule, CodePlace};
+use tracemill_model::schema::EventClassId;
+use tracemill_semantics::{CpuOf, SampleFields, Semantics, TurnFields, node_of};
+
+use crate::event::Event;
+use crate::filter::{ClassFields, KeyBy, KeyReader, KeyValue};
+use crate::selection::ClassSet;
+use crate::session::Session;
+
+/// Finds the functions of code.
+pub trait Symbolizer: Send + Sync {
+    /// The functions at a place in a module that a process had mapped, the innermost first: those that were inlined, then the one
+    /// that they were inlined into. None when nothing is known.
+    fn functions(&self, module: &CodeModule, process: i64, place: CodePlace) -> Vec<String>;
+}
+
+/// A function on a stack.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Frame {
+    /// Its name; `[module+0x12]` or `[unknown]` where it is not known.
+    pub function: Arc<str>,
+    /// The file of its code without folders; empty when it is not known.
+    pub module: Arc<str>,
+    /// Is it code of the kernel?
+    pub is_kernel: bool,
+}
+
+/// A sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'r> {
+    /// When it was taken, in ns.
+    pub ns: Option<i128>,
+    /// The thread.
+    pub thread: Option<i64>,
+    /// Its process.
+    pub process: Option<i64>,
+    /// Name of the thread.
+    pub thread_name: Option<&'r str>,
+    /// The CPU.
+    pub cpu: Option<u64>,
+    /// For how many events it stands; 1 where the trace does not say it.
+    pub weight: u64,
+    /// Its frames by their numbers, the innermost first.
+    pub stack: &'r [u32],
+}
+
+/// Threads that leave CPUs and get them by an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Turn {
+    /// The thread that leaves a CPU.
+    pub leaves: Option<i64>,
+    /// Could that thread have run on?
+    pub is_preempted: bool,
+    /// The thread that gets a CPU.
+    pub gets: Option<i64>,
+}
+
+/// Addresses from here on are the kernel's.
+const FIRST_OF_KERNEL: u64 = 1 << 63;
+/// The name of code of which nothing is known.
+const UNKNOWN: &str = "[unknown]";
+
+/// Indexes of the fields that are read by [`KeyReader`].
+const THREAD: usize = 0;
+const PROCESS: usize = 1;
+const THREAD_NAME: usize = 2;
+const ADDRESS: usize = 3;
+const SYMBOL: usize = 4;
+const FILE: usize = 5;
+const WEIGHT: usize = 6;
+const SAMPLE_CPU: usize = 7;
+const NEXT: usize = 8;
+const PREV: usize = 9;
+const STATE: usize = 10;
+const OUT: usize = 11;
+const PREEMPTED: usize = 12;
+
+/// Reads the samples of a session.
+pub struct SampleReader<'s> {
+    session: &'s Session,
+    symbolizer: Option<&'s dyn Symbolizer>,
+    /// By trace and event class.
+    classes: Vec<Vec<Option<SampleFields>>>,
+    turns: Vec<Vec<Option<TurnFields>>>,
+    keys: KeyReader,
+    key: Vec<u8>,
+    nodes: HashMap<(usize, u32), StackNodes>,
+    cpus: Vec<CpuOf>,
+    state: DecoderState,
+    arrays: StackArrays,
+    stack: Vec<u32>,
+    thread_name: String,
+    frames: Frames,
+}
+
+/// The nodes of a class's plan that hold its stack.
+#[derive(Clone, Copy, Default)]
+struct StackNodes {
+    kernel: Option<NodeId>,
+    user: Option<NodeId>,
+    frames: Option<NodeId>,
+}
+
+/// The sample classes of each trace; none where no event is a sample.
+fn sample_classes(session: &Session) -> Vec<Vec<Option<SampleFields>>> {
+    let of_trace = |trace: &tracemill_format::OpenTrace| {
+        let semantics = Semantics::new(&trace.schema);
+        (0..trace.schema.events().len()).map(|at| semantics.sample(EventClassId(at as u32))).collect()
+    };
+    session.traces.iter().map(of_trace).collect()
+}
+
+/// May a session have samples?
+pub fn has_samples(session: &Session) -> bool {
+    sample_classes(session).iter().flatten().any(Option::is_some)
+}
+
+impl<'s> SampleReader<'s> {
+    /// A reader of the samples of a session; without a symbolizer functions have names only where the trace has them.
+    pub fn new(session: &'s Session, symbolizer: Option<&'s dyn Symbolizer>) -> Self {
+        let classes = sample_classes(session);
+        let turns = session.traces.iter().map(|trace| {
+            let semantics = Semantics::new(&trace.schema);
+            (0..trace.schema.events().len()).map(|at| semantics.turn(EventClassId(at as u32))).collect()
+        });
+        let turns: Vec<Vec<Option<TurnFields>>> = turns.collect();
+        let fields = session.traces.iter().zip(classes.iter().zip(&turns)).map(|(trace, (classes, turns))| {
+            let semantics = Semantics::new(&trace.schema);
+            let of_class =
+                |(at, (sample, turn)): (usize, (&Option<SampleFields>, &Option<TurnFields>))| -> ClassFields {
+                    if sample.is_none() && turn.is_none() {
+                        return Vec::new();
+                    }
+                    let sample = sample.clone().unwrap_or_default();
+                    let [next, prev, state, out, preempted] = match turn.clone() {
+                        Some(TurnFields::Switch { next, prev, state }) => [Some(next), prev, state, None, None],
+                        Some(TurnFields::Own { out, preempted }) => [None, None, None, Some(out), preempted],
+                        None => [const { None }; 5],
+                    };
+                    let who = semantics.who(EventClassId(at as u32));
+                    let paths = [
+                        (THREAD, who.id),
+                        (PROCESS, who.process),
+                        (THREAD_NAME, who.name),
+                        (ADDRESS, sample.address.clone()),
+                        (SYMBOL, sample.symbol.clone()),
+                        (FILE, sample.file.clone()),
+                        (WEIGHT, sample.weight.clone()),
+                        (SAMPLE_CPU, sample.cpu.clone()),
+                        (NEXT, next),
+                        (PREV, prev),
+                        (STATE, state),
+                        (OUT, out),
+                        (PREEMPTED, preempted),
+                    ];
+                    paths.into_iter().filter_map(|(index, path)| Some((index as u8, path?))).collect()
+                };
+            classes.iter().zip(turns).enumerate().map(of_class).collect()
+        });
+        let fields = KeyBy::Fields(Arc::new(fields.collect()));
+        SampleReader {
+            session,
+            symbolizer,
+            keys: KeyReader::new(session, &fields),
+            key: Vec::new(),
+            nodes: HashMap::new(),
+            cpus: session.traces.iter().map(|_| CpuOf::default()).collect(),
+            state: DecoderState::default(),
+            arrays: StackArrays::default(),
+            stack: Vec::new(),
+            thread_name: String::new(),
+            frames: Frames::default(),
+            classes,
+            turns,
+        }
+    }
+
+    /// The classes of samples of each trace, for a selection.
+    pub fn class_sets(&self) -> Vec<Option<Arc<ClassSet>>> {
+        let set = |classes: &Vec<Option<SampleFields>>| {
+            Some(Arc::new(ClassSet::new(classes.len(), |class| classes.get(class).is_some_and(Option::is_some))))
+        };
+        self.classes.iter().map(set).collect()
+    }
+
+    /// As [`SampleReader::class_sets`], with the classes of events by which threads leave and get CPUs.
+    pub fn class_sets_with_turns(&self) -> Vec<Option<Arc<ClassSet>>> {
+        let set = |(classes, turns): (&Vec<Option<SampleFields>>, &Vec<Option<TurnFields>>)| {
+            let is_sample = |class: usize| classes.get(class).is_some_and(Option::is_some);
+            let is_turn = |class: usize| turns.get(class).is_some_and(Option::is_some);
+            Some(Arc::new(ClassSet::new(classes.len(), |class| is_sample(class) || is_turn(class))))
+        };
+        self.classes.iter().zip(&self.turns).map(set).collect()
+    }
+
+    /// Do any events say when threads leave and get CPUs?
+    pub fn has_turns(&self) -> bool {
+        self.turns.iter().flatten().any(Option::is_some)
+    }
+
+    /// The threads that leave and get CPUs by an event; `None` when it says nothing about that.
+    pub fn turn(&mut self, event: &Event<'_>) -> Option<Turn> {
+        let fields = self.turns.get(event.trace)?.get(event.raw.class().0 as usize)?.as_ref()?;
+        let values = self.keys.values(event, &mut self.key);
+        let integer = |at: usize| match value(&values, at) {
+            Some(KeyValue::Integer(number)) => i64::try_from(*number).ok(),
+            _ => None,
+        };
+        let flag = |at: usize| value(&values, at) == Some(&KeyValue::Bool(true));
+        Some(match fields {
+            TurnFields::Switch { .. } => Turn {
+                leaves: integer(PREV).or_else(|| integer(THREAD)),
+                is_preempted: match value(&values, STATE) {
+                    // Above the states that threads wait in stands a bit for those that were preempted.
+                    Some(KeyValue::Integer(state)) => state & 0xff == 0,
+                    Some(KeyValue::Text(state)) => state.first() == Some(&b'R'),
+                    _ => false,
+                },
+                gets: integer(NEXT),
+            },
+            TurnFields::Own { .. } if flag(OUT) => {
+                Turn { leaves: integer(THREAD), is_preempted: flag(PREEMPTED), gets: None }
+            }
+            TurnFields::Own { .. } => Turn { leaves: None, is_preempted: false, gets: integer(THREAD) },
+        })
+    }
+
+    /// The frames that were met so far, by their numbers.
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames.list
+    }
+
+    /// The sample that an event is; `None` when it is not one. An event that is none and says that a thread leaves a CPU is given as a
+    /// sample without a stack.
+    pub fn read(&mut self, event: &Event<'_>) -> Option<Sample<'_>> {
+        let class = event.raw.class();
+        let fields = self.classes.get(event.trace)?.get(class.0 as usize)?.as_ref();
+        let is_turn = || self.turns.get(event.trace)?.get(class.0 as usize)?.as_ref();
+        let none = SampleFields::default();
+        let fields = fields.or_else(|| is_turn().map(|_| &none))?;
+        let values = self.keys.values(event, &mut self.key);
+        let integer = |at: usize| match value(&values, at) {
+            Some(KeyValue::Integer(number)) => Some(*number),
+            _ => None,
+        };
+        let number = |at: usize| integer(at).and_then(|number| i64::try_from(number).ok());
+        let unsigned = |at: usize| integer(at).and_then(|number| u64::try_from(number).ok());
+        let text = |at: usize| match value(&values, at) {
+            Some(KeyValue::Text(text)) => Some(text.as_slice()),
+            _ => None,
+        };
+        let process = number(PROCESS).or_else(|| number(THREAD));
+        let code = CodeContext {
+            trace: event.trace,
+            maps: self.session.traces[event.trace].reader.code_maps(),
+            symbolizer: self.symbolizer,
+            process: process.unwrap_or(-1),
+            cycles: event.raw.cycles(),
+        };
+        self.stack.clear();
+        self.arrays.clear();
+        if fields.kernel.is_some() || fields.user.is_some() || fields.frames.is_some() {
+            let plan = event.raw.chunk.packet.plans.event_rows(class);
+            let node = |path: &Option<_>| path.as_ref().and_then(|path| node_of(plan, path));
+            self.arrays.nodes = *self.nodes.entry((event.trace, class.0)).or_insert_with(|| StackNodes {
+                kernel: node(&fields.kernel),
+                user: node(&fields.user),
+                frames: node(&fields.frames),
+            });
+            // Errors were reported by the scan of the packet.
+            let _ = event.raw.visit_flat(&mut self.state, &mut self.arrays);
+            for &address in self.arrays.kernel.iter().chain(&self.arrays.user) {
+                self.stack.extend_from_slice(self.frames.at(&code, address));
+            }
+            for at in 0..self.arrays.texts.len() {
+                self.stack.push(self.frames.of_text(&self.arrays.texts[at]));
+            }
+        }
+        if self.stack.is_empty() {
+            match (text(SYMBOL), unsigned(ADDRESS)) {
+                (Some(symbol), _) => {
+                    let frame = named_frame(symbol, text(FILE).unwrap_or_default());
+                    self.stack.push(self.frames.number(frame));
+                }
+                (None, Some(address)) => self.stack.extend_from_slice(self.frames.at(&code, address)),
+                (None, None) => {}
+            }
+        }
+        let thread_name = text(THREAD_NAME);
+        self.thread_name.clear();
+        self.thread_name.push_str(&String::from_utf8_lossy(thread_name.unwrap_or_default()));
+        let cpu = unsigned(SAMPLE_CPU).or_else(|| self.cpus[event.trace].cpu(event.stream, &event.raw.chunk.packet));
+        Some(Sample {
+            ns: event.ns,
+            thread: number(THREAD),
+            process,
+            thread_name: thread_name.map(|_| self.thread_name.as_str()),
+            cpu,
+            weight: unsigned(WEIGHT).unwrap_or(1),
+            stack: &self.stack,
+        })
+    }
+}
+
+fn value(values: &[(usize, KeyValue)], at: usize) -> Option<&KeyValue> {
+    values.iter().find(|(index, _)| *index == at).map(|(_, value)| value)
+}
+
+/// Collects the arrays of a stack.
+#[derive(Default)]
+struct StackArrays {
+    nodes: StackNodes,
+    kernel: Vec<u64>,
+    user: Vec<u64>,
+    texts: Vec<Vec<u8>>,
+}
+
+impl StackArrays {
+    fn clear(&mut self) {
+        self.kernel.clear();
+        self.user.clear();
+        self.texts.clear();
+    }
+}
+
+impl Visitor for StackArrays {
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        // The element of an array is the node after it.
+        let array = node.checked_sub(1);
+        if array.is_some() && array == self.nodes.user {
+            self.user.push(value);
+        } else if array.is_some() && array == self.nodes.kernel {
+            self.kernel.push(value);
+        }
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        let array = node.checked_sub(1);
+        if array.is_some() && array == self.nodes.frames {
+            self.texts.push(bytes.to_vec());
+        }
+    }
+}
+
+/// Everything that decides which function an address is in.
+struct CodeContext<'c> {
+    trace: usize,
+    maps: Option<&'c dyn tracemill_format::code::CodeMaps>,
+    symbolizer: Option<&'c dyn Symbolizer>,
+    process: i64,
+    cycles: u64,
+}
+
+/// All frames, each once.
+#[derive(Default)]
+struct Frames {
+    list: Vec<Frame>,
+    by_frame: HashMap<Frame, u32>,
+    /// Frames of places that were asked for, by trace and process.
+    places: HashMap<(usize, i64, CodePlace), Box<[u32]>>,
+    texts: HashMap<Vec<u8>, u32>,
+    /// Frames of unknown addresses: of programs, and of the kernel.
+    unknown: [Option<[u32; 1]>; 2],
+}
+
+impl Frames {
+    fn number(&mut self, frame: Frame) -> u32 {
+        if let Some(&number) = self.by_frame.get(&frame) {
+            return number;
+        }
+        let number = self.list.len() as u32;
+        self.by_frame.insert(frame.clone(), number);
+        self.list.push(frame);
+        number
+    }
+
+    /// The frames at an address, the innermost first.
+    fn at(&mut self, code: &CodeContext<'_>, address: u64) -> &[u32] {
+        let is_kernel = address >= FIRST_OF_KERNEL;
+        let place = code.maps.and_then(|maps| Some((maps, maps.place(code.process, code.cycles, address)?)));
+        let found = place.and_then(|(maps, place)| Some((maps.modules().get(place.module as usize)?, place)));
+        let Some((module, place)) = found else {
+            if self.unknown[usize::from(is_kernel)].is_none() {
+                let frame = Frame { function: UNKNOWN.into(), module: "".into(), is_kernel };
+                self.unknown[usize::from(is_kernel)] = Some([self.number(frame)]);
+            }
+            return self.unknown[usize::from(is_kernel)].as_ref().map_or(&[], |frame| frame.as_slice());
+        };
+        let key = (code.trace, code.process, place);
+        if !self.places.contains_key(&key) {
+            let names = code.symbolizer.map(|symbolizer| symbolizer.functions(module, code.process, place));
+            let mut names = names.unwrap_or_default();
+            let short = module.short_name();
+            if names.is_empty() {
+                names.push(match module.kind {
+                    tracemill_format::code::CodeKind::Function => short.to_string(),
+                    _ => format!("[{}+{:#x}]", short.trim_matches(['[', ']']), place.offset),
+                });
+            }
+            let module: Arc<str> = short.into();
+            let frame = |name: String| self.number(Frame { function: name.into(), module: module.clone(), is_kernel });
+            let numbers = names.into_iter().map(frame).collect();
+            self.places.insert(key, numbers);
+        }
+        &self.places[&key]
+    }
+
+    /// The frame that a line of a stack shows.
+    fn of_text(&mut self, text: &[u8]) -> u32 {
+        if let Some(&known) = self.texts.get(text) {
+            return known;
+        }
+        // `401136 main+0x2a (/usr/bin/x)`: the address, the name and the file.
+        let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let rest = if text.get(digits) == Some(&b' ') { &text[digits + 1..] } else { text };
+        let open = memchr::memmem::rfind(rest, b" (").filter(|_| rest.last() == Some(&b')'));
+        let (name, file) = match open {
+            Some(at) => (&rest[..at], &rest[at + 2..rest.len() - 1]),
+            None => (rest, &b""[..]),
+        };
+        let number = self.number(named_frame(name, file));
+        self.texts.insert(text.to_vec(), number);
+        number
+    }
+}
+
+/// The frame of a function with a distance after its name, and of its file.
+fn named_frame(name: &[u8], file: &[u8]) -> Frame {
+    let (name, file) = (String::from_utf8_lossy(name), String::from_utf8_lossy(file));
+    let is_distance = |text: &str| {
+        text.strip_prefix("0x")
+            .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    let function = match name.trim().rsplit_once('+') {
+        Some((function, distance)) if is_distance(distance) => function,
+        _ => name.trim(),
+    };
+    const OF_PROGRAMS: [&str; 6] = ["[vdso]", "[vsyscall]", "[unknown]", "[heap]", "[stack]", "[uprobes]"];
+    let is_kernel = (file.starts_with('[') && !OF_PROGRAMS.contains(&&*file)) && !file.starts_with("[anon")
+        || [".ko", ".ko.gz", ".ko.xz", ".ko.zst"].iter().any(|end| file.ends_with(end))
+        || file.ends_with("/vmlinux");
+    let module = match &*file {
+        UNKNOWN | "inlined" => "",
+        file => file.rsplit('/').next().unwrap_or(file),
+    };
+    Frame { function: function.into(), module: module.into(), is_kernel }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_stacks_name_functions() {
+        let mut frames = Frames::default();
+        let mut shown = |text: &str| {
+            let number = frames.of_text(text.as_bytes());
+            let Frame { function, module, is_kernel } = frames.list[number as usize].clone();
+            format!("{function}|{module}|{is_kernel}")
+        };
+        assert_eq!(shown("401136 main+0x2a (/usr/bin/x y)"), "main|x y|false");
+        assert_eq!(shown("ffff81 do_idle+0x1 ([kernel.kallsyms])"), "do_idle|[kernel.kallsyms]|true");
+        assert_eq!(shown("ffff82 xfs_read+0x1 ([xfs])"), "xfs_read|[xfs]|true");
+        assert_eq!(shown("7f [unknown] ([unknown])"), "[unknown]||false");
+        assert_eq!(shown("7f operator+ (a)(inlined) (libx.so)"), "operator+ (a)(inlined)|libx.so|false");
+        assert_eq!(shown("7f clock_gettime+0x9 ([vdso])"), "clock_gettime|[vdso]|false");
+        assert_eq!(shown("add"), "add||false");
+    }
+}
