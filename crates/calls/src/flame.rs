@@ -1,4 +1,4 @@
-//! Flame graphs: a picture of all stacks, as wide as the time that they took. It is one SVG that needs nothing else:
+//! Flame graphs: a picture of all stacks, as wide as the time that they took, or as the weight of their samples. It is one SVG that needs nothing else:
 //! a script inside of it zooms and searches, and without a script it can still be looked at.
 
 use std::collections::HashMap;
@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use tracemill_format::calls::{CallSource, Findings};
 
 use crate::json::{JsonList, quoted};
+use crate::profile::{Profile, WeightUnit};
 use crate::select::CallOptions;
 use crate::stacks::{Stack, Stacks};
 
@@ -33,12 +34,14 @@ impl Default for FlameOptions {
 struct FlameFrame {
     name: String,
     stack: Stack,
-    /// Ns with those of callees.
+    /// Ns, or weight of samples, with those of callees.
     value: u64,
     depth: usize,
     children: Vec<usize>,
-    /// Ns of the same stack in the recording that is compared with.
+    /// Value of the same stack in the recording that is compared with.
     before: u64,
+    /// Is it a function of the kernel? Only samples tell.
+    is_kernel: bool,
 }
 
 /// The stacks of a recording; the first one is the root.
@@ -48,6 +51,8 @@ pub struct Flame {
     /// Stacks of the other recording that this one does not have, and their ns.
     gone: (u64, u64),
     is_compared: bool,
+    /// The unit of values, of samples; calls have ns.
+    of_samples: Option<WeightUnit>,
 }
 
 impl Flame {
@@ -67,6 +72,33 @@ impl Flame {
             frames[parent].children.push(at);
         }
         (Flame::from_frames(frames), findings)
+    }
+
+    /// The stacks of samples. Calls of frames are numbers of samples.
+    pub fn from_profile(profile: &Profile) -> Flame {
+        let mut frames: Vec<FlameFrame> = Vec::with_capacity(profile.nodes.len());
+        for (at, node) in profile.nodes.iter().enumerate() {
+            let label = &profile.labels[node.label as usize];
+            let stack = Stack {
+                parent: node.parent,
+                calls: node.samples,
+                own: node.own,
+                is_wait: label.is_wait,
+                ..Stack::default()
+            };
+            let is_kernel = label.is_kernel;
+            frames.push(FlameFrame {
+                name: label.name.to_string(),
+                stack,
+                depth: node.depth,
+                is_kernel,
+                ..FlameFrame::default()
+            });
+            if at > 0 {
+                frames[node.parent].children.push(at);
+            }
+        }
+        Flame { of_samples: Some(profile.unit), ..Flame::from_frames(frames) }
     }
 
     /// The stacks that lines of folded stacks name, `caller;callee NS`, as the target `folded` writes them. `None`, with the
@@ -98,15 +130,24 @@ impl Flame {
             let sum = frames[at].children.iter().map(|&child| frames[child].value).fold(0, u64::saturating_add);
             frames[at].value = frames[at].stack.own.saturating_add(sum);
         }
-        Flame { frames, gone: (0, 0), is_compared: false }
+        Flame { frames, gone: (0, 0), is_compared: false, of_samples: None }
     }
 
-    /// Compares with another recording: every stack learns how long it took there.
+    /// Compares with another recording: every stack learns how long it took there. Samples are compared by their shares, as one
+    /// recording may be longer: the weights of the other one are scaled to the sum of this one.
     pub fn compare(&mut self, before: &Flame) {
         self.is_compared = true;
+        let (whole, whole_before) = (self.frames[0].value, before.frames[0].value);
+        let scaled = |value: u64| match self.of_samples {
+            None => value,
+            Some(_) => {
+                let scaled = u128::from(value) * u128::from(whole) / u128::from(whole_before.max(1));
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
+        };
         // The same stack there, by its place here.
         let mut same: HashMap<usize, usize> = HashMap::from([(0, 0)]);
-        self.frames[0].before = before.frames[0].value;
+        self.frames[0].before = scaled(before.frames[0].value);
         for at in 1..before.frames.len() {
             let frame = &before.frames[at];
             let parent = same.get(&frame.stack.parent).copied();
@@ -114,12 +155,12 @@ impl Flame {
             let found = parent.and_then(|parent| self.frames[parent].children.iter().copied().find(is_same));
             match found {
                 Some(here) => {
-                    self.frames[here].before = frame.value;
+                    self.frames[here].before = scaled(frame.value);
                     same.insert(at, here);
                 }
                 None => {
                     self.gone.0 += 1;
-                    self.gone.1 = self.gone.1.saturating_add(frame.stack.own);
+                    self.gone.1 = self.gone.1.saturating_add(scaled(frame.stack.own));
                 }
             }
         }
@@ -137,16 +178,56 @@ impl Flame {
             let parent = if id == 0 { "null".to_string() } else { parent.to_string() };
             let text = list.item();
             let _ = write!(text, "{{\"id\":{id},\"parent\":{parent},\"depth\":{depth},\"name\":{}", quoted(name));
-            let _ = write!(text, ",\"calls\":{calls},\"total_ns\":{value},\"self_ns\":{own}");
+            let (calls_key, unit) = match self.of_samples {
+                None => ("calls", "_ns"),
+                Some(WeightUnit::Ns) => ("samples", "_ns"),
+                Some(_) => ("samples", ""),
+            };
+            let _ = write!(text, ",\"{calls_key}\":{calls},\"total{unit}\":{value},\"self{unit}\":{own}");
             if *is_wait {
                 *text += ",\"is_wait\":true";
             }
             if self.is_compared {
-                let _ = write!(text, ",\"before_ns\":{before}");
+                let _ = write!(text, ",\"before{unit}\":{before}");
             }
             text.push('}');
         }
         list.end(out)
+    }
+
+    /// Writes a line for each stack with a value of its own, `caller;callee NUMBER`.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn write_folded(&self, out: &mut dyn Write) -> io::Result<()> {
+        // The names of the frames down to the one at hand, and where each of them ends.
+        let (mut path, mut ends) = (String::new(), vec![0]);
+        let mut open = vec![(0, 0)];
+        while let Some((at, written)) = open.last_mut() {
+            let Some(&child) = self.frames[*at].children.get(*written) else {
+                open.pop();
+                ends.pop();
+                path.truncate(ends.last().copied().unwrap_or(0));
+                continue;
+            };
+            *written += 1;
+            if !path.is_empty() {
+                path.push(';');
+            }
+            // A semicolon divides frames, and a line has one stack.
+            path.extend(self.frames[child].name.chars().map(|letter| match letter {
+                ';' => ':',
+                letter if letter.is_control() => ' ',
+                letter => letter,
+            }));
+            ends.push(path.len());
+            let own = self.frames[child].stack.own;
+            if own > 0 {
+                writeln!(out, "{path} {own}")?;
+            }
+            open.push((child, 0));
+        }
+        Ok(())
     }
 
     /// Writes the stacks as JSON objects inside of each other, `{"name", "value", "children"}`, as d3-flame-graph and its like
@@ -238,10 +319,14 @@ impl Flame {
         }
         let mut notes = Vec::new();
         if left_out.0 > 0 {
-            notes.push(format!("{} stacks of {} are too narrow to be shown", left_out.0, words(left_out.1)));
+            notes.push(format!("{} stacks of {} are too narrow to be shown", left_out.0, self.words(left_out.1)));
         }
         if self.gone.0 > 0 {
-            notes.push(format!("{} stacks of {} are in the other recording only", self.gone.0, words(self.gone.1)));
+            notes.push(format!(
+                "{} stacks of {} are in the other recording only",
+                self.gone.0,
+                self.words(self.gone.1)
+            ));
         }
         let _ = write!(
             text,
@@ -257,14 +342,18 @@ impl Flame {
         let y = TOP + (deepest - frame.depth) as f64 * ROW;
         let name = xml(&frame.name);
         let part = frame.value as f64 * 100.0 / self.frames[0].value.max(1) as f64;
-        let (class, word) = if frame.stack.is_wait { ("f w", "waits") } else { ("f", "calls") };
-        let mut title = format!("{name} ({} {word}, {}, {part:.2}%)", frame.stack.calls, words(frame.value));
+        let (class, word) = match () {
+            () if frame.stack.is_wait => ("f w", "waits"),
+            () if self.of_samples.is_some() => ("f", "samples"),
+            () => ("f", "calls"),
+        };
+        let mut title = format!("{name} ({} {word}, {}, {part:.2}%)", frame.stack.calls, self.words(frame.value));
         if self.is_compared {
             let _ = match frame.before {
                 0 => write!(title, ", new"),
                 before => {
                     let change = (frame.value as f64 - before as f64) * 100.0 / before as f64;
-                    write!(title, ", {change:+.2}% from {}", words(before))
+                    write!(title, ", {change:+.2}% from {}", self.words(before))
                 }
             };
         }
@@ -286,6 +375,14 @@ impl Flame {
         );
     }
 
+    /// A value for people.
+    fn words(&self, value: u64) -> String {
+        match self.of_samples {
+            None | Some(WeightUnit::Ns) => words(value),
+            Some(unit) => format!("{value} {}", unit.name()),
+        }
+    }
+
     /// Warm colors by the name, a cold one for times without processor; compared, red for what takes longer and blue for what takes less.
     fn color(&self, frame: &FlameFrame) -> String {
         if !self.is_compared {
@@ -296,7 +393,12 @@ impl Flame {
                 .name
                 .bytes()
                 .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-            return format!("rgb({},{},{})", 205 + hash % 50, 80 + (hash >> 8) % 130, (hash >> 16) % 55);
+            let [strong, middle, weak] = [205 + hash % 50, 80 + (hash >> 8) % 130, (hash >> 16) % 55];
+            // The kernel is orange beside programs in red and yellow.
+            return match frame.is_kernel {
+                true => format!("rgb({},{},{})", strong - 30, 120 + (hash >> 8) % 40, 60 + weak),
+                false => format!("rgb({strong},{middle},{weak})"),
+            };
         }
         let (now, before) = (frame.value as f64, frame.before as f64);
         let change = (now - before) / now.max(before).max(1.0);
@@ -430,6 +532,15 @@ mod tests {
         assert_eq!(written(&flame), all);
         flame.compare(&Flame::from_folded("main;read 10\n").expect("a stack"));
         assert!(written(&flame).contains(r#"{"name":"read","value":30,"before":10,"children":[]}"#));
+    }
+
+    #[test]
+    fn folded_lines_are_read_back() {
+        let text = "main;exit 2\nmain;read;wait 30\nother 1\n";
+        let flame = Flame::from_folded(text).expect("stacks");
+        let mut out = Vec::new();
+        flame.write_folded(&mut out).expect("memory");
+        assert_eq!(String::from_utf8(out).expect("it is text"), text);
     }
 
     #[test]

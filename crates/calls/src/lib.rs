@@ -19,6 +19,7 @@ pub mod json;
 mod merge;
 mod names;
 pub mod no_calls;
+pub mod profile;
 pub mod raw;
 pub mod replay;
 pub mod report;

@@ -485,7 +485,7 @@ fn sentences(text: &str) -> Vec<String> {
 }
 
 /// Pages for users next to the guide.
-const REFERENCE: [&str; 15] = [
+const REFERENCE: [&str; 16] = [
     "CHANGELOG.md",
     "demo/README.md",
     "docs/analyze.md",
@@ -498,6 +498,7 @@ const REFERENCE: [&str; 15] = [
     "docs/python.md",
     "docs/record.md",
     "docs/report.md",
+    "docs/samples.md",
     "docs/sql.md",
     "docs/tui.md",
     "docs/view.md",

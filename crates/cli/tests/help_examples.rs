@@ -47,6 +47,7 @@ fn folder() -> Folder {
     link("../kernel/bakery", "kernel-trace");
     link("../calls/tasting", "uftrace.data");
     link("../calls/tasting", "other.data");
+    link("../samples/bakery.data", "perf.data");
     folder.file("question.sql", "select name, count(*) from events group by name;\n");
     folder.file("stacks.txt", "main;parse 10\nmain 5\n");
     folder

@@ -9,6 +9,7 @@ use tracemill_format::Demangle;
 use tracemill_model::error::{Error, ErrorKind};
 
 use super::arrange::OF_CALLS;
+use super::samples::{OF_SAMPLES, SampleArgs};
 use super::{MessageOptions, ReportFormat, When};
 
 /// Options of the commands that follow calls; options of the same name have the meaning they have in uftrace.
@@ -407,6 +408,13 @@ pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
 
+    #[command(flatten)]
+    pub(crate) samples: SampleArgs,
+
+    /// Group samples by event, thread, process, comm (name of the thread) or cpu
+    #[arg(long, value_name = "GROUP,...", help_heading = OF_SAMPLES)]
+    pub(crate) by: Option<String>,
+
     /// Columns to show: none, or some of total, total-avg, total-min, total-max, self, self-avg, self-min, self-max, call,
     /// size; a leading + adds them to the default ones
     #[arg(long, short, alias = "output-fields", value_name = "FIELD,...", allow_hyphen_values = true)]
@@ -471,6 +479,13 @@ pub(crate) struct GraphArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
 
+    #[command(flatten)]
+    pub(crate) samples: SampleArgs,
+
+    /// Group samples by event, thread, process, comm (name of the thread) or cpu
+    #[arg(long, value_name = "GROUP,...", help_heading = OF_SAMPLES)]
+    pub(crate) by: Option<String>,
+
     /// Columns to show: none, or some of total-time, self-time, address (with --task: tid); a leading + adds them to the
     /// default ones
     #[arg(long, short, alias = "output-fields", value_name = "FIELD,...", allow_hyphen_values = true)]
@@ -498,6 +513,13 @@ pub(crate) struct GraphArgs {
 pub(crate) struct FlameArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
+
+    #[command(flatten)]
+    pub(crate) samples: SampleArgs,
+
+    /// Group samples by event, thread, process, comm (name of the thread) or cpu
+    #[arg(long, value_name = "GROUP,...", help_heading = OF_SAMPLES)]
+    pub(crate) by: Option<String>,
 
     /// Read TRACE as lines of folded stacks, `caller;callee NS`, as `convert --to folded` writes them of any trace
     #[arg(long, requires = "traces")]
@@ -533,6 +555,8 @@ pub(crate) enum FlameFormat {
     Json,
     /// JSON objects inside of each other, `name`, `value` and `children`, as d3-flame-graph reads them.
     Nested,
+    /// Lines `caller;callee NUMBER`, as scripts for flame graphs read them.
+    Folded,
 }
 
 /// `tracemill dump`.

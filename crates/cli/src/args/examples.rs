@@ -100,6 +100,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "tracemill report -s self uftrace.data",
             ),
             ("What changed between two recordings", "tracemill report --diff other.data uftrace.data"),
+            ("Samples of perf: where each thread spends its time", "tracemill report --by thread perf.data"),
             ("How long each state lasts, by thread", "tracemill report --state 'mill:*' --by vtid my-trace"),
             (
                 "Time from one event to another",
@@ -187,6 +188,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("The whole call graph", "tracemill graph uftrace.data"),
             ("What one function calls, and what calls it", "tracemill graph --function tasting::leave uftrace.data"),
             ("Tasks as a tree", "tracemill graph --task uftrace.data"),
+            ("Samples of perf: who calls a function", "tracemill graph --function fold perf.data"),
         ],
     ),
     (
@@ -196,6 +198,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "Red for what takes longer than in another recording",
                 "tracemill flame --diff other.data uftrace.data -o diff.svg",
+            ),
+            ("Of the samples of perf", "tracemill flame perf.data -o samples.svg"),
+            (
+                "With the time that threads wait, from a recording with sched:sched_switch",
+                "tracemill flame --cpu both --by comm perf.data -o wall.svg",
             ),
             (
                 "Of folded stacks, which `tracemill convert --to folded` writes",

@@ -13,6 +13,7 @@ pub(crate) mod paths;
 mod periods;
 mod record;
 mod report;
+mod samples;
 mod settings;
 mod sql;
 mod topics;
@@ -40,6 +41,7 @@ pub(crate) use self::record::RecordOptions;
 #[cfg(has_recorder)]
 pub(crate) use self::record::{ClockArg, RecordMode, WhenFull};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
+pub(crate) use self::samples::{CpuArg, SampleArgs, WeightArg};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
 #[cfg(feature = "sql")]

@@ -142,7 +142,8 @@ pub(crate) struct ReportOptions {
     #[arg(long, requires = "state")]
     pub(crate) within: bool,
 
-    /// Group by the values of these fields (paths as in filters), across all traces
+    /// Group by the values of these fields (paths as in filters), across all traces; samples by event, thread, process,
+    /// comm (name of the thread) or cpu
     #[arg(long, value_name = "PATH,...")]
     pub(crate) by: Option<String>,
 

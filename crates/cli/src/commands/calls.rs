@@ -13,6 +13,7 @@ use tracemill_codec::text::seconds;
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::output::refuse_input;
 use tracemill_engine::request::{OpenStep, OpenedTraces, Request};
+use tracemill_engine::samples::has_samples;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::spans::span_statistics;
@@ -35,6 +36,12 @@ pub(crate) struct OpenCalls {
 
 /// Opens the trace of the options. `None` when it cannot be read (reported on stderr).
 pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
+    let Some((session, reporter)) = open_session(args)? else { return Ok(None) };
+    of_session(args, session, reporter).map(Some)
+}
+
+/// Opens the trace of the options, whatever is in it.
+pub(super) fn open_session(args: &CallArgs) -> Result<Option<(Arc<Session>, Reporter)>, Error> {
     if let (Some(trace), Some(data)) = (&args.trace, &args.data) {
         let message = format!("two traces, `{}` and `{}`", trace.display(), data.display());
         return Err(Error::misuse(message).with_help("leave -d out, or the other one"));
@@ -70,7 +77,17 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         })
     })?;
     let Some(OpenedTraces { session, .. }) = opened else { return Ok(None) };
-    let session = Arc::new(session);
+    Ok(Some((Arc::new(session), reporter)))
+}
+
+/// Has a session calls, or events that may be calls?
+pub(super) fn has_calls(session: &Arc<Session>) -> bool {
+    session.traces.iter().any(|trace| trace.reader.calls().is_some()) || EventCalls::open(session).is_some()
+}
+
+/// The calls of a session.
+pub(super) fn of_session(args: &CallArgs, session: Arc<Session>, reporter: Reporter) -> Result<OpenCalls, Error> {
+    let path = path(args);
     let with_calls = session.traces.iter().filter(|trace| trace.reader.calls().is_some()).count();
     let events = if with_calls == 0 { EventCalls::open(&session) } else { None };
     if with_calls != 1 && events.is_none() {
@@ -78,6 +95,11 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
             0 => "the trace has no function calls".to_string(),
             count => format!("{count} traces have function calls, and one is followed at a time"),
         };
+        if with_calls == 0 && has_samples(&session) {
+            let error =
+                Error::unsupported("the trace has samples, which do not say when calls begin and end").in_file(&path);
+            return Err(error.with_help("`tracemill report`, `graph` and `flame` add samples up by function and stack"));
+        }
         let with_calls = FORMATS.iter().filter(|format| format.has_calls);
         let known = names_of(with_calls);
         let error = Error::unsupported(message).in_file(&path);
@@ -87,7 +109,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
             known.join(", ")
         )));
     }
-    Ok(Some(OpenCalls { session, events, reporter }))
+    Ok(OpenCalls { session, events, reporter })
 }
 
 /// Reports what opening found, errors first; ends the work when there is no trace.
@@ -255,7 +277,7 @@ pub(crate) fn write_text<T>(
 }
 
 /// The stretch of time of `-r`.
-fn time_range(text: &str) -> Result<TimeRange, Error> {
+pub(super) fn time_range(text: &str) -> Result<TimeRange, Error> {
     let wrong = || {
         let error = Error::misuse(format!("`{text}` is not a span of time, in --time-range"));
         error.with_help("for example 100us~2ms, 12.5~13, ~10ms")

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use tracemill_calls::flame::{Flame, FlameOptions};
+use tracemill_calls::profile::{CpuTime, Profile};
 use tracemill_model::error::Error;
 
 use super::calls;
+use super::samples::{self, OpenRecording, OpenSamples};
 use crate::args::{CallArgs, FlameArgs, FlameFormat};
 use crate::report::Outcome;
 
@@ -24,7 +26,11 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
         write(args, &flame, title)?;
         return Ok(Outcome::Done);
     }
-    let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
+    let open = match samples::open(&args.calls, &args.samples)? {
+        None => return Ok(Outcome::Nothing),
+        Some(OpenRecording::Samples(open)) => return of_samples(args, open),
+        Some(OpenRecording::Calls(open)) => open,
+    };
     let (source, call_options) = calls::options(&args.calls, &open)?;
     let (mut flame, mut findings) = Flame::collect(source, call_options);
     if let Some(path) = &args.diff {
@@ -40,6 +46,33 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
     Ok(open.finish(is_read.then_some(findings)))
 }
 
+/// Draws the samples of a trace.
+fn of_samples(args: &FlameArgs, mut open: OpenSamples) -> Result<Outcome, Error> {
+    let Some(profile) = open.profile(&args.calls, &args.samples, args.by.as_deref())? else {
+        return Ok(Outcome::Nothing);
+    };
+    let mut flame = Flame::from_profile(&profile);
+    if let Some(path) = &args.diff {
+        let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
+        let Some(mut other) = samples::open_other(&other_args, &args.samples)? else { return Ok(Outcome::Nothing) };
+        let before = other.profile(&other_args, &args.samples, args.by.as_deref())?;
+        let Some(before) = before else { return Ok(Outcome::Nothing) };
+        flame.compare(&Flame::from_profile(&before));
+    }
+    write(args, &flame, title_of(&profile))?;
+    Ok(open.finish())
+}
+
+/// The title of a picture of samples.
+fn title_of(profile: &Profile) -> String {
+    let events = profile.events.join(", ");
+    match profile.cpu {
+        CpuTime::On => format!("Samples of {events}"),
+        CpuTime::Off => "Time off CPU".into(),
+        CpuTime::Both => format!("Time on CPU (samples of {events}) and off CPU"),
+    }
+}
+
 /// Draws the graph; `false` when its reader is gone.
 fn write(args: &FlameArgs, flame: &Flame, title: String) -> Result<bool, Error> {
     let options =
@@ -48,6 +81,7 @@ fn write(args: &FlameArgs, flame: &Flame, title: String) -> Result<bool, Error> 
     let written = match args.format {
         FlameFormat::Svg => flame.write_svg(&options, &mut sink.as_writer()),
         FlameFormat::Json => flame.write_json(&mut sink.as_writer()),
+        FlameFormat::Folded => flame.write_folded(&mut sink.as_writer()),
         FlameFormat::Nested => flame.write_nested_json(&mut sink.as_writer()),
     };
     Ok(sink.finish(written)?.is_some())

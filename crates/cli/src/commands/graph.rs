@@ -9,7 +9,8 @@ use tracemill_calls::tasks::{self, TaskGraphField};
 use tracemill_format::calls::{CallSource, Findings};
 use tracemill_model::error::Error;
 
-use super::calls;
+use super::samples::{self, OpenRecording};
+use super::{calls, samples_forms};
 use crate::args::{CallFormat, GraphArgs};
 use crate::report::Outcome;
 
@@ -21,11 +22,15 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
     let is_function = |word: &Path| call_args.data.is_some() || !word.exists() && calls::default_folder().exists();
     let word = if call_args.trace.as_deref().is_some_and(is_function) { call_args.trace.take() } else { None };
     let function = args.function.clone().or_else(|| word.map(|word| word.to_string_lossy().into_owned()));
+    let open = match samples::open(&call_args, &args.samples)? {
+        None => return Ok(Outcome::Nothing),
+        Some(OpenRecording::Samples(open)) => return samples_forms::graph(args, &call_args, function.as_deref(), open),
+        Some(OpenRecording::Calls(open)) => open,
+    };
     if let (Some(function), Some(depth)) = (&function, call_args.choice.depth) {
         // The depth counts from the function on.
         call_args.rules.0.triggers.push(format!("{function}@depth={depth}"));
     }
-    let Some(open) = calls::open(&call_args)? else { return Ok(Outcome::Nothing) };
     let (source, call_options) = calls::options(&call_args, &open)?;
     if args.task {
         let findings = tasks(args, source, call_options)?;

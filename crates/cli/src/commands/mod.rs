@@ -41,6 +41,8 @@ pub(crate) mod report;
 pub(crate) mod report_calls;
 mod report_forms;
 mod request;
+mod samples;
+mod samples_forms;
 #[cfg(feature = "sql")]
 mod shell;
 pub(crate) mod sql;

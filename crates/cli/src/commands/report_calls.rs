@@ -9,17 +9,22 @@ use tracemill_calls::{CallOptions, json};
 use tracemill_format::calls::{CallSource, Findings};
 use tracemill_model::error::Error;
 
-use super::calls;
+use super::samples::{self, OpenRecording};
+use super::{calls, samples_forms};
 use crate::args::{CallArgs, ReportArgs, ReportFormat};
 use crate::report::Outcome;
 
 /// Reports the functions of a trace.
 pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
+    let open = match samples::open(&args.calls, &args.samples)? {
+        None => return Ok(Outcome::Nothing),
+        Some(OpenRecording::Samples(open)) => return samples_forms::report(args, open),
+        Some(OpenRecording::Calls(open)) => open,
+    };
     if args.format == ReportFormat::Csv {
         let error = Error::misuse("functions have no CSV");
         return Err(error.with_help("--format json, or --state, --from and --to for the time between events"));
     }
-    let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let (source, call_options) = calls::options(&args.calls, &open)?;
     if args.task {
         let findings = report_tasks(args, source, call_options)?;

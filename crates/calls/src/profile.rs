@@ -1,0 +1,731 @@
+//! Profiles: the samples of a recording, added up by their stacks.
+//!
+//! A profile is a tree of functions, callers before callees. Its first levels may be groups, such as threads or events. What is
+//! shown of it is made of the tree: functions with their sums ([`Profile::functions`]), flame graphs, call trees.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tracemill_codec::text::pattern::Pattern;
+use tracemill_engine::event::Event;
+use tracemill_engine::events::Events;
+use tracemill_engine::merge::Note;
+use tracemill_engine::samples::{Frame, Sample, SampleReader, Symbolizer};
+use tracemill_engine::selection::SelectedStream;
+use tracemill_engine::session::Session;
+use tracemill_engine::timeline::Selection;
+use tracemill_format::calls::CallSymbol;
+use tracemill_semantics::names;
+
+use crate::rules::{Filter, KnownFunctions, RuleTexts, Rules};
+
+/// A property by which samples are grouped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProfileGroup {
+    /// The name of the event that was sampled.
+    Event,
+    /// The thread.
+    Thread,
+    /// The process.
+    Process,
+    /// The name of the thread.
+    Comm,
+    /// The CPU.
+    Cpu,
+}
+
+impl ProfileGroup {
+    /// All of them by their names.
+    pub const ALL: [(&'static str, ProfileGroup); 5] = [
+        ("event", ProfileGroup::Event),
+        ("thread", ProfileGroup::Thread),
+        ("process", ProfileGroup::Process),
+        (names::ABOUT_NAME[0], ProfileGroup::Comm),
+        ("cpu", ProfileGroup::Cpu),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, group)| *group == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// The unit of weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WeightUnit {
+    /// Time in ns: the events are those of a clock.
+    Ns,
+    /// Numbers of events.
+    Events,
+    /// Numbers of samples.
+    #[default]
+    Samples,
+}
+
+impl WeightUnit {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            WeightUnit::Ns => "ns",
+            WeightUnit::Events => "events",
+            WeightUnit::Samples => "samples",
+        }
+    }
+}
+
+/// Whose time is added up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CpuTime {
+    /// Samples of what threads execute.
+    #[default]
+    On,
+    /// Time that threads are without a CPU, by the stacks that they left it with. Time without an end in the recording does not count.
+    Off,
+    /// Both together. Samples must be of a clock.
+    Both,
+}
+
+/// Which samples are wanted, and how they are added up.
+#[derive(Clone, Debug, Default)]
+pub struct ProfileQuery {
+    /// Names of events; none for all.
+    pub events: Vec<Pattern>,
+    /// Threads; none for all.
+    pub tids: Vec<i64>,
+    /// Groups, the outer one first. Samples of several events are grouped by event in any case: their weights count different
+    /// things.
+    pub by: Vec<ProfileGroup>,
+    /// Does each sample count once, instead of for the events that it stands for?
+    pub counts_samples: bool,
+    /// Time on CPUs, or without them.
+    pub cpu: CpuTime,
+}
+
+impl ProfileQuery {
+    /// Are samples of an event wanted? An event with modifiers (`cycles:u`, `cycles/period=9/`) is also known by its name alone.
+    fn wants_event(&self, name: &[u8]) -> bool {
+        let short = name.split(|byte| matches!(byte, b':' | b'/')).next().unwrap_or_default();
+        self.events.is_empty() || self.events.iter().any(|wanted| wanted.matches(name) || wanted.matches(short))
+    }
+}
+
+/// A group, or a function.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ProfileLabel {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The file of the function; empty where it is not known, and for groups.
+    pub module: Arc<str>,
+    /// Is it a function of the kernel?
+    pub is_kernel: bool,
+    /// Is it time without a CPU?
+    pub is_wait: bool,
+}
+
+impl ProfileLabel {
+    fn new(name: impl Into<Arc<str>>) -> Self {
+        ProfileLabel { name: name.into(), module: "".into(), is_kernel: false, is_wait: false }
+    }
+}
+
+/// A function as it was called, or a group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProfileNode {
+    /// Its number in [`Profile::labels`].
+    pub label: u32,
+    /// The node of its caller; that of the root is its own.
+    pub parent: usize,
+    /// Groups and functions above it.
+    pub depth: usize,
+    /// Weight of the samples in the function itself, and their number.
+    pub own: u64,
+    /// See [`ProfileNode::own`].
+    pub own_samples: u64,
+    /// Weight of the samples in the function and all that it called, and their number.
+    pub total: u64,
+    /// See [`ProfileNode::total`].
+    pub samples: u64,
+}
+
+/// Sums of a function in a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProfileFunction {
+    /// The labels of its groups.
+    pub groups: Vec<u32>,
+    /// Its label.
+    pub label: u32,
+    /// Weight of the samples in the function itself, and their number.
+    pub own: u64,
+    /// See [`ProfileFunction::own`].
+    pub own_samples: u64,
+    /// Weight of the samples in the function and all that it called, each sample once, and their number.
+    pub total: u64,
+    /// See [`ProfileFunction::total`].
+    pub samples: u64,
+    /// Weight of all samples of the same event: what shares are parts of.
+    pub whole: u64,
+}
+
+/// Samples, added up by their stacks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Profile {
+    /// Groups and functions, each once.
+    pub labels: Vec<ProfileLabel>,
+    /// The tree: the root first, callers before callees, callees of one caller in the order of their names.
+    pub nodes: Vec<ProfileNode>,
+    /// The groups that the first levels below the root are.
+    pub by: Vec<ProfileGroup>,
+    /// The unit of weights.
+    pub unit: WeightUnit,
+    /// The events whose samples are in it.
+    pub events: Vec<String>,
+    /// Is it time on CPUs, or without them?
+    pub cpu: CpuTime,
+    /// Samples whose innermost function has no name.
+    pub unnamed: u64,
+}
+
+/// Builds the tree of a profile.
+#[derive(Default)]
+struct ProfileBuilder {
+    labels: Vec<ProfileLabel>,
+    by_label: HashMap<ProfileLabel, u32>,
+    nodes: Vec<ProfileNode>,
+    found: HashMap<(usize, u32), usize>,
+}
+
+impl ProfileBuilder {
+    fn new() -> Self {
+        let mut builder = ProfileBuilder { nodes: vec![ProfileNode::default()], ..ProfileBuilder::default() };
+        builder.label(ProfileLabel::new("all"));
+        builder
+    }
+
+    fn label(&mut self, label: ProfileLabel) -> u32 {
+        if let Some(&known) = self.by_label.get(&label) {
+            return known;
+        }
+        let number = self.labels.len() as u32;
+        self.by_label.insert(label.clone(), number);
+        self.labels.push(label);
+        number
+    }
+
+    fn node(&mut self, parent: usize, label: u32) -> usize {
+        *self.found.entry((parent, label)).or_insert_with(|| {
+            let depth = self.nodes[parent].depth + 1;
+            self.nodes.push(ProfileNode { label, parent, depth, ..ProfileNode::default() });
+            self.nodes.len() - 1
+        })
+    }
+
+    fn add(&mut self, node: usize, weight: u64, samples: u64) {
+        let node = &mut self.nodes[node];
+        node.own = node.own.saturating_add(weight);
+        node.own_samples += samples;
+    }
+
+    /// Adds totals, and puts nodes into their order.
+    fn finish(self) -> Profile {
+        let ProfileBuilder { labels, mut nodes, .. } = self;
+        for at in (0..nodes.len()).rev() {
+            let (own, own_samples, parent) = (nodes[at].own, nodes[at].own_samples, nodes[at].parent);
+            nodes[at].total = nodes[at].total.saturating_add(own);
+            nodes[at].samples += own_samples;
+            if at > 0 {
+                let (total, samples) = (nodes[at].total, nodes[at].samples);
+                nodes[parent].total = nodes[parent].total.saturating_add(total);
+                nodes[parent].samples += samples;
+            }
+        }
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+        for (at, node) in nodes.iter().enumerate().skip(1) {
+            children[node.parent].push(at);
+        }
+        let key = |at: &usize| {
+            let label = &labels[nodes[*at].label as usize];
+            (&label.name, &label.module, label.is_kernel, label.is_wait)
+        };
+        children.iter_mut().for_each(|children| children.sort_by(|a, b| key(b).cmp(&key(a))));
+        let mut open = vec![(0, 0)];
+        let mut ordered = Vec::with_capacity(nodes.len());
+        while let Some((at, parent)) = open.pop() {
+            let here = ordered.len();
+            ordered.push(ProfileNode { parent, ..nodes[at].clone() });
+            open.extend(children[at].iter().map(|&child| (child, here)));
+        }
+        Profile { labels, nodes: ordered, ..Profile::default() }
+    }
+}
+
+/// Properties of a sample by which it is grouped.
+struct SampleGroups<'s> {
+    event: &'s str,
+    sample: Sample<'s>,
+}
+
+impl SampleGroups<'_> {
+    fn name(&self, group: ProfileGroup) -> String {
+        let unknown = || "(unknown)".to_string();
+        let Sample { thread, process, thread_name, cpu, .. } = self.sample;
+        match group {
+            ProfileGroup::Event => self.event.to_string(),
+            ProfileGroup::Comm => thread_name.map_or_else(unknown, str::to_string),
+            ProfileGroup::Cpu => cpu.map_or_else(unknown, |cpu| format!("cpu {cpu}")),
+            ProfileGroup::Process => process.map_or_else(unknown, |process| format!("process {process}")),
+            ProfileGroup::Thread => match (thread_name, thread) {
+                (Some(name), Some(thread)) => format!("{name} ({thread})"),
+                (None, Some(thread)) => format!("thread {thread}"),
+                (name, None) => name.map_or_else(unknown, str::to_string),
+            },
+        }
+    }
+}
+
+/// Names of the events of a session whose samples are wanted, each once, in the order of traces and classes.
+pub fn sample_events(session: &Session, reader: &SampleReader<'_>, query: &ProfileQuery) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for (trace, classes) in session.traces.iter().zip(reader.class_sets()) {
+        for (at, class) in trace.schema.events().iter().enumerate() {
+            let is_sample = classes.as_ref().is_some_and(|classes| classes.has(at as u32));
+            let name = class.name.as_deref().unwrap_or_default();
+            let is_wanted = query.wants_event(name.as_bytes());
+            if is_sample && is_wanted && !found.iter().any(|known| known == name) {
+                found.push(name.to_string());
+            }
+        }
+    }
+    found
+}
+
+/// Time without a CPU, as frames; of threads that wait, and of those that could have run.
+const OFF_CPU: &str = "(off CPU)";
+const PREEMPTED: &str = "(preempted)";
+
+/// Does an event count time?
+fn is_clock(event: &str) -> bool {
+    names::CLOCK_EVENTS.contains(&event.split([':', '/']).next().unwrap_or_default())
+}
+
+impl Profile {
+    /// Adds up the wanted samples of some streams. What comes up between them goes to `note`.
+    pub fn collect(
+        session: &Session,
+        streams: &[SelectedStream],
+        selection: &Selection,
+        query: &ProfileQuery,
+        symbolizer: Option<&dyn Symbolizer>,
+        note: impl FnMut(Note) -> ControlFlow<()>,
+    ) -> Profile {
+        let mut reader = SampleReader::new(session, symbolizer);
+        let mut selection = selection.clone();
+        let is_on = query.cpu == CpuTime::On;
+        selection.classes = if is_on { reader.class_sets() } else { reader.class_sets_with_turns() };
+        let mut by = query.by.clone();
+        // Which events have samples is known when all were read, so a first level of events may turn out to be needless.
+        let by_event = is_on && !by.contains(&ProfileGroup::Event) && sample_events(session, &reader, query).len() > 1;
+        if by_event {
+            by.insert(0, ProfileGroup::Event);
+        }
+        let mut builder = ProfileBuilder::new();
+        let mut events: Vec<String> = Vec::new();
+        // By class: the number of its event, if it is wanted.
+        let mut of_classes: HashMap<(usize, u32), Option<usize>> = HashMap::new();
+        let mut frames: Vec<u32> = Vec::new();
+        let mut unnamed = 0;
+        let mut storage = Vec::new();
+        // By trace and thread: since when it has no CPU, where it left it, and whether that has a stack.
+        let mut off: HashMap<(usize, i64), (i128, usize, bool)> = HashMap::new();
+        let take = |event: &Event<'_>| {
+            let turn = if is_on { None } else { reader.turn(event) };
+            let class = (event.trace, event.raw.class().0);
+            // An event that takes a thread off its CPU is none that was sampled.
+            let number = match turn {
+                Some(_) => None,
+                None => *of_classes.entry(class).or_insert_with(|| {
+                    let name = event.name(&mut storage).unwrap_or_default();
+                    let is_wanted = query.wants_event(name);
+                    is_wanted.then(|| {
+                        let name = String::from_utf8_lossy(name);
+                        events.iter().position(|known| *known == name).unwrap_or_else(|| {
+                            events.push(name.into_owned());
+                            events.len() - 1
+                        })
+                    })
+                }),
+            };
+            if turn.is_none() && number.is_none() {
+                return;
+            }
+            let Some(sample) = reader.read(event) else { return };
+            let mut back = |builder: &mut ProfileBuilder, thread: Option<i64>| {
+                let (since, node, _) = off.remove(&(event.trace, thread?))?;
+                let taken = u64::try_from(event.ns? - since).unwrap_or(0);
+                builder.add(node, taken, 1);
+                Some(())
+            };
+            match turn {
+                Some(turn) => back(&mut builder, turn.gets),
+                // A thread that is sampled runs.
+                None if !is_on => back(&mut builder, sample.thread),
+                None => None,
+            };
+            if query.cpu == CpuTime::Off && turn.is_none() {
+                return;
+            }
+            let leaving = turn.and_then(|turn| turn.leaves.filter(|thread| *thread != 0));
+            let is_left = leaving.zip(event.ns).map(|(thread, ns)| ((event.trace, thread), ns));
+            if turn.is_some() && is_left.is_none() {
+                return;
+            }
+            let thread = leaving.or(sample.thread);
+            if !query.tids.is_empty() && !thread.is_some_and(|thread| query.tids.contains(&thread)) {
+                return;
+            }
+            let mut at = 0;
+            let event_name = number.map_or(OFF_CPU, |number| &events[number]);
+            let groups = SampleGroups { event: event_name, sample: Sample { thread, ..sample } };
+            for group in &by {
+                let label = builder.label(ProfileLabel::new(groups.name(*group)));
+                at = builder.node(at, label);
+            }
+            let weight = if query.counts_samples { 1 } else { sample.weight };
+            let stack: Vec<u32> = sample.stack.to_vec();
+            let known = reader.frames();
+            while frames.len() < known.len() {
+                let Frame { function, module, is_kernel } = known[frames.len()].clone();
+                frames.push(builder.label(ProfileLabel { name: function, module, is_kernel, is_wait: false }));
+            }
+            let has_stack = !stack.is_empty();
+            unnamed += u64::from(
+                turn.is_none() && stack.first().is_none_or(|&first| known[first as usize].function.starts_with('[')),
+            );
+            for &frame in stack.iter().rev() {
+                at = builder.node(at, frames[frame as usize]);
+            }
+            let Some((thread, ns)) = is_left else { return builder.add(at, weight, 1) };
+            let is_preempted = turn.is_some_and(|turn| turn.is_preempted);
+            if is_preempted || !has_stack || query.cpu == CpuTime::Both {
+                let name = if is_preempted { PREEMPTED } else { OFF_CPU };
+                let label = builder.label(ProfileLabel { is_wait: true, ..ProfileLabel::new(name) });
+                at = builder.node(at, label);
+            }
+            // A tracepoint has the stack, and a record of the kernel follows it. Of two of a kind the first has lost its end.
+            match off.get_mut(&thread) {
+                Some(known) if has_stack && !known.2 => (known.1, known.2) = (at, true),
+                Some(known) if !has_stack && known.2 => {}
+                _ => _ = off.insert(thread, (ns, at, has_stack)),
+            }
+        };
+        Events::new(session, streams, &selection, None).for_each(take, note);
+        let mut profile = builder.finish();
+        let all_clocks = events.iter().all(|event| is_clock(event));
+        profile.unit = match () {
+            () if query.cpu == CpuTime::Off => WeightUnit::Ns,
+            () if query.counts_samples => WeightUnit::Samples,
+            () if all_clocks => WeightUnit::Ns,
+            () => WeightUnit::Events,
+        };
+        (profile.by, profile.events, profile.unnamed, profile.cpu) = (by, events, unnamed, query.cpu);
+        if query.cpu == CpuTime::Off {
+            profile.events.clear();
+        }
+        if by_event && profile.events.len() < 2 { profile.without_group(0) } else { profile }
+    }
+
+    /// The profile without a level of groups.
+    fn without_group(&self, level: usize) -> Profile {
+        let mut by = self.by.clone();
+        by.remove(level);
+        let profile = self.rebuilt(|path| {
+            path.remove(level);
+        });
+        Profile { by, ..profile }
+    }
+
+    /// The same samples on other stacks: `change` gets the nodes of each stack, the outermost first, without the root.
+    fn rebuilt(&self, change: impl Fn(&mut Vec<usize>)) -> Profile {
+        let mut builder = ProfileBuilder::new();
+        let labels: Vec<u32> = self.labels.iter().map(|label| builder.label(label.clone())).collect();
+        let mut path = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.own_samples > 0) {
+            path.clear();
+            let mut from = at;
+            while from > 0 {
+                path.push(from);
+                from = self.nodes[from].parent;
+            }
+            path.reverse();
+            change(&mut path);
+            let mut here = 0;
+            for &step in &path {
+                here = builder.node(here, labels[self.nodes[step].label as usize]);
+            }
+            builder.add(here, node.own, node.own_samples);
+        }
+        let Profile { by, unit, events, unnamed, cpu, .. } = self.clone();
+        Profile { by, unit, events, unnamed, cpu, ..builder.finish() }
+    }
+
+    /// The profile as options select functions: `-F` begins stacks at a function and leaves out those without it, `-N` ends them
+    /// before one, `-C` leaves out those without it and what it calls, `-H` leaves single functions out; no stack is deeper than
+    /// `depth`. Samples whose stacks end early count for their last function; those that are left out count for nothing.
+    #[must_use]
+    pub fn selected(self, texts: &RuleTexts, depth: Option<usize>, warnings: &mut Vec<String>) -> Profile {
+        if texts.is_empty() && depth.is_none() {
+            return self;
+        }
+        let symbols = self.labels.iter().zip(0..).map(|(label, id)| {
+            let (name, module) = (label.name.to_string(), Some(label.module.to_string()));
+            (id, CallSymbol { name, module, is_library_call: label.name.ends_with("@plt"), size: 0 })
+        });
+        let functions = KnownFunctions {
+            symbols: symbols.collect(),
+            programs: Vec::new(),
+            shown_name: &|name| name.to_string(),
+            source_file: &|_| None,
+        };
+        let rules = Rules::for_functions(&functions, texts, warnings);
+        let groups = self.by.len();
+        let mut kept = self.clone();
+        let rule = |node: usize| rules.for_symbol(self.nodes[node].label);
+        let is_out = |path: &[usize]| {
+            let is = |wanted: fn(&crate::rules::Rule) -> bool| path.iter().any(|&node| rule(node).is_some_and(wanted));
+            rules.is_opt_in() && !is(|rule| rule.filter == Some(Filter::In))
+                || rules.has_callers && !is(|rule| rule.is_caller)
+        };
+        for at in 0..kept.nodes.len() {
+            let mut path = Vec::new();
+            let mut from = at;
+            while self.nodes[from].depth > groups {
+                path.push(from);
+                from = self.nodes[from].parent;
+            }
+            if kept.nodes[at].own_samples > 0 && is_out(&path) {
+                (kept.nodes[at].own, kept.nodes[at].own_samples) = (0, 0);
+            }
+        }
+        kept.rebuilt(|path| {
+            let mut frames = path.split_off(groups);
+            if rules.is_opt_in() {
+                let first =
+                    frames.iter().position(|&node| rule(node).is_some_and(|rule| rule.filter == Some(Filter::In)));
+                frames.drain(..first.unwrap_or(0));
+            }
+            let is_end = |&node: &usize| rule(node).is_some_and(|rule| rule.filter == Some(Filter::Out));
+            let end = frames.iter().position(is_end);
+            frames.truncate(end.unwrap_or(frames.len()));
+            if rules.has_callers {
+                let last = frames.iter().rposition(|&node| rule(node).is_some_and(|rule| rule.is_caller));
+                frames.truncate(last.map_or(frames.len(), |last| last + 1));
+            }
+            frames.retain(|&node| !rule(node).is_some_and(|rule| rule.is_hidden));
+            frames.truncate(depth.unwrap_or(usize::MAX));
+            path.append(&mut frames);
+        })
+    }
+
+    /// The callees of functions of these names: stacks from the outermost of them on.
+    #[must_use]
+    pub fn callees_of(&self, is_it: impl Fn(&str) -> bool) -> Profile {
+        let is_it = |&node: &usize| is_it(&self.labels[self.nodes[node].label as usize].name);
+        self.with_stacks_of(&is_it, |path, groups| {
+            let first = path[groups..].iter().position(is_it).unwrap_or(0);
+            path.drain(groups..groups + first);
+        })
+    }
+
+    /// The callers of functions of these names: stacks from the innermost of them outwards.
+    #[must_use]
+    pub fn callers_of(&self, is_it: impl Fn(&str) -> bool) -> Profile {
+        let is_it = |&node: &usize| is_it(&self.labels[self.nodes[node].label as usize].name);
+        self.with_stacks_of(&is_it, |path, groups| {
+            let last = path[groups..].iter().rposition(is_it).unwrap_or(0);
+            path.truncate(groups + last + 1);
+            path[groups..].reverse();
+        })
+    }
+
+    /// The stacks with a function, changed.
+    fn with_stacks_of(&self, is_it: &impl Fn(&usize) -> bool, change: impl Fn(&mut Vec<usize>, usize)) -> Profile {
+        let groups = self.by.len();
+        let mut kept = self.clone();
+        // Callers stand before callees.
+        let mut has_it = vec![false; self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate().skip(1) {
+            has_it[at] = has_it[node.parent] || node.depth > groups && is_it(&at);
+        }
+        for (node, _) in kept.nodes.iter_mut().zip(&has_it).filter(|(_, has_it)| !**has_it) {
+            (node.own, node.own_samples) = (0, 0);
+        }
+        kept.rebuilt(|path| change(path, groups))
+    }
+
+    /// The labels of a stack from the root to a node, without the root.
+    pub fn path(&self, node: usize) -> Vec<u32> {
+        let mut path = Vec::with_capacity(self.nodes[node].depth);
+        let mut at = node;
+        while at > 0 {
+            path.push(self.nodes[at].label);
+            at = self.nodes[at].parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The functions of each group with their sums. A sample counts once for a function, however often that is on its stack.
+    pub fn functions(&self) -> Vec<ProfileFunction> {
+        let groups = self.by.len();
+        let event_level = self.by.iter().position(|group| *group == ProfileGroup::Event);
+        let mut wholes: HashMap<u32, u64> = HashMap::new();
+        for node in self.nodes.iter().filter(|node| event_level.is_some_and(|level| node.depth == level + 1)) {
+            let whole = wholes.entry(node.label).or_default();
+            *whole = whole.saturating_add(node.total);
+        }
+        let whole = |groups: &[u32]| match event_level {
+            Some(level) => wholes.get(&groups[level]).copied().unwrap_or(0),
+            None => self.total().0,
+        };
+        let mut found: Vec<ProfileFunction> = Vec::new();
+        let mut by_key: HashMap<(usize, u32), usize> = HashMap::new();
+        // The nodes from the root to the one at hand.
+        let mut open: Vec<usize> = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            open.truncate(node.depth);
+            open.push(at);
+            // Samples without a stack stand in their group.
+            if node.depth <= groups {
+                continue;
+            }
+            let is_again = open[groups + 1..node.depth].iter().any(|&above| self.nodes[above].label == node.label);
+            let place = *by_key.entry((open[groups], node.label)).or_insert_with(|| {
+                let groups: Vec<u32> = open[1..=groups].iter().map(|&group| self.nodes[group].label).collect();
+                found.push(ProfileFunction {
+                    whole: whole(&groups),
+                    groups,
+                    label: node.label,
+                    own: 0,
+                    own_samples: 0,
+                    total: 0,
+                    samples: 0,
+                });
+                found.len() - 1
+            });
+            let function = &mut found[place];
+            function.own = function.own.saturating_add(node.own);
+            function.own_samples += node.own_samples;
+            if !is_again {
+                function.total = function.total.saturating_add(node.total);
+                function.samples += node.samples;
+            }
+        }
+        found
+    }
+
+    /// The weight and the number of all samples.
+    pub fn total(&self) -> (u64, u64) {
+        self.nodes.first().map_or((0, 0), |root| (root.total, root.samples))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A profile of folded stacks with numbers of samples; each weighs ten.
+    fn profile(stacks: &str, by: &[ProfileGroup]) -> Profile {
+        let mut builder = ProfileBuilder::new();
+        for line in stacks.lines() {
+            let (stack, count) = line.rsplit_once(' ').expect("a number");
+            let mut at = 0;
+            for name in stack.split(';').filter(|name| !name.is_empty()) {
+                let label = builder.label(ProfileLabel::new(name));
+                at = builder.node(at, label);
+            }
+            let count: u64 = count.parse().expect("a number");
+            builder.add(at, count * 10, count);
+        }
+        Profile { by: by.to_vec(), ..builder.finish() }
+    }
+
+    #[test]
+    fn recordings_are_compared_by_shares() {
+        let mut flame = crate::flame::Flame::from_profile(&profile("main;f 3\nmain;g 1\n", &[]));
+        flame.compare(&crate::flame::Flame::from_profile(&profile("main;f 10\nmain;h 30\n", &[])));
+        let mut out = Vec::new();
+        flame.write_json(&mut out).expect("memory");
+        let text = String::from_utf8(out).expect("it is text");
+        let before = text
+            .lines()
+            .filter_map(|line| line.split_once("\"before\":"))
+            .map(|(_, rest)| rest.split('}').next().unwrap_or_default().to_string());
+        // Of 40 samples there, 10 were in `f`: as much as one of 4 here; each weighs ten.
+        assert_eq!(before.collect::<Vec<_>>(), ["40", "40", "10", "0"]);
+        assert!(text.contains(r#""samples":3,"total":30,"self":30,"before":10"#), "{text}");
+    }
+
+    fn folded(profile: &Profile) -> Vec<String> {
+        let line = |(at, node): (usize, &ProfileNode)| {
+            let names = profile.path(at).into_iter().map(|label| profile.labels[label as usize].name.to_string());
+            (node.own_samples > 0).then(|| format!("{} {}", names.collect::<Vec<_>>().join(";"), node.own_samples))
+        };
+        profile.nodes.iter().enumerate().filter_map(line).collect()
+    }
+
+    #[test]
+    fn a_sample_counts_once_for_a_function() {
+        let profile = profile("main;f;g;f 2\nmain;f 1\nmain;g 4\n", &[]);
+        let sums: Vec<(String, u64, u64, u64)> = profile
+            .functions()
+            .into_iter()
+            .map(|of| (profile.labels[of.label as usize].name.to_string(), of.own_samples, of.samples, of.total))
+            .collect();
+        let want =
+            [("main", 0, 7, 70), ("f", 3, 3, 30), ("g", 4, 6, 60)].map(|(name, a, b, c)| (name.to_string(), a, b, c));
+        assert_eq!(sums, want);
+        assert_eq!(profile.total(), (70, 7));
+    }
+
+    #[test]
+    fn callers_and_callees_of_a_function() {
+        let profile = profile("main;f;g 1\nmain;h 2\nmain;x;f;f;h 4\n", &[]);
+        assert_eq!(folded(&profile.callees_of(|name| name == "f")), ["f;f;h 4", "f;g 1"]);
+        assert_eq!(folded(&profile.callers_of(|name| name == "f")), ["f;f;x;main 4", "f;main 1"]);
+        assert_eq!(folded(&profile.callers_of(|name| name == "h")), ["h;f;f;x;main 4", "h;main 2"]);
+    }
+
+    #[test]
+    fn groups_are_apart() {
+        let profile = profile("a;f 2\nb;f 1\nb;f;f 1\nb 5\n", &[ProfileGroup::Event]);
+        let shown: Vec<(u32, u64, u64)> =
+            profile.functions().iter().map(|of| (of.groups[0], of.samples, of.whole)).collect();
+        assert_eq!(shown.iter().map(|(_, samples, whole)| (*samples, *whole)).collect::<Vec<_>>(), [(2, 20), (2, 70)]);
+        assert_eq!(folded(&profile.without_group(0)), [" 5", "f 3", "f;f 1"]);
+    }
+
+    #[test]
+    fn options_select_functions() {
+        let stacks = "main;f;g 1\nmain;h 2\nmain;f;h;g 4\n";
+        let selected = |change: fn(&mut RuleTexts), depth| {
+            let mut texts = RuleTexts::default();
+            change(&mut texts);
+            let mut warnings = Vec::new();
+            let selected = profile(stacks, &[]).selected(&texts, depth, &mut warnings);
+            (folded(&selected), warnings.len())
+        };
+        let own = |lines: &[&str]| lines.iter().map(|line| line.to_string()).collect::<Vec<_>>();
+        assert_eq!(selected(|texts| texts.filters.push("f".into()), None), (own(&["f;g 1", "f;h;g 4"]), 0));
+        assert_eq!(
+            selected(|texts| texts.filters.push("!h".into()), None),
+            (own(&["main 2", "main;f 4", "main;f;g 1"]), 0)
+        );
+        assert_eq!(selected(|texts| texts.callers.push("h".into()), None), (own(&["main;f;h 4", "main;h 2"]), 0));
+        assert_eq!(
+            selected(|texts| texts.hides.push("f".into()), None),
+            (own(&["main;g 1", "main;h 2", "main;h;g 4"]), 0)
+        );
+        assert_eq!(selected(|_| (), Some(1)), (own(&["main 7"]), 0));
+        assert_eq!(selected(|texts| texts.filters.push("nosuch".into()), None).1, 1);
+    }
+}

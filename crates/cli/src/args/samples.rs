@@ -1,0 +1,68 @@
+//! Options of the commands that take samples as they take calls.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Heading of these options.
+pub(super) const OF_SAMPLES: &str = "Samples";
+
+/// Which samples are added up, and how.
+#[derive(Args, Clone, Default)]
+pub(crate) struct SampleArgs {
+    /// Of samples, keep only those of these events, such as cycles; `*` and `?` are globs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = OF_SAMPLES)]
+    pub(crate) event: Vec<String>,
+
+    /// Count each sample by its period (ns of a clock, or events), or as one
+    #[arg(long, value_name = "WEIGHT", default_value = "period", help_heading = OF_SAMPLES)]
+    pub(crate) weight: WeightArg,
+
+    /// Add up samples of what threads execute, time without a CPU (from switches of threads), or both
+    #[arg(long, value_name = "WHERE", default_value = "on", help_heading = OF_SAMPLES)]
+    pub(crate) cpu: CpuArg,
+
+    #[cfg(feature = "debug-info")]
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
+}
+
+/// Where the functions of addresses are looked up.
+#[cfg(feature = "debug-info")]
+#[derive(Args, Clone, Default)]
+pub(crate) struct SymbolArgs {
+    /// List of the kernel's symbols, a copy of /proc/kallsyms [default: `kallsyms` next to TRACE, perf's cache, or that of
+    /// this machine if it runs the same kernel]
+    #[arg(long, value_name = "FILE", help_heading = OF_SAMPLES)]
+    pub(crate) kallsyms: Option<PathBuf>,
+
+    /// Look below this folder for the programs of the recorded machine
+    #[arg(id = "symbols_target_prefix", long = "debug-info-target-prefix", visible_alias = "symfs", value_name = "DIR", help_heading = OF_SAMPLES)]
+    pub(crate) target_prefix: Option<PathBuf>,
+
+    /// Look here for the symbols of stripped programs [default: /usr/lib/debug]
+    #[arg(id = "symbols_dir", long = "debug-info-dir", value_name = "DIR", help_heading = OF_SAMPLES)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// Whose time is added up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum CpuArg {
+    /// Of threads that run.
+    #[default]
+    On,
+    /// Of threads without a CPU.
+    Off,
+    /// Of both; samples must be of a clock.
+    Both,
+}
+
+/// The weight of a sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum WeightArg {
+    /// For the events that it stands for.
+    #[default]
+    Period,
+    /// For itself.
+    Count,
+}

@@ -1,0 +1,271 @@
+//! Samples in `report`, `graph` and `flame`: the demo's recording of perf, its text, and recordings that were changed.
+#![cfg(feature = "debug-info")]
+
+mod util;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+use util::{Folder, Run, csv_rows, demo, json_lines, run_with, stdout};
+
+fn recording() -> String {
+    demo("../samples/bakery.data")
+}
+
+/// An object that the program prints of the demo.
+fn object(arguments: &str) -> Value {
+    serde_json::from_str(&stdout(arguments, &[&recording()])).expect("an object")
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// The symbols of the program, by the bytes of its file alone: `nm`'s way to them, without any code that is tested.
+fn program_symbols() -> Vec<(u64, String)> {
+    let bytes = std::fs::read(demo("../samples/bakery")).expect("the program");
+    let number =
+        |at: usize, len: usize| bytes[at..at + len].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    let (sections, size, count) = (number(0x28, 8) as usize, number(0x3a, 2) as usize, number(0x3c, 2) as usize);
+    let section = |index: usize| {
+        let at = sections + index * size;
+        (number(at + 4, 4), number(at + 24, 8) as usize, number(at + 32, 8) as usize, number(at + 40, 4) as usize)
+    };
+    let (_, begin, len, names) = (0..count).map(section).find(|section| section.0 == 2).expect("a table of symbols");
+    let names = section(names).1;
+    let symbol = |at: usize| {
+        let name = names + number(at, 4) as usize;
+        let end = bytes[name..].iter().position(|byte| *byte == 0).expect("an end");
+        (number(at + 8, 8), String::from_utf8_lossy(&bytes[name..name + end]).into_owned(), number(at + 4, 1) & 15)
+    };
+    let all = (begin..begin + len).step_by(24).map(symbol);
+    // Functions and labels of assembly, in the part that is executed.
+    let mut found: Vec<(u64, String)> = all
+        .filter(|(at, name, kind)| *at >= 0x40_0000 && !name.is_empty() && matches!(kind, 0 | 2))
+        .map(|(at, name, _)| (at, name))
+        .collect();
+    found.retain(|(_, name)| !name.contains('.') && !["__bss_start", "_edata", "_end"].contains(&&**name));
+    found.sort();
+    found
+}
+
+/// Samples of each thread and function, by the events themselves: their addresses in the program, whose file is not moved.
+#[test]
+fn sums_are_those_of_the_events() {
+    let symbols = program_symbols();
+    let function = |address: u64| {
+        let after = symbols.partition_point(|(begin, _)| *begin <= address);
+        symbols[after - 1].1.clone()
+    };
+    let mut own: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let mut total: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for event in json_lines(&stdout("print --format jsonl --filter", &["name == \"cpu-clock*\"", &recording()])) {
+        let chain = |key: &str| -> Vec<u64> {
+            event["payload"][key]
+                .as_array()
+                .expect("a chain")
+                .iter()
+                .map(|address| address.as_u64().expect("an address"))
+                .collect()
+        };
+        let comm = event["event_context"]["comm"].as_str().expect("a name").to_string();
+        let user: Vec<String> = chain("callchain_user").into_iter().map(function).collect();
+        if chain("callchain_kernel").is_empty() {
+            *own.entry((comm.clone(), user[0].clone())).or_default() += 1;
+        }
+        let mut met: Vec<String> = user;
+        met.sort();
+        met.dedup();
+        for name in met {
+            *total.entry((comm.clone(), name)).or_default() += 1;
+        }
+    }
+    let report = object("report --event cpu-clock --by comm --format json");
+    let rows = report["functions"].as_array().expect("functions").iter().filter(|row| text(row, "module") == "bakery");
+    let sums = |key: &str| -> BTreeMap<(String, String), u64> {
+        let row =
+            |row: &Value| ((text(row, "comm").into(), text(row, "name").into()), row[key].as_u64().expect("a number"));
+        rows.clone().map(row).filter(|(_, count)| *count > 0).collect()
+    };
+    assert_eq!(sums("self_samples"), own);
+    assert_eq!(sums("total_samples"), total);
+    assert_eq!(
+        report["samples"],
+        total.iter().filter(|((_, name), _)| name == "day").map(|(_, count)| count).sum::<u64>()
+    );
+    // The period is fixed, and no sample has it.
+    assert_eq!(report["total_ns"], report["samples"].as_u64().expect("a number") * 4_000_000);
+}
+
+/// The times off the CPU, by the switches of threads as events.
+#[test]
+fn times_off_the_cpu_are_those_between_switches() {
+    let mut since: HashMap<i64, i64> = HashMap::new();
+    let mut off: BTreeMap<String, i64> = BTreeMap::new();
+    let mut names: HashMap<i64, String> = HashMap::new();
+    for event in json_lines(&stdout("print --format jsonl", &[&recording()])) {
+        let (payload, context) = (&event["payload"], &event["event_context"]);
+        let (Some(ns), Some(tid)) = (event["ns"].as_i64(), context["tid"].as_i64()) else { continue };
+        names.insert(tid, text(context, "comm").to_string());
+        let name = text(&event, "name");
+        // A thread that is sampled runs, also between its switch and the record of that.
+        let gets = match name {
+            "sched_switch" => payload["next_pid"].as_i64(),
+            _ if name.starts_with("cpu-clock") || name == "PERF_RECORD_SWITCH" && payload["out"] == false => Some(tid),
+            _ => None,
+        };
+        if let Some((gets, from)) = gets.and_then(|gets| Some((gets, since.remove(&gets)?))) {
+            *off.entry(names[&gets].clone()).or_default() += ns - from;
+        }
+        if name == "sched_switch" {
+            since.insert(payload["prev_pid"].as_i64().expect("a thread"), ns);
+        }
+    }
+    assert_eq!(off.len(), 2, "{off:?}");
+    let report = object("report --cpu off --by comm --format json");
+    let mut own: BTreeMap<String, i64> = BTreeMap::new();
+    for row in report["functions"].as_array().expect("functions") {
+        *own.entry(text(row, "comm").into()).or_default() += row["self_ns"].as_i64().expect("a time");
+    }
+    assert_eq!(own, off);
+    let both = object("report --cpu both --format json");
+    let on = object("report --cpu on --event cpu-clock --format json");
+    let sum = |report: &Value| report["total_ns"].as_u64().expect("a time");
+    assert_eq!(sum(&both), sum(&on) + sum(&report));
+}
+
+#[test]
+fn a_text_of_perf_script_is_the_same_profile() {
+    let folder = Folder::new();
+    let lines = "app 7 1.000001: 250 cycles:u: \n\t401136 leaf+0x2a (/bin/app)\n\t401200 main+0x1 (/bin/app)\n\n\
+                 app 7 1.000002: 750 cycles:u: \n\tffffffff81 do_idle+0x1 ([kernel.kallsyms])\n\t401200 main+0x9 (/bin/app)\n\n";
+    folder.file("perf.txt", lines);
+    let path = folder.path("perf.txt").display().to_string();
+    let folded = stdout("flame --format folded", &[&path]);
+    assert_eq!(folded, "main;do_idle 750\nmain;leaf 250\n");
+    let rows = csv_rows(&stdout("report --format csv --sort function", &[&path]));
+    assert_eq!(rows[0].join(","), "self,total,self_events,total_events,samples,total_samples,function,module");
+    assert_eq!(rows[1].join(","), "0.75,0.75,750,750,1,1,do_idle,[kernel.kallsyms]");
+    assert_eq!(rows[3].join(","), "0.0,1.0,0,1000,0,2,main,app");
+    assert_eq!(stdout("flame --format folded --weight count", &[&path]), "main;do_idle 1\nmain;leaf 1\n");
+    assert_eq!(stdout("flame --format folded --by comm,event -F leaf", &[&path]), "app;cycles:u;leaf 250\n");
+    run_with("report --cpu both", &[&path]).ends(2, &["--cpu both adds times", "--event cpu-clock"]);
+    run_with("report --cpu off", &[&path]).ends(0, &["no event says when threads leave their CPUs"]);
+    run_with("report --event cache-misses", &[&path]).ends(0, &["no event with samples has this name", "are cycles:u"]);
+}
+
+#[test]
+fn all_forms_of_a_flame_graph_agree() {
+    let of = |format: &str| stdout(&format!("flame --event cpu-clock --format {format}"), &[&recording()]);
+    let folded = of("folded");
+    let sum: u64 =
+        folded.lines().map(|line| line.rsplit_once(' ').expect("a number").1.parse::<u64>().expect("a number")).sum();
+    let nested: Value = serde_json::from_str(&of("nested")).expect("an object");
+    assert_eq!(nested["value"], sum);
+    let json: Value = serde_json::from_str(&of("json")).expect("an object");
+    let nodes = json["nodes"].as_array().expect("nodes");
+    assert_eq!(nodes.iter().map(|node| node["self_ns"].as_u64().expect("a time")).sum::<u64>(), sum);
+    assert_eq!(nodes[0]["samples"], 30);
+    let svg = of("svg");
+    assert!(
+        svg.contains("Samples of cpu-clock/period=4000000/") && svg.contains("knead (19 samples, 76.000 ms, 63.33%)"),
+        "{svg}"
+    );
+    let folder = Folder::new();
+    folder.file("stacks.txt", &folded);
+    let stacks = folder.path("stacks.txt").display().to_string();
+    assert_eq!(stdout("flame --folded --format folded", &[&stacks]), folded);
+    let same = stdout("flame --event cpu-clock --diff", &[&recording(), &recording()]);
+    assert!(
+        same.contains("+0.00% from 76.000 ms") && !same.contains("%, new"),
+        "a recording does not differ from itself"
+    );
+    let same = stdout("report --format csv --event cpu-clock --diff", &[&recording(), &recording()]);
+    assert!(csv_rows(&same)[1..].iter().all(|row| row[0] == row[1] && row[2] == "0.0"), "{same}");
+}
+
+#[test]
+fn files_with_another_build_id_have_no_say() {
+    let folder = Folder::new();
+    let copy = |name: &str| {
+        let bytes = std::fs::read(demo("../samples").to_string() + "/" + name).expect("a file of the demo");
+        std::fs::write(folder.path(name), &bytes).expect("a copy");
+        bytes
+    };
+    copy("bakery.data");
+    copy("kallsyms");
+    let run = |folder: &PathBuf, more: &[&str]| {
+        let mut command: Command = util::command();
+        let path = folder.join("bakery.data");
+        command.env("HOME", folder).args(["report", "--event", "cpu-clock", "--format", "csv"]).args(more).arg(path);
+        Run::from_output(command.output().expect("the program starts"))
+    };
+    let root = folder.path("");
+    let found = run(&root, &[]).ends(0, &["28 samples", "/usr/local/bin/bakery"]).stdout;
+    assert!(found.contains("[bakery+0x") && found.contains("finish_task_switch"), "{found}");
+    let program = copy("bakery");
+    assert!(run(&root, &[]).ends(0, &[]).stdout.contains(",knead,bakery"));
+    // Its build id is the only place with these bytes.
+    let at = program.windows(4).position(|bytes| bytes == b"GNU\0").expect("a note") + 4;
+    let mut other = program.clone();
+    other[at] ^= 1;
+    std::fs::write(folder.path("bakery"), &other).expect("another program");
+    assert!(!run(&root, &[]).ends(0, &["/usr/local/bin/bakery"]).stdout.contains("knead"));
+    // The file system of the other machine.
+    std::fs::create_dir_all(folder.path("root/usr/local/bin")).expect("folders");
+    std::fs::write(folder.path("root/usr/local/bin/bakery"), &program).expect("the program");
+    let prefix = folder.path("root").display().to_string();
+    assert!(run(&root, &["--symfs", &prefix]).ends(0, &[]).stdout.contains(",knead,bakery"));
+    // Symbols of a kernel that is at another address now.
+    let moved = std::fs::read_to_string(folder.path("kallsyms")).expect("symbols");
+    let moved: String = moved
+        .lines()
+        .map(|line| {
+            format!("{:016x}{}\n", u64::from_str_radix(&line[..16], 16).expect("an address") + 0x1200_0000, &line[16..])
+        })
+        .collect();
+    folder.file("moved", &moved);
+    let list = folder.path("moved").display().to_string();
+    std::fs::remove_file(folder.path("kallsyms")).expect("it was there");
+    let found = run(&root, &["--kallsyms", &list, "--symfs", &prefix]).ends(0, &[]).stdout;
+    assert!(found.contains("finish_task_switch"), "{found}");
+}
+
+#[test]
+fn commands_for_calls_say_that_samples_are_none() {
+    run_with("replay", &[&recording()]).ends(1, &["the trace has samples", "`tracemill report`, `graph` and `flame`"]);
+    run_with("dump", &[&recording()]).ends(1, &["the trace has samples"]);
+    run_with("report --by nosuch", &[&recording()]).ends(2, &["cannot be grouped by `nosuch`", "event, thread"]);
+    run_with("report --task", &[&recording()]).ends(2, &["--by thread"]);
+    run_with("flame --event cycles", &[&demo("../calls/tasting")]).ends(2, &["--event is for samples"]);
+    run_with("graph --event cpu-clock --function nosuch", &[&recording()])
+        .ends(0, &["no sample is in a function `nosuch`"]);
+    run_with("report --event cpu-clock -t 5us", &[&recording()]).ends(0, &["--time-filter has no effect on samples"]);
+}
+
+/// The same numbers as `perf report`, where that is installed.
+#[test]
+fn perf_reports_the_same() {
+    let mut perf = Command::new("perf");
+    perf.args(["report", "--stdio", "--no-children", "-g", "none", "-f", "-F", "sample,comm,sym", "-t", ";"]);
+    perf.args(["--symfs", &demo("../samples/nosuch"), "-i", &recording()]).env("HOME", "/nosuch");
+    let Ok(output) = perf.output() else { return };
+    if !output.status.success() {
+        return;
+    }
+    // By event and name of the thread: perf has no symbols here.
+    let mut theirs: BTreeMap<String, u64> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.starts_with('#')) {
+        let cells: Vec<&str> = line.split(';').map(str::trim).collect();
+        if let [count, comm, _] = cells[..] {
+            *theirs.entry(comm.to_string()).or_default() += count.parse::<u64>().unwrap_or(0);
+        }
+    }
+    let mut ours: BTreeMap<String, u64> = BTreeMap::new();
+    for row in object("report --by comm --format json")["functions"].as_array().expect("functions") {
+        *ours.entry(text(row, "comm").to_string()).or_default() += row["self_samples"].as_u64().expect("a number");
+    }
+    assert_eq!(ours, theirs);
+}
