@@ -11,7 +11,7 @@ use tracemill_model::error::{Error, Result};
 use super::debug::DebugInfo;
 use super::info::{Info, feature};
 use super::kernel::{self, Kernel};
-use super::maps::Map;
+use super::maps::{self, Map};
 use super::names::{Module, Space, SymbolNames};
 use super::symbols::{FileHeader, SymbolFile, choose};
 use super::tasks::Tasks;
@@ -125,13 +125,15 @@ impl DataFolder<'_> {
                 modules.len() - 1
             })
         };
+        let has_python = self.files.iter().any(|(name, _)| name.strip_suffix(".sym") == Some(maps::PYTHON));
         let mut spaces = Vec::new();
         let mut reported: HashSet<String> = HashSet::new();
         for session in &tasks.sessions {
             let name = format!("sid-{}.map", session.sid);
-            let map = match self.text(&name) {
+            let mut map = match self.text(&name) {
                 Some(text) => {
-                    let (map, odd) = Map::read(text.bytes());
+                    let (mut map, odd) = Map::read(text.bytes());
+                    map.complete_path(&session.exename);
                     self.warn(odd, &name);
                     map
                 }
@@ -143,6 +145,9 @@ impl DataFolder<'_> {
                     Map::default()
                 }
             };
+            if has_python {
+                map.add_python();
+            }
             let of_map =
                 map.mappings.iter().map(|mapping| module(&mapping.path, mapping.build_id.as_deref())).collect();
             let mut loaded: Vec<(u64, u64, usize)> =

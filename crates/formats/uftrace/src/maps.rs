@@ -36,6 +36,11 @@ const KERNEL_BASES: [(u64, u64); 7] = [
     (1 << 47, 0xffff_8000_0000_0000),
 ];
 
+/// The module of the functions of a Python program.
+pub(super) const PYTHON: &str = "python.fake";
+/// More functions than a Python program has.
+const MAX_PYTHON: u64 = 1 << 24;
+
 impl Default for Map {
     fn default() -> Self {
         Map { mappings: Vec::new(), kernel_base: DEFAULT_KERNEL_BASE }
@@ -55,12 +60,24 @@ impl Map {
     }
 
     fn line(&mut self, text: &str) -> Option<()> {
-        let mut words = text.split_ascii_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
+        // The path is the rest of the line: it may hold blanks.
+        let mut rest = text;
+        let mut word = || {
+            let (word, after) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
+            rest = after.trim_start();
+            (!word.is_empty()).then_some(word)
+        };
+        let (start, end) = word()?.split_once('-')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let (start, end) = (number(start)?, number(end)?);
-        let (_protection, _offset, _device, _inode) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        let Some(path) = words.next() else { return Some(()) };
+        let (_protection, _offset, _device, _inode) = (word()?, word()?, word()?, word()?);
+        let (path, build_id) = match rest.rsplit_once(" build-id:") {
+            Some((path, id)) if !id.contains(' ') => (path.trim_end(), Some(id.to_string())),
+            _ => (rest, None),
+        };
+        if path.is_empty() {
+            return Some(());
+        }
         if path == "[stack]" {
             let known = KERNEL_BASES.iter().find(|(limit, _)| start < *limit);
             self.kernel_base = known.map_or(0xffff_0000_0000_0000, |&(_, base)| base);
@@ -69,7 +86,6 @@ impl Map {
         if path.starts_with('[') {
             return Some(());
         }
-        let build_id = words.find_map(|word| word.strip_prefix("build-id:")).map(str::to_string);
         match self.mappings.last_mut() {
             // Files that were not merged: a run of lines of one path is one range.
             Some(last) if last.path == path => {
@@ -79,6 +95,21 @@ impl Map {
             _ => self.mappings.push(MappedFile { start, end, path: path.to_string(), build_id }),
         }
         Some(())
+    }
+
+    /// Gives the program of a session its whole path: recorders truncate paths at the first blank.
+    pub(super) fn complete_path(&mut self, exename: &str) {
+        let cut = exename.split_once(' ').map(|(cut, _)| cut);
+        for mapping in self.mappings.iter_mut().filter(|mapping| Some(mapping.path.as_str()) == cut) {
+            mapping.path = exename.to_string();
+        }
+    }
+
+    /// Adds the functions of a Python program, whose addresses count from 1: no file is mapped there.
+    pub(super) fn add_python(&mut self) {
+        let end = self.mappings.first().map_or(MAX_PYTHON, |first| first.start.min(MAX_PYTHON));
+        let python = MappedFile { start: 0, end, path: PYTHON.to_string(), build_id: None };
+        self.mappings.insert(0, python);
     }
 
     /// The file at an address, by its index.
@@ -104,9 +135,20 @@ mod tests {
         let (map, warnings) = Map::read(text.as_bytes());
         assert_eq!(map.mappings.len(), 2);
         assert_eq!((map.mappings[0].start, map.mappings[0].end), (0x40_0000, 0x61_1000));
-        assert_eq!((map.mappings[1].path.as_str(), map.mappings[1].build_id.as_deref()), ("/lib/a", Some("00ff")));
+        assert_eq!((map.mappings[1].path.as_str(), map.mappings[1].build_id.as_deref()), ("/lib/a b.so", Some("00ff")));
         assert_eq!(map.kernel_base, 0xffff_8000_0000_0000);
         assert_eq!((map.find(0x60_1234), map.find(0x61_1000), map.find(0)), (Some(0), None, None));
         assert_eq!(warnings[0].place().text.as_ref().unwrap().line, 7);
+    }
+
+    #[test]
+    fn a_path_that_was_truncated_at_a_blank_is_that_of_the_program() {
+        let text = "1000-2000 r-xp 0 0:0 0    /srv/my\n3000-4000 r-xp 0 0:0 0    /srv/lib.so\n";
+        let (mut map, _) = Map::read(text.as_bytes());
+        map.complete_path("/srv/my app/a b");
+        let paths: Vec<&str> = map.mappings.iter().map(|mapping| mapping.path.as_str()).collect();
+        assert_eq!(paths, ["/srv/my app/a b", "/srv/lib.so"]);
+        map.complete_path("/srv/lib.so");
+        assert_eq!(map.mappings[1].path, "/srv/lib.so");
     }
 }

@@ -201,6 +201,24 @@ fn calls_have_their_symbols() {
 }
 
 #[test]
+fn functions_of_python_have_numbers_for_addresses() {
+    let mut out = Vec::new();
+    LITTLE_64.record(&mut out, 100, 0, false, 0, 1);
+    LITTLE_64.record(&mut out, 101, 0, false, 1, 3);
+    LITTLE_64.record(&mut out, 102, 0, false, 2, MAIN);
+    LITTLE_64.record(&mut out, 103, 0, false, 2, 9);
+    let mut folder = folder(LITTLE_64, "", out);
+    let symbols = "# symbols: 3\n# path name: python.fake\n#                 \n0000000000000001 T __main__.<module>\n\
+        0000000000000002 T __main__.work\n0000000000000003 P builtins.print\n0000000000000004 ? __sym_end\n";
+    folder.0.insert("python.fake.sym".into(), symbols.as_bytes().to_vec());
+    let (lines, faults, warnings) = read(&open(&folder));
+    assert!(faults.is_empty() && warnings.is_empty(), "{faults:?} {warnings:?}");
+    let names: Vec<&str> = lines.iter().map(|line| line.split('"').nth(1).unwrap_or_default()).collect();
+    assert_eq!(names, ["__main__.<module>", "builtins.print", "main", "python.fake"], "{lines:?}");
+    assert!(lines[3].ends_with(" 9 - \"python.fake\""), "a number without a function: {}", lines[3]);
+}
+
+#[test]
 fn values_are_read_in_any_byte_order_and_word_size() {
     for target in [LITTLE_64, Target { big: true, is_64_bit: true }, Target { big: false, is_64_bit: false }] {
         let word = if target.is_64_bit { 8 } else { 4 };
