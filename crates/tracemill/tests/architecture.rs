@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("preload", &[]),
     ("run", &["record", "ring"]),
     ("kernel", &["ftrace", "codec", "model"]),
+    ("sample", &["perf", "model"]),
     ("ctf", &["ring", "format", "semantics", "codec", "model"]),
     ("lttng", &["format", "semantics", "codec", "model"]),
     ("cpel", &["format", "semantics", "codec", "model"]),
@@ -169,7 +170,7 @@ fn the_program_builds_without_heavy_crates() {
 }
 
 /// Crates that only run where programs can be recorded.
-const RECORDERS: &[&str] = &["record", "run", "kernel", "preload"];
+const RECORDERS: &[&str] = &["record", "run", "kernel", "sample", "preload"];
 
 #[test]
 fn traces_are_read_without_a_recorder() {

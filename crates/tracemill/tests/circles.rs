@@ -26,6 +26,7 @@ const CRATES: &[&str] = &[
     "recorder/preload",
     "recorder/run",
     "recorder/kernel",
+    "recorder/sample",
 ];
 
 type Module = Vec<String>;

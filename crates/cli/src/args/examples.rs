@@ -30,6 +30,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Calls of 10 us or more, as a file for ui.perfetto.dev",
                 "tracemill record -t 10us --to perfetto -o calls.pftrace ./program",
             ),
+            ("Samples of any program, into perf.data", "tracemill record --sample ./program"),
+            (
+                "Samples of a process that runs already, until it ends or Ctrl-C",
+                "./program & tracemill record --sample -p $!",
+            ),
             (
                 "Scheduling of the whole machine while a program runs; root may do it",
                 "tracemill record -E 'sched:*' --all-tasks -o sched.dat ./program",

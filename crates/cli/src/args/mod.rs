@@ -39,7 +39,7 @@ pub(crate) use self::examples::{examples_of, with_examples};
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
 pub(crate) use self::record::RecordOptions;
 #[cfg(has_recorder)]
-pub(crate) use self::record::{ClockArg, RecordMode, WhenFull};
+pub(crate) use self::record::{CallGraphArg, ClockArg, RecordMode, WhenFull};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
 pub(crate) use self::samples::{CpuArg, SampleArgs, WeightArg};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
@@ -90,7 +90,7 @@ pub(crate) fn program() -> clap::Command {
 pub(crate) enum Command {
     /// Describe traces: format, times, clocks, streams, packets, event classes, losses
     Info(Deferred<InfoOptions>),
-    /// Record a program's calls or events, or finish the trace of one that was killed
+    /// Record a program's calls, events or samples, or finish the trace of one that was killed
     Record(Deferred<RecordOptions>),
     /// Print the events of traces in time order
     Print(Deferred<PrintOptions>),

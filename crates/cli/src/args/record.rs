@@ -23,7 +23,7 @@ pub(crate) struct RecordOptions {
     #[arg(
         value_name = "PROGRAM",
         trailing_var_arg = true,
-        required_unless_present_any = ["recover", "snapshot", "all_tasks", "all"]
+        required_unless_present_any = ["recover", "snapshot", "all_tasks", "all", "SampleArgs"]
     )]
     pub(crate) program: Vec<OsString>,
 
@@ -53,6 +53,9 @@ pub(crate) struct RecordOptions {
     #[arg(long, short = 'B', value_name = "SIZE", default_value = "4M", value_parser = parse_size, help_heading = KERNEL)]
     pub(crate) kernel_buffer: usize,
 
+    #[command(flatten)]
+    pub(crate) samples: SampleArgs,
+
     /// Finish the trace in this folder, whose recorder was killed; of kernel events the name of their file
     #[arg(long, value_name = "DIR", conflicts_with_all = ["program", "snapshot"])]
     pub(crate) recover: Option<PathBuf>,
@@ -62,7 +65,7 @@ pub(crate) struct RecordOptions {
     pub(crate) snapshot: Option<PathBuf>,
 
     /// The folder of the trace: `uftrace.data` for calls, whose predecessor becomes `.old`; `trace.ctf` for events, which
-    /// must not exist; the file `trace.dat` for events of the kernel
+    /// must not exist; the file `trace.dat` for events of the kernel; the file `perf.data` for samples
     #[arg(long, short, short_alias = 'd', alias = "data", value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 
@@ -98,6 +101,65 @@ pub(crate) struct RecordOptions {
 
     #[command(flatten)]
     pub(crate) refused: Refused,
+}
+
+/// How a program is sampled.
+#[derive(Args)]
+#[command(next_help_heading = "Samples")]
+pub(crate) struct SampleArgs {
+    /// Sample a program of any kind, so many times in each second of a CPU [default: 999], into `perf.data`. With -E, or if
+    /// the program records calls or events, the folder `recording` has these, too; -o perf.data has samples alone
+    #[arg(
+        long,
+        value_name = "HZ",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "999",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = ["recover", "snapshot", "keep_pid", "nop"]
+    )]
+    pub(crate) sample: Option<u64>,
+
+    /// With --sample: sample these processes, with what they start, until they end or until an interrupt
+    #[arg(long, short, value_name = "PID,..", value_delimiter = ',', requires = "sample", conflicts_with = "program")]
+    pub(crate) pid: Vec<u32>,
+
+    /// With --sample: find stacks of the program by its frame pointers, `fp` [default], or copy SIZE bytes of them [default:
+    /// 8192], `dwarf`, for programs without; `perf script` and `perf report` unwind these
+    #[arg(long, value_name = "fp|dwarf[,SIZE]", requires = "sample", value_parser = call_graph)]
+    pub(crate) call_graph: Option<CallGraphArg>,
+
+    /// With --sample: record a stack also where a thread begins to wait, as the event `context-switches`
+    #[arg(long, requires = "sample")]
+    pub(crate) off_cpu: bool,
+
+    /// With --sample: size of the ring of each CPU [default: 1M, with dwarf 8M]; less where the system allows no more
+    #[arg(long, value_name = "SIZE", requires = "sample", value_parser = parse_size)]
+    pub(crate) sample_buffer: Option<usize>,
+}
+
+/// How stacks of samples are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(has_recorder), allow(dead_code, reason = "only the recorder looks at them"))]
+pub(crate) enum CallGraphArg {
+    /// By frame pointers.
+    FramePointers,
+    /// By so many copied bytes.
+    Dwarf(u32),
+}
+
+fn call_graph(text: &str) -> Result<CallGraphArg, String> {
+    /// The kernel takes no more.
+    const MOST: usize = 65_528;
+    match text.split_once(',').unwrap_or((text, "8192")) {
+        ("fp", _) if text == "fp" => Ok(CallGraphArg::FramePointers),
+        ("dwarf", size) => match parse_size(size)? {
+            bytes @ 1..=MOST => Ok(CallGraphArg::Dwarf(bytes.next_multiple_of(8) as u32)),
+            _ => Err(format!("expected 1 to {MOST} bytes of each stack")),
+        },
+        ("lbr", _) => Err("branch records of processors are not taken; `fp` and `dwarf` are there".to_string()),
+        _ => Err("expected `fp`, `dwarf` or `dwarf,SIZE`".to_string()),
+    }
 }
 
 const EVENTS: &str = "Events of the program";

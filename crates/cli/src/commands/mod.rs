@@ -35,6 +35,8 @@ pub(crate) mod record_missing;
 #[cfg(has_recorder)]
 mod record_notes;
 #[cfg(has_recorder)]
+mod record_samples;
+#[cfg(has_recorder)]
 mod record_selection;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -16,12 +16,14 @@ use tracemill_record::Recovered;
 use tracemill_run::{Built, Obstacle};
 
 use crate::args::{ClockArg, RecordMode, RecordOptions, WhenFull};
-use crate::commands::{record_debug as debug, record_notes as notes, record_selection as selection};
+use crate::commands::{
+    record_debug as debug, record_notes as notes, record_samples as samples, record_selection as selection,
+};
 use crate::interrupt;
 use crate::report::{self, Outcome};
 
 /// Status when nothing could be recorded.
-const NOT_RECORDED: i32 = 125;
+pub(super) const NOT_RECORDED: i32 = 125;
 /// Name of the folder when the user gives none.
 const FOLDER: &str = "trace.ctf";
 /// A text that every program has in it that is linked with the recorder.
@@ -260,7 +262,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
 }
 
 /// Tells why a recording is not complete, and how it can be finished when something is left.
-fn print_failed(output: &Path, why: Option<&str>, is_left: bool) {
+pub(super) fn print_failed(output: &Path, why: Option<&str>, is_left: bool) {
     let Some(why) = why else { return };
     let error = Error::new(ErrorKind::Io, format!("the recording is not complete: {why}")).in_file(output);
     report::error(&match is_left {
@@ -271,7 +273,7 @@ fn print_failed(output: &Path, why: Option<&str>, is_left: bool) {
 
 /// Runs this command as a child. A shell that became this process may have left it children of its own, which could not be
 /// told from those of the program.
-fn run_again() -> Result<i32, Error> {
+pub(super) fn run_again() -> Result<i32, Error> {
     interrupt::leave_to_children();
     let failed = |error| Error::io("run", Path::new("tracemill"), &error);
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
@@ -326,7 +328,7 @@ fn start_beside() -> std::io::Result<u32> {
 }
 
 /// The status that a shell shows.
-fn status_of(status: std::process::ExitStatus) -> i32 {
+pub(super) fn status_of(status: std::process::ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
@@ -363,12 +365,12 @@ fn has_auto_values(options: &RecordOptions) -> bool {
 }
 
 /// Does the kernel tell of something?
-fn has_kernel(options: &RecordOptions) -> bool {
+pub(super) fn has_kernel(options: &RecordOptions) -> bool {
     !options.kernel_events.is_empty() || options.kernel || options.kernel_depth.is_some()
 }
 
 /// Are events of all tasks recorded?
-fn has_all_tasks(options: &RecordOptions) -> bool {
+pub(super) fn has_all_tasks(options: &RecordOptions) -> bool {
     options.all_tasks || options.all && has_kernel(options)
 }
 
@@ -397,12 +399,12 @@ fn has_both(options: &RecordOptions) -> Result<bool, Error> {
 }
 
 /// Are calls of a program that was built so recorded?
-fn is_instrumented(built: Built, options: &RecordOptions) -> bool {
+pub(super) fn is_instrumented(built: Built, options: &RecordOptions) -> bool {
     built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty()
 }
 
 /// The file of a program, or the error that there is none.
-fn found(program: &OsStr) -> Result<PathBuf, Error> {
+pub(super) fn found(program: &OsStr) -> Result<PathBuf, Error> {
     find(Path::new(program)).ok_or_else(|| {
         let error = Error::new(ErrorKind::Io, "there is no such program").in_file(Path::new(program));
         error.with_help("programs without a `/` are looked for in PATH")
@@ -410,10 +412,18 @@ fn found(program: &OsStr) -> Result<PathBuf, Error> {
 }
 
 /// Runs a program that records its own events, and gives its status.
-fn record(options: &RecordOptions) -> Result<i32, Error> {
+fn record(options: &mut RecordOptions) -> Result<i32, Error> {
     if let Some(sentence) = options.refused.sentences.first() {
         return Err(Error::unsupported(sentence.clone()).with_help("`tracemill record --help` lists what there is"));
     }
+    if options.samples.sample.is_some() {
+        return samples::record(options);
+    }
+    record_unsampled(options)
+}
+
+/// Runs a program, and records its calls, its own events or those of the kernel.
+pub(super) fn record_unsampled(options: &RecordOptions) -> Result<i32, Error> {
     if has_kernel(options) && !has_both(options)? {
         return record_kernel(options);
     }
@@ -519,7 +529,7 @@ fn find(program: &Path) -> Option<PathBuf> {
 }
 
 /// Is a program linked with the recorder?
-fn has_mark(path: &Path) -> bool {
+pub(super) fn has_mark(path: &Path) -> bool {
     let Ok(mut file) = std::fs::File::open(path) else { return false };
     let (mut buffer, mut kept) = (vec![0; 1 << 20], 0);
     loop {

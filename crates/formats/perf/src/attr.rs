@@ -78,26 +78,38 @@ pub(crate) mod read {
 }
 
 /// Bits of the flags.
-mod flag {
-    pub(super) const EXCLUDE_USER: u32 = 4;
-    pub(super) const EXCLUDE_KERNEL: u32 = 5;
-    pub(super) const EXCLUDE_HV: u32 = 6;
-    pub(super) const FREQ: u32 = 10;
-    pub(super) const PRECISE: u32 = 15;
-    pub(super) const SAMPLE_ID_ALL: u32 = 18;
-    pub(super) const EXCLUDE_HOST: u32 = 19;
-    pub(super) const EXCLUDE_GUEST: u32 = 20;
-    pub(super) const USE_CLOCKID: u32 = 25;
+pub(super) mod flag {
+    pub(crate) const DISABLED: u32 = 0;
+    pub(crate) const INHERIT: u32 = 1;
+    pub(crate) const EXCLUDE_USER: u32 = 4;
+    pub(crate) const EXCLUDE_KERNEL: u32 = 5;
+    pub(crate) const EXCLUDE_HV: u32 = 6;
+    pub(crate) const MMAP: u32 = 8;
+    pub(crate) const COMM: u32 = 9;
+    pub(crate) const FREQ: u32 = 10;
+    pub(crate) const ENABLE_ON_EXEC: u32 = 12;
+    pub(crate) const TASK: u32 = 13;
+    pub(crate) const PRECISE: u32 = 15;
+    pub(crate) const MMAP_DATA: u32 = 17;
+    pub(crate) const SAMPLE_ID_ALL: u32 = 18;
+    pub(crate) const EXCLUDE_HOST: u32 = 19;
+    pub(crate) const EXCLUDE_GUEST: u32 = 20;
+    pub(crate) const EXCLUDE_CALLCHAIN_USER: u32 = 22;
+    pub(crate) const MMAP2: u32 = 23;
+    pub(crate) const COMM_EXEC: u32 = 24;
+    pub(crate) const USE_CLOCKID: u32 = 25;
+    pub(crate) const CONTEXT_SWITCH: u32 = 26;
+    pub(crate) const BUILD_ID: u32 = 34;
 }
 
 /// Types of events.
-mod event_type {
-    pub(super) const HARDWARE: u32 = 0;
-    pub(super) const SOFTWARE: u32 = 1;
-    pub(super) const TRACEPOINT: u32 = 2;
-    pub(super) const HW_CACHE: u32 = 3;
-    pub(super) const RAW: u32 = 4;
-    pub(super) const BREAKPOINT: u32 = 5;
+pub(super) mod event_type {
+    pub(crate) const HARDWARE: u32 = 0;
+    pub(crate) const SOFTWARE: u32 = 1;
+    pub(crate) const TRACEPOINT: u32 = 2;
+    pub(crate) const HW_CACHE: u32 = 3;
+    pub(crate) const RAW: u32 = 4;
+    pub(crate) const BREAKPOINT: u32 = 5;
 }
 
 const HARDWARE: [&str; 10] = [

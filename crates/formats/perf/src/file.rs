@@ -15,7 +15,7 @@ const MAGICS: [(&[u8; 8], ByteOrder); 2] = [(b"PERFILE2", ByteOrder::Little), (b
 /// Bytes of the head of a file that was written to a pipe.
 const PIPE_HEAD: u64 = 16;
 /// Bytes of the head of any other file.
-const FILE_HEAD: usize = 104;
+pub(crate) const FILE_HEAD: usize = 104;
 /// Events that a file may have recorded; all tracepoints of a kernel are some thousand.
 const MAX_EVENTS: usize = 1 << 14;
 /// Ids of all of them: events times CPUs.
@@ -24,32 +24,32 @@ const MAX_IDS: usize = 1 << 22;
 const MAX_LIST: usize = 1 << 16;
 
 /// Numbers of features.
-mod feature {
-    pub(super) const TRACING_DATA: u32 = 1;
-    pub(super) const BUILD_ID: u32 = 2;
-    pub(super) const HOSTNAME: u32 = 3;
-    pub(super) const OSRELEASE: u32 = 4;
-    pub(super) const VERSION: u32 = 5;
-    pub(super) const ARCH: u32 = 6;
-    pub(super) const NRCPUS: u32 = 7;
-    pub(super) const CPUDESC: u32 = 8;
-    pub(super) const CPUID: u32 = 9;
-    pub(super) const TOTAL_MEM: u32 = 10;
-    pub(super) const CMDLINE: u32 = 11;
-    pub(super) const EVENT_DESC: u32 = 12;
-    pub(super) const CPU_TOPOLOGY: u32 = 13;
-    pub(super) const PMU_MAPPINGS: u32 = 16;
-    pub(super) const GROUP_DESC: u32 = 17;
-    pub(super) const SAMPLE_TIME: u32 = 21;
-    pub(super) const CLOCKID: u32 = 23;
-    pub(super) const DIR_FORMAT: u32 = 24;
-    pub(super) const COMPRESSED: u32 = 27;
-    pub(super) const CLOCK_DATA: u32 = 29;
+pub(crate) mod feature {
+    pub(crate) const TRACING_DATA: u32 = 1;
+    pub(crate) const BUILD_ID: u32 = 2;
+    pub(crate) const HOSTNAME: u32 = 3;
+    pub(crate) const OSRELEASE: u32 = 4;
+    pub(crate) const VERSION: u32 = 5;
+    pub(crate) const ARCH: u32 = 6;
+    pub(crate) const NRCPUS: u32 = 7;
+    pub(crate) const CPUDESC: u32 = 8;
+    pub(crate) const CPUID: u32 = 9;
+    pub(crate) const TOTAL_MEM: u32 = 10;
+    pub(crate) const CMDLINE: u32 = 11;
+    pub(crate) const EVENT_DESC: u32 = 12;
+    pub(crate) const CPU_TOPOLOGY: u32 = 13;
+    pub(crate) const PMU_MAPPINGS: u32 = 16;
+    pub(crate) const GROUP_DESC: u32 = 17;
+    pub(crate) const SAMPLE_TIME: u32 = 21;
+    pub(crate) const CLOCKID: u32 = 23;
+    pub(crate) const DIR_FORMAT: u32 = 24;
+    pub(crate) const COMPRESSED: u32 = 27;
+    pub(crate) const CLOCK_DATA: u32 = 29;
     /// Bits of the map of features.
-    pub(super) const COUNT: u32 = 256;
+    pub(crate) const COUNT: u32 = 256;
 
     /// Names of the features, by number.
-    pub(super) const NAMES: [&str; 33] = [
+    pub(crate) const NAMES: [&str; 33] = [
         "reserved",
         "tracing_data",
         "build_id",

@@ -8,6 +8,7 @@
 //! fields, classes    the fields of records, as members and as bytes
 //! comms, maps        names of threads; files that processes had mapped
 //! reader, open       the trace as the engine reads it
+//! write              what recorders write
 //! ```
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
@@ -28,6 +29,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod unpack;
+pub mod write;
 
 use tracemill_format::Format;
 
