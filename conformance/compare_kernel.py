@@ -110,6 +110,7 @@ def questions(rng, machine, kernel):
     for tid in kernel.tids:
         for of, words in (({}, []), (ranged, ["--begin", f"{ranged['begin']}ns", "--end", f"{ranged['end']}ns"])):
             yield ["path", "--tid", str(tid), *words], "path", of, dict(tid=tid)
+            yield ["why", "--tid", str(tid), *words], "why", of, dict(tid=tid)
 
 
 def is_in(want, have):
@@ -160,6 +161,8 @@ def compared(seed, binary, folder):
             continue
         want, every = getattr(kernel_answers, name)(machine, Question(machine, **options), **more)
         have = json.loads(run.stdout)
+        if name == "why":
+            have["rows"] = kernel_answers.sums_of_why(have["totals"])
         if want is not None:
             is_ordered = name in ORDERED and "irqs" not in words or any(word in words for word in ("--log", "--top", "--hist"))
             why = difference(want, have["rows"], is_ordered)

@@ -627,10 +627,11 @@ def slabs(machine, q):
 # ---- path --------------------------------------------------------------------------------------------------------------------
 
 
-def path(machine, q, tid):
+def parts_of_path(machine, q, tid):
+    """The life that a path is about, and the parts of the path: begin, end, thread, state."""
     lives = [t for t in machine.threads if t.tid == tid]
     if not lives:
-        return None, {}
+        return None, []
     lives = [t for t in lives if t.life == 0 or t.met <= q.end]
     rows = defaultdict(list)
     for thread, begin, end, state in join(machine.thread_rows):
@@ -680,6 +681,13 @@ def path(machine, q, tid):
     life = lives[-1]
     # Before, the number was that of another thread, which did not make this one.
     walk(life, q.begin if life.life == 0 or life.creator is not None else max(q.begin, life.met), q.end)
+    return life, answer
+
+
+def path(machine, q, tid):
+    life, answer = parts_of_path(machine, q, tid)
+    if life is None:
+        return None, {}
     joined = []
     for begin, end, thread, state in answer:
         if joined and joined[-1]["thread"] is thread and joined[-1]["state"] == state:
@@ -687,3 +695,57 @@ def path(machine, q, tid):
         else:
             joined.append({"from": begin, "to": end, "tid": thread.tid, "state": state, "thread": thread})
     return [{k: v for k, v in row.items() if k != "thread"} for row in joined], {}
+
+
+def why(machine, q, tid):
+    """Sums of the parts of a path: those that wait for a CPU by that CPU and by who had it."""
+    life, answer = parts_of_path(machine, q, tid)
+    if life is None:
+        return None, {}
+    sums = Counter()
+    for begin, end, thread, state in answer:
+        if state != "wait_cpu":
+            sums[thread.tid, thread is life, state, None, None, False] += end - begin
+            continue
+        for x, y, cpu in queued(machine, thread, begin, end):
+            left = y - x
+            for of, first, last, cur, status in machine.cpu_rows if cpu is not None else ():
+                time = min(last, y) - max(first, x)
+                if of is not cpu or time <= 0:
+                    continue
+                left -= time
+                is_interrupt = status in ("irq", "softirq")
+                by = None if is_interrupt or cur is None else 0 if cur == 0 else cur.tid
+                sums[thread.tid, thread is life, state, cpu.number, by, is_interrupt] += time
+            if left:
+                sums[thread.tid, thread is life, state, None if cpu is None else cpu.number, None, False] += left
+    keys = ("tid", "own", "state", "cpu", "by", "is_interrupt")
+    return [dict(zip(keys, key), total_ns=total) for key, total in sums.items() if total], {}
+
+
+def queued(machine, thread, begin, end):
+    """The CPUs in whose queues a thread stood in a range in which it was runnable: begin, end, the CPU or None."""
+    changes = []
+    for at, named, cpu, is_running in machine.queues:
+        if named is thread and (not changes or changes[-1][1] is not cpu):
+            changes.append((at, cpu, is_running))
+    waits = [x for of, x, _, state in machine.thread_rows if of is thread and state == "WAIT_CPU"]
+    cuts = sorted({begin, end, *(at for at, _, _ in changes if begin < at < end)})
+    for x, y in zip(cuts, cuts[1:]):
+        before = [change for change in changes if change[0] <= x]
+        after = [change for change in changes if change[0] > x]
+        cpu = before[-1][1] if before else None
+        # It ran elsewhere than in the queue where it was put last.
+        if before and after and after[0][2] and not any(x < wait < after[0][0] for wait in waits):
+            cpu = None
+        yield x, y, cpu
+
+
+def sums_of_why(totals):
+    """The totals of an answer of `why`, summed up as those of the function above."""
+    sums = Counter()
+    for row in totals:
+        is_interrupt = row["state"] == "wait_cpu" and row["source"] is not None
+        sums[row["tid"], row["own"], row["state"], row["cpu"], row["by"], is_interrupt] += row["total_ns"]
+    keys = ("tid", "own", "state", "cpu", "by", "is_interrupt")
+    return [dict(zip(keys, key), total_ns=total) for key, total in sums.items()]

@@ -56,6 +56,7 @@ class Machine:
         self.waits, self.interrupts, self.calls, self.wakes = [], [], [], []
         self.entries, self.after = [], []
         self.forks = []
+        self.queues = []  # after an event that names a thread: time, thread, the CPU where it runs or is queued, does it run
         self.seen = []  # every event of a concept: time, cpu, the running thread, name and fields
         self.counts = dict.fromkeys(
             ["unmatched_syscall_exits", "replaced_syscalls", "unmatched_irq_exits", "inconsistent_switches"]
@@ -286,6 +287,11 @@ class Machine:
             rule = getattr(self, "on_" + concept, None)
             if rule is not None:
                 rule(cpu, f)
+            fields = {"switch": ("prev", "next"), "wake": ("tid",), "migrate": ("tid",), "fork": ("child",)}
+            for field in fields.get(concept, ()):
+                thread = self.newest.get(f[field])
+                if thread is not None:
+                    self.queues.append((self.now, thread, thread.queued, thread.cpu is not None))
             cur = cpu.cur if cpu is not None else None
             pids = {thread: thread.pid for thread in self.threads}
             self.seen.append((self.now, cpu, cur, concept, f, pids))

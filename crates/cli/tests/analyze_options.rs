@@ -58,8 +58,14 @@ const PERIOD: [&str; 8] = [
 ];
 
 /// Ways to give an option: one of them has to change the answer.
-fn values(form: &AnalysisForm, option: AnalysisOption) -> Vec<Vec<String>> {
+fn values(known: &Descriptor, form: &AnalysisForm, option: AnalysisOption) -> Vec<Vec<String>> {
     let name = option.name();
+    // Its lists are of periods.
+    if known.name == "why" && matches!(option, AnalysisOption::Log | AnalysisOption::Top) {
+        let per = ["--per", "run"].into_iter().chain(PERIOD);
+        let count = (option == AnalysisOption::Top).then_some("1");
+        return vec![[name].into_iter().chain(count).chain(per).map(str::to_string).collect()];
+    }
     let with = |values: &[&str]| values.iter().map(|value| vec![name.to_string(), value.to_string()]).collect();
     match option {
         // The key that chooses a form is given with it.
@@ -87,7 +93,7 @@ fn values(form: &AnalysisForm, option: AnalysisOption) -> Vec<Vec<String>> {
 fn question(known: &Descriptor, form: &AnalysisForm) -> Vec<String> {
     let mut words: Vec<String> = form.title(known).split(' ').map(str::to_string).collect();
     match known.name {
-        "path" => words.extend(["--tid", "643"].map(str::to_string)),
+        "path" | "why" => words.extend(["--tid", "643"].map(str::to_string)),
         "periods" => words.extend(PERIOD.map(str::to_string)),
         _ => {}
     }
@@ -117,7 +123,7 @@ impl Asker {
     fn run(&self, words: &[String], trace: &str) -> Run {
         let mut arguments: Vec<&str> = words.iter().map(|word| &**word).collect();
         // A path is about the last thread that is given.
-        if words[0] == "path" && words.iter().filter(|word| *word == "--tid").count() > 1 {
+        if ["path", "why"].contains(&&*words[0]) && words.iter().filter(|word| *word == "--tid").count() > 1 {
             arguments.drain(1..3);
         }
         arguments.extend([trace, "--json", "-q"]);
@@ -146,7 +152,7 @@ fn every_option_of_every_form_changes_the_answer_or_is_refused() {
             for &option in AnalysisOption::ALL {
                 let is_taken = form.takes.contains(&option);
                 let mut changes = false;
-                for value in values(form, option) {
+                for value in values(known, form, option) {
                     let given = [plain.clone(), value].concat();
                     let run = asker.run(&given, &trace);
                     if is_taken {
@@ -253,7 +259,7 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
     let bakery = demo("../kernel/bakery");
     let sums = ["cpu", "sched", "irq", "syscalls", "io", "memory", "locks", "processes", "stats"];
     assert_eq!(all("", &bakery), sums);
-    assert_eq!(all("--tid 641", &bakery), [&sums[..], &["path"]].concat());
+    assert_eq!(all("--tid 641", &bakery), [&sums[..], &["path", "why"]].concat());
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);
@@ -266,7 +272,8 @@ fn every_header_is_taken_by_sort_and_where() {
     for known in ANALYSES {
         for form in known.forms {
             let mut questions = vec![question(known, form)];
-            if form.has_spans() {
+            // The lists of `why` are of periods.
+            if form.has_spans() && known.name != "why" {
                 questions.push([question(known, form), vec!["--log".to_string()]].concat());
                 questions.push([question(known, form), vec!["--hist".to_string(), "3".to_string()]].concat());
             }

@@ -131,6 +131,9 @@ impl PeriodRole {
     }
 }
 
+/// Makes the tables that are shown of those of all periods.
+pub type OverPeriods = fn(&AnalysisQuery, Vec<Table>) -> Vec<Table>;
+
 /// The description of an analysis: help, the list of analyses and the checks of options follow from it.
 pub struct Descriptor {
     /// Its name.
@@ -145,6 +148,8 @@ pub struct Descriptor {
     pub needs_for: &'static [(&'static str, &'static [Concept])],
     /// Concepts without which a part cannot be shown, and that part.
     pub wants: &'static [(Concept, &'static str)],
+    /// The tables that are shown in place of those of all periods; `None` where these are shown.
+    pub over_periods: Option<OverPeriods>,
     /// A question to it, as it is typed, about the trace of the demo.
     pub example: &'static str,
     /// Makes it.

@@ -27,7 +27,7 @@ mod value;
 
 pub use aggregate::spans::PERCENTS;
 pub use analyses::ANALYSES;
-pub use analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
+pub use analysis::{Analysis, Descriptor, OverPeriods, ReportKind, ReportTimes};
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use question::condition::Condition;
 pub use question::forms::{ALWAYS_TAKEN, AnalysisForm, AnalysisOption, FormWord, RowNouns};

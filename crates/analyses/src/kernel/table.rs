@@ -69,6 +69,8 @@ pub struct PeriodOf {
     pub from: Ns,
     /// Its end.
     pub to: Ns,
+    /// The thread that ended it.
+    pub tid: Option<i64>,
     /// The values that both of its ends have.
     pub values: Vec<(String, Cell)>,
 }
@@ -81,9 +83,13 @@ impl PeriodOf {
         // Values stand between the name and the times.
         let values = (name + 1..from).filter(|&at| *row.get(at).unwrap_or(&Cell::Null) != Cell::Null);
         let values = values.map(|at| (columns[at].name.to_string(), row[at].clone())).collect();
+        let tid = match at("tid").and_then(|at| row.get(at)) {
+            Some(Cell::Integer(tid)) => i64::try_from(*tid).ok(),
+            _ => None,
+        };
         match (row.get(name)?, row.get(from)?, row.get(to)?) {
             (Cell::Text(name), Cell::Integer(from), Cell::Integer(to)) => {
-                Some(PeriodOf { name: name.to_string(), from: *from, to: *to, values })
+                Some(PeriodOf { name: name.to_string(), from: *from, to: *to, tid, values })
             }
             _ => None,
         }
@@ -113,6 +119,10 @@ pub struct Table {
     pub all: Vec<(Column, Cell)>,
     /// A second table: its name, columns and rows.
     pub totals: Option<(Vec<Column>, Vec<Vec<Cell>>)>,
+    /// Columns that people do not see, as others say the same in words.
+    pub for_programs: &'static [&'static str],
+    /// The answer in sentences.
+    pub sentences: Vec<String>,
     /// Things that were left out or did not fit together.
     pub notes: Vec<(&'static str, u64)>,
     /// CPUs that lost events.
@@ -136,7 +146,8 @@ impl Table {
     /// The columns in the order in which people see them, each with its index.
     pub fn shown_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
         let order = shown_order(self.columns.iter().map(|column| &*column.name));
-        order.into_iter().map(|at| (at, &self.columns[at]))
+        let is_shown = |(_, column): &(usize, &Column)| !self.for_programs.contains(&&*column.name);
+        order.into_iter().map(|at| (at, &self.columns[at])).filter(is_shown)
     }
 
     /// Sorts the rows in their order.

@@ -315,6 +315,7 @@ fn build_query(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<Ana
         min: options.choice.min,
         max: options.choice.max,
         words,
+        has_periods: options.per.is_some(),
         ..AnalysisQuery::default()
     })
 }

@@ -32,6 +32,9 @@ pub(super) fn style_of(options: &AnalyzeOptions, clock: TableClock) -> TableStyl
     TableStyle { is_colored, width: is_terminal.then(width), clock }
 }
 
+/// Characters of a line of a sentence below a table that goes to no terminal.
+const SENTENCE_WIDTH: usize = 100;
+
 /// Characters of the longest bar beside a table.
 const BAR: usize = 20;
 
@@ -134,9 +137,12 @@ fn put_table(page: &mut Paged, table: &Table, found: FoundRows, style: &TableSty
         && rows.len() > 1
     {
         out.put_byte(b'\n');
-        let totals = Table { columns: columns.clone(), rows: rows.clone().into(), ..Table::default() };
+        let (columns, for_programs) = (columns.clone(), table.for_programs);
+        let totals = Table { columns, rows: rows.clone().into(), for_programs, ..Table::default() };
         put_table(page, &totals, FoundRows { count: rows.len(), ..found }, style);
     }
+    let width = style.width.unwrap_or(SENTENCE_WIDTH);
+    table.sentences.iter().for_each(|sentence| put_wrapped(&mut page.out, "", &escaped(sentence), 2, width));
     put_notes(&mut page.out, table, style);
 }
 

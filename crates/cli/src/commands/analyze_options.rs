@@ -67,7 +67,7 @@ pub(super) fn named(options: &AnalyzeOptions) -> Result<NamedAnalyses, Error> {
 fn is_of_all(known: &Descriptor, options: &AnalyzeOptions) -> bool {
     match known.name {
         LISTING => false,
-        "path" => thread_of_path(options).is_some(),
+        "path" | "why" => thread_of_path(options).is_some(),
         "periods" => options.per.is_none() && (options.periods.file.is_some() || !options.periods.given.is_empty()),
         _ => true,
     }
@@ -160,6 +160,28 @@ fn check(options: &AnalyzeOptions, words: &[FormWord], known: &'static Descripto
     if known.name == "path" && thread_of_path(options).is_none() {
         let error = Error::misuse("`path` is about one thread, and --tid does not name one");
         return Err(error.with_help("tracemill analyze path --tid 42 TRACE"));
+    }
+    if known.name == "why" {
+        check_why(options)?;
+    }
+    Ok(())
+}
+
+/// Checks that `why` is about one thread, or about periods.
+fn check_why(options: &AnalyzeOptions) -> Result<(), Error> {
+    let help = "tracemill analyze why --tid 42 TRACE, or --per PERIOD";
+    if options.choice.tid.is_some() && thread_of_path(options).is_none() {
+        return Err(Error::misuse("`why` is about one thread, and --tid names several").with_help(help));
+    }
+    if options.per.is_none() {
+        if options.choice.tid.is_none() {
+            return Err(Error::misuse("`why` is about a thread or about periods, and none is named").with_help(help));
+        }
+        if view_of(options) != View::Statistics {
+            return Err(
+                Error::misuse("--log and --top of `why` are about periods, and --per names none").with_help(help)
+            );
+        }
     }
     Ok(())
 }

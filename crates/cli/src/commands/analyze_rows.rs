@@ -132,6 +132,16 @@ fn put_object(page: &mut Paged, table: &Table) {
         put_all(&objects_of("", columns), page, &rows.clone().into());
     }
     let out = &mut page.out;
+    if !table.sentences.is_empty() {
+        out.put(b",\"sentences\":[");
+        for (at, sentence) in table.sentences.iter().enumerate() {
+            if at > 0 {
+                out.put_byte(b',');
+            }
+            put_json(out, sentence.as_bytes());
+        }
+        out.put_byte(b']');
+    }
     out.put(b",\"notes\":");
     let notes: Vec<(&str, Cell)> = table.notes.iter().map(|(name, count)| (*name, Cell::from(*count))).collect();
     put_pairs(out, notes.iter().map(|(name, cell)| (*name, cell)));

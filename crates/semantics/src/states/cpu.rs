@@ -136,6 +136,12 @@ impl Cpu {
         self.current
     }
 
+    /// The interrupt that it handles: kind, number, and the name of the handler when the entry stated one.
+    pub fn interrupt(&self) -> Option<(InterruptKind, i64, Option<&str>)> {
+        let frame = self.stack.last()?;
+        Some((frame.kind, frame.number, frame.name.as_deref()))
+    }
+
     /// The status since the last event that changed it.
     #[inline]
     pub fn status(&self) -> CpuStatus {

@@ -369,6 +369,12 @@ impl Thread {
         self.live()?.last_cpu
     }
 
+    /// The CPU that it runs on or is queued on; one that was asleep and is not placed yet has that on which it ran last.
+    #[inline]
+    pub fn queued(&self) -> Option<CpuIndex> {
+        self.live()?.queued
+    }
+
     /// The CPU that it runs on.
     #[inline]
     pub fn running(&self) -> Option<CpuIndex> {

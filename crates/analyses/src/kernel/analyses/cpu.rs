@@ -43,6 +43,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[&[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
+    over_periods: None,
     example: "cpu --by cpu --step 100ms",
     make: |query| Box::new(Cpu::new(query)),
 };

@@ -47,6 +47,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         (Concept::SoftEntry, "soft interrupts"),
         (Concept::SoftRaise, "raises of soft interrupts"),
     ],
+    over_periods: None,
     example: "irq --by cpu",
     make: |query| Box::new(Irq { by: By::from_query(query), spans: Spans::new(query), names: Names::default() }),
 };
@@ -54,6 +55,12 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 /// Names of the soft interrupts of Linux, by number.
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// The name of an interrupt: of a soft one by its number, of others as its entry stated it.
+pub(super) fn interrupt_name(kind: InterruptKind, number: i64, stated: Option<&str>) -> Option<&str> {
+    let soft_name = || usize::try_from(number).ok().and_then(|at| SOFTIRQS.get(at)).copied();
+    if kind == InterruptKind::Softirq { soft_name() } else { stated }
+}
 
 struct Irq {
     by: By,
@@ -134,8 +141,7 @@ impl Observer for Irq {
         }
         let cpu = machines.cpu(interrupt.cpu);
         let is_soft = interrupt.kind == InterruptKind::Softirq;
-        let soft_name = || usize::try_from(interrupt.number).ok().and_then(|at| SOFTIRQS.get(at)).copied();
-        let name = if is_soft { soft_name() } else { interrupt.name };
+        let name = interrupt_name(interrupt.kind, interrupt.number, interrupt.name);
         let name_number = name.map_or(NO_KEY, |name| self.names.number(name));
         let of_cpu = match self.by {
             By::Cpu => i64::from(interrupt.cpu.0),

@@ -51,6 +51,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
+    over_periods: None,
     example: "locks --log --min 30ms",
     make: |query| {
         Box::new(Locks {
@@ -63,7 +64,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 /// The system call of locks.
-const FUTEX: &str = "futex";
+pub(super) const FUTEX: &str = "futex";
 
 /// Names of its operations, by their numbers (`linux/futex.h`).
 const OPERATIONS: [&str; 14] = [
@@ -84,8 +85,8 @@ const OPERATIONS: [&str; 14] = [
 ];
 
 /// Operations that may wait, and those that let others go on.
-const WAITS: [i128; 6] = [0, 6, 8, 9, 11, 13];
-const WAKES: [i128; 7] = [1, 3, 4, 5, 7, 10, 12];
+pub(super) const WAITS: [i128; 6] = [0, 6, 8, 9, 11, 13];
+pub(super) const WAKES: [i128; 7] = [1, 3, 4, 5, 7, 10, 12];
 
 /// Flags beside the number of an operation: private to a process, and which clock.
 const FLAGS: i128 = 128 | 256;
@@ -129,7 +130,7 @@ impl OpenWaits {
 }
 
 /// The operation of a call, without its flags.
-fn operation_of(happening: &Happening<'_>) -> Option<i128> {
+pub(super) fn operation_of(happening: &Happening<'_>) -> Option<i128> {
     Some(happening.values.integer(Field::Op)? & !FLAGS)
 }
 

@@ -51,6 +51,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         (Concept::PageFree, "pages that were freed"),
         (Concept::SlabAlloc, "objects of the kernel (--slab)"),
     ],
+    over_periods: None,
     example: "memory --limit 5",
     make: |query| Box::new(Memory::new(query)),
 };

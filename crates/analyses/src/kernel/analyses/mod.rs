@@ -13,6 +13,7 @@ mod sched;
 pub(crate) mod states;
 mod stats;
 mod syscalls;
+mod why;
 
 use super::periods;
 use crate::kernel::analysis::Descriptor;
@@ -30,6 +31,7 @@ pub const ANALYSES: &[Descriptor] = &[
     processes::DESCRIPTOR,
     stats::DESCRIPTOR,
     path::DESCRIPTOR,
+    why::DESCRIPTOR,
     periods::DESCRIPTOR,
 ];
 

@@ -26,6 +26,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],
+    over_periods: None,
     example: "path --tid 641 --begin +271.38ms --end +316.55ms",
     make: |query| Box::new(CriticalPath { query: query.clone(), role: PeriodRole::Alone, known: Rc::default() }),
 };
@@ -38,7 +39,7 @@ struct CriticalPath {
 
 /// The states of all threads, and the wakers that ended their waits.
 #[derive(Default)]
-struct Pieces {
+pub(super) struct Pieces {
     /// By the index of the thread.
     threads: Vec<Vec<Piece>>,
     /// The last wake of a thread that waits, and the segment that had arrived right before.
@@ -129,27 +130,28 @@ fn segment_of(happening: &Happening<'_>) -> Option<Segment> {
 const MAX_SAME: u32 = 64;
 
 /// A thread whose time is looked at, from one time to another.
-struct Search {
-    thread: ThreadIndex,
-    from: Ns,
-    to: Ns,
+pub(super) struct Search {
+    pub(super) thread: ThreadIndex,
+    pub(super) from: Ns,
+    pub(super) to: Ns,
     /// How many searches before this one end at the same time.
     same: u32,
 }
 
 /// A piece of the path.
 #[derive(Clone, Copy)]
-struct Found {
-    from: Ns,
-    to: Ns,
-    thread: ThreadIndex,
-    state: &'static str,
+pub(super) struct Found {
+    pub(super) from: Ns,
+    pub(super) to: Ns,
+    pub(super) thread: ThreadIndex,
+    pub(super) state: &'static str,
 }
 
 /// A search that goes on, and how far it is.
-struct Walk<'p> {
-    search: Search,
-    at: Ns,
+pub(super) struct Walk<'p> {
+    pub(super) search: Search,
+    /// Its next piece begins here. Of a search that another one explains, that is where the other one ends.
+    pub(super) at: Ns,
     /// The pieces of its thread that are left, and the end of the piece before them.
     pieces: &'p [Piece],
     begin: Ns,
@@ -164,18 +166,27 @@ enum Step {
 }
 
 impl Pieces {
-    /// Shows the pieces of a thread in a range in their order, waits replaced by what their wakers did.
-    fn search(&self, machines: &Machines, origin: Ns, first: Search, mut show: impl FnMut(Found)) {
+    /// Shows the pieces of a thread in a range in their order, waits replaced by what their wakers did. Equal neighbours are
+    /// one.
+    fn search(&self, machines: &Machines, first: Search, mut show: impl FnMut(Found)) {
         let mut last: Option<Found> = None;
+        self.each_part(machines, first, |_, found| match &mut last {
+            Some(last) if (last.thread, last.state, last.to) == (found.thread, found.state, found.from) => {
+                last.to = found.to;
+            }
+            _ => last.replace(found).into_iter().for_each(&mut show),
+        });
+        last.into_iter().for_each(show);
+    }
+
+    /// Shows the pieces one by one, each with the searches that led to it: that of the first thread, of the thread that it
+    /// waited for, .., of the thread of the piece.
+    pub(super) fn each_part(&self, machines: &Machines, first: Search, mut show: impl FnMut(&[Walk<'_>], Found)) {
+        let origin = machines.begin().unwrap_or(0);
         let mut walks = vec![self.walk(origin, first)];
         while let Some(walk) = walks.last_mut() {
             match self.step(machines, origin, walk) {
-                Some(Step::Found(found)) => match &mut last {
-                    Some(last) if (last.thread, last.state, last.to) == (found.thread, found.state, found.from) => {
-                        last.to = found.to;
-                    }
-                    _ => last.replace(found).into_iter().for_each(&mut show),
-                },
+                Some(Step::Found(found)) => show(&walks, found),
                 Some(Step::Search(search)) => {
                     let next = self.walk(origin, search);
                     walks.push(next);
@@ -183,7 +194,25 @@ impl Pieces {
                 None => drop(walks.pop()),
             }
         }
-        last.into_iter().for_each(show);
+    }
+
+    /// The searches for the threads of a number, one on each machine that has such a thread.
+    pub(super) fn searches(
+        &self,
+        machines: &Machines,
+        range: Option<(Ns, Ns)>,
+        tid: Option<i64>,
+    ) -> impl Iterator<Item = Search> {
+        let threads = (0..machines.count()).filter_map(move |machine| self.life_in(machines, range, machine, tid?));
+        let search = move |thread: ThreadIndex| {
+            let (from, to) = range?;
+            // Before it was met first, the number was that of another thread, which did not make this one.
+            let is_forked = self.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
+            let begin = self.begins.get(&thread).filter(|_| !is_forked);
+            let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
+            Some(Search { thread, from, to, same: 0 })
+        };
+        threads.filter_map(search)
     }
 
     fn walk(&self, origin: Ns, search: Search) -> Walk<'_> {
@@ -313,23 +342,23 @@ impl Observer for CriticalPath {
 }
 
 impl Pieces {
-    fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, _: Ns) {
+    pub(super) fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, _: Ns) {
         self.births.insert(child, (parent, machines.now()));
     }
 
-    fn on_created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+    pub(super) fn on_created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         if machines.thread(thread).life() > 0 {
             self.begins.insert(thread, at);
         }
     }
 
-    fn woken(&mut self, _: &Machines, woken: &Woken) {
+    pub(super) fn woken(&mut self, _: &Machines, woken: &Woken) {
         let cpu = woken.cpu.filter(|_| woken.reason == Reason::Network);
         let segment = cpu.and_then(|cpu| self.segments.arrived.get(&cpu)).copied();
         self.woken.insert(woken.thread, (*woken, segment));
     }
 
-    fn on_applied(
+    pub(super) fn on_applied(
         &mut self,
         machines: &Machines,
         machine: u32,
@@ -358,7 +387,7 @@ impl Pieces {
         }
     }
 
-    fn add(&mut self, machines: &Machines, piece: &ThreadPiece, query: &AnalysisQuery) {
+    pub(super) fn add(&mut self, machines: &Machines, piece: &ThreadPiece, query: &AnalysisQuery) {
         let is_wait = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork);
         // A wait may be reported in several parts, where the machine was suspended in it: the wake is that of the last one.
         let is_over = |(woken, _): &(Woken, Option<Segment>)| woken.at <= piece.to;
@@ -443,16 +472,9 @@ impl Analysis for CriticalPath {
         let columns = query.columns(columns_of(PathRow::COLUMNS));
         let mut table = Table { analysis: "path", range, columns, order: Order::Found, ..Table::default() };
         let tid = query.tids.as_ref().and_then(|tids| tids.single());
-        let threads = (0..machines.count()).filter_map(|machine| known.life_in(machines, range, machine, tid?));
         let mut of_lives: Map<(ThreadIndex, &'static str), Ns> = Map::default();
-        for thread in threads {
-            let Some((from, to)) = range else { break };
-            let origin = machines.begin().unwrap_or(0);
-            // Before it was met first, the number was that of another thread, which did not make this one.
-            let is_forked = known.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
-            let begin = known.begins.get(&thread).filter(|_| !is_forked);
-            let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
-            known.search(machines, origin, Search { thread, from, to, same: 0 }, |found| {
+        for search in known.searches(machines, range, tid) {
+            known.search(machines, search, |found| {
                 *of_lives.entry((found.thread, found.state)).or_default() += found.to - found.from;
                 let thread = machines.thread(found.thread);
                 query.emit_row(thread.machine, values_of(PathRow::COLUMNS, PathRow { found, thread }), &mut table.rows);

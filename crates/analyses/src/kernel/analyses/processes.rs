@@ -43,6 +43,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         (Concept::IrqEntry, "irq_ns"),
         (Concept::Wake, "wait_cpu_ns"),
     ],
+    over_periods: None,
     example: "processes --tree",
     make: |query| match query.has(FormWord::Files) {
         true => Box::new(OpenFiles::new(query)),

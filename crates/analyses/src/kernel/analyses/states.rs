@@ -59,6 +59,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[&[Concept::Switch, Concept::Running, Concept::RqInsert, Concept::RqIssue, Concept::IrqEntry]],
     needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "system calls"), (Concept::Wake, "WAIT_CPU")],
+    over_periods: None,
     example: "states --of cpus --cpu 1 --begin +300ms --limit 20",
     make: |query| Box::new(States::new(query)),
 };

@@ -25,6 +25,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
+    over_periods: None,
     example: "stats --by event --sort events --limit 10",
     make: |query| {
         let by = By::from_query(query);

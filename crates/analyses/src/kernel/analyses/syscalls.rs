@@ -49,6 +49,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[],
+    over_periods: None,
     example: "syscalls --by thread --comm 'oven-*' --where 'max_us > 1000'",
     make: |query| Box::new(Calls { by: By::from_query(query), spans: Spans::new(query), names: Names::default() }),
 };

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{KeyValue, Matcher};
-use tracemill_semantics::states::{CpuIndex, Machines, Ns, Observer};
+use tracemill_semantics::states::{CpuIndex, CpuStatus, Machines, Ns, Observer, RunEnd, ThreadIndex};
 
 pub use bound::BoundPeriods;
 use bound::StateOf;
@@ -42,6 +42,7 @@ pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[],
     needs_for: &[],
     wants: &[],
+    over_periods: None,
     example: "periods --log --period order --period-begin 'name == \"net_if_receive_skb\"' --period-end 'name == \"net_dev_xmit\"'",
     make: |query| Box::new(Found::new(query)),
 };
@@ -71,6 +72,15 @@ struct Found {
     without_match: u64,
     unfinished: u64,
     too_many: u64,
+    /// The thread that the event makes its CPU leave.
+    left: Option<ThreadIndex>,
+}
+
+/// The end of a period, and the thread whose event it is.
+#[derive(Clone, Copy)]
+struct Ending {
+    at: Ns,
+    tid: Option<i64>,
 }
 
 struct OpenPeriod {
@@ -108,6 +118,8 @@ struct PeriodRow<'r> {
     name: &'r str,
     parent: Option<&'r str>,
     is_completed: bool,
+    /// The thread that ended it.
+    tid: Option<i64>,
     span: SpanTimes,
 }
 
@@ -124,6 +136,7 @@ impl<'r> PeriodRow<'r> {
             Value::Bool(row.is_completed)
         }),
         own_column("parent", Unit::Name, "name of the parent", |row| Value::text(row.parent)),
+        own_column("tid", Unit::Name, "thread that ended it", |row| Value::integer(row.tid)),
     ];
 }
 
@@ -143,6 +156,7 @@ impl Found {
             without_match: 0,
             unfinished: 0,
             too_many: 0,
+            left: None,
         }
     }
 
@@ -179,10 +193,10 @@ impl Found {
     }
 
     /// Ends a period, and those in it first.
-    fn end(&mut self, machines: &Machines, periods: &Periods, number: u64, is_completed: bool, at: Ns) {
+    fn end(&mut self, machines: &Machines, periods: &Periods, number: u64, is_completed: bool, by: Ending) {
         let Some(open) = self.open.remove(&number) else { return };
         for child in &open.children {
-            self.end(machines, periods, *child, false, at);
+            self.end(machines, periods, *child, false, by);
         }
         self.by_key.remove(&open.key);
         for key in parent_keys(periods, &open.key) {
@@ -197,11 +211,18 @@ impl Found {
             parent.children.remove(&number);
         }
         if open.is_wanted {
-            self.add(machines, periods, &open, is_completed, at);
+            self.add(machines, periods, &open, is_completed, by);
         }
     }
 
-    fn add(&mut self, machines: &Machines, periods: &Periods, open: &OpenPeriod, is_completed: bool, to: Ns) {
+    fn add(
+        &mut self,
+        machines: &Machines,
+        periods: &Periods,
+        open: &OpenPeriod,
+        is_completed: bool,
+        Ending { at: to, tid }: Ending,
+    ) {
         let (definition, machine, values) = &open.key;
         let query = &self.spans.query;
         // The range ends before the period does.
@@ -221,8 +242,8 @@ impl Found {
         let name = |definition: usize| &*periods.definitions[definition].name;
         let cells = OnceCell::new();
         self.spans.add(machines, &span, key, incomplete, || {
-            let row =
-                || PeriodRow { name: name(*definition), parent: open.parent_definition.map(name), is_completed, span };
+            let parent = open.parent_definition.map(name);
+            let row = || PeriodRow { name: name(*definition), parent, is_completed, tid, span };
             let cells = cells.get_or_init(|| value_cells(periods, *definition, values)).iter().map(Value::from);
             values_of(PeriodRow::FIRST, row()).chain(cells).chain(values_of(PeriodRow::LAST, row()))
         });
@@ -253,11 +274,15 @@ fn value_cells(periods: &Periods, definition: usize, values: &[KeyValue]) -> Vec
     cells
 }
 
-impl Observer for Found {}
+impl Observer for Found {
+    fn run_ended(&mut self, _: &Machines, thread: ThreadIndex, _: RunEnd, _: Ns) {
+        self.left = Some(thread);
+    }
+}
 
 impl Analysis for Found {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        (&[ReportKind::Event], ReportTimes::All)
+        (&[ReportKind::RunEnded, ReportKind::Event], ReportTimes::All)
     }
 
     fn on_event<'e>(
@@ -272,12 +297,20 @@ impl Analysis for Found {
         let event = &event();
         let periods = &bound.periods;
         let state = StateOf { machines, cpu };
+        // Of a switch, the thread that was left. What an interrupt does is not done by the thread that it interrupts.
+        let running = |cpu: CpuIndex| {
+            let of = machines.cpu(cpu);
+            let is_interrupt = matches!(of.status(), CpuStatus::Irq | CpuStatus::Softirq);
+            of.current().thread().filter(|_| !is_interrupt)
+        };
+        let thread = self.left.take().or_else(|| cpu.and_then(running));
+        let tid = thread.map(|thread| machines.thread(thread).tid);
         for &definition in periods.outer_first.iter().rev() {
             if self.matchers[definition][1].matches_with(event, &state) {
                 match bound.values(definition, 1, event, &state) {
                     Some(values) => {
                         if let Some(number) = self.by_key.get(&(definition, machine, values)).copied() {
-                            self.end(machines, periods, number, true, at);
+                            self.end(machines, periods, number, true, Ending { at, tid });
                         }
                     }
                     None => self.without_match += 1,

@@ -86,6 +86,9 @@ pub(crate) const DISK_ROWS: &[AnalysisOption] = &[Begin, Per];
 /// The path of one thread.
 pub(crate) const PATH: &[AnalysisOption] = &[Tid, Begin, Per];
 
+/// The path of one thread, of the longest periods or of all.
+pub(crate) const WHY: &[AnalysisOption] = &[Log, Top, Tid, Begin, Per];
+
 /// A form of an analysis: what it is about, chosen by a word or by the key of its groups.
 pub struct AnalysisForm {
     /// The option that chooses it, with its value; empty for the plain form.

@@ -14,7 +14,7 @@ use crate::kernel::question::forms::FormWord;
 use crate::kernel::rows::column_of::{ColumnOf, columns_of, values_of};
 use crate::kernel::rows::state_row::StateRow;
 use crate::kernel::rows::store::Rows;
-use crate::kernel::table::{Column, Unit, known_column};
+use crate::kernel::table::{Column, PeriodOf, Unit, known_column};
 use crate::kernel::value::{Cell, Value};
 
 /// Steps of a range at most: times that a trace only claims may be centuries apart.
@@ -117,6 +117,10 @@ pub struct AnalysisQuery {
     pub min: Option<u64>,
     /// Only spans at most this long.
     pub max: Option<u64>,
+    /// Is the analysis made for periods?
+    pub has_periods: bool,
+    /// The period that it is about, when it is made for each of them.
+    pub of_period: Option<Rc<PeriodOf>>,
     /// Words that choose forms of analyses.
     pub words: Vec<FormWord>,
     /// Definitions of periods.

@@ -48,7 +48,8 @@ impl AnalysisSet {
         let mut analyses = Vec::new();
         for period in periods {
             for ((known, query), tracker) in of_each.iter().zip(&mut trackers) {
-                let query = AnalysisQuery { begin: Some(period.from), end: Some(period.to), ..query.clone() };
+                let (begin, end) = (Some(period.from), Some(period.to));
+                let query = AnalysisQuery { begin, end, of_period: Some(period.clone()), ..query.clone() };
                 let view = tracker.as_mut().and_then(|tracker| tracker.for_period(&query));
                 analyses.push(view.unwrap_or_else(|| {
                     *tracker = None;

@@ -115,7 +115,8 @@ impl<'a> Reading<'a> {
         of_each: &[(&Descriptor, AnalysisQuery)],
         note: &mut dyn FnMut(Note) -> ControlFlow<()>,
     ) -> Result<Vec<Table>> {
-        self.run_all(AnalysisSet::per(periods, of_each), note)
+        let tables = self.run_all(AnalysisSet::per(periods, of_each), note)?;
+        Ok(over_periods(of_each, tables))
     }
 
     fn run_all(self, all: AnalysisSet, note: &mut dyn FnMut(Note) -> ControlFlow<()>) -> Result<Vec<Table>> {
@@ -179,6 +180,22 @@ impl<'a> Reading<'a> {
         analyses.truncate(per.as_ref().map_or(usize::MAX, |per| per.periods.len() * per.each));
         Ok(analyses.into_iter().enumerate().map(finish).collect())
     }
+}
+
+/// The tables of each period, and in their place those that analyses make of them.
+fn over_periods(of_each: &[(&Descriptor, AnalysisQuery)], tables: Vec<Table>) -> Vec<Table> {
+    let is_summed =
+        |table: &Table| of_each.iter().any(|(known, _)| known.name == table.analysis && known.over_periods.is_some());
+    let (summed, mut tables): (Vec<Table>, Vec<Table>) = tables.into_iter().partition(is_summed);
+    let mut summed = summed;
+    for (known, query) in of_each {
+        if let Some(over_periods) = known.over_periods {
+            let (own, others) = summed.into_iter().partition(|table| table.analysis == known.name);
+            summed = others;
+            tables.extend(over_periods(query, own));
+        }
+    }
+    tables
 }
 
 /// State that changes while events are read.

@@ -50,6 +50,7 @@ pub(crate) fn played_per(
     let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {
         let period = &periods[at / of_each.len()];
         let mut table = analysis.finish(&machines, Some((period.from, period.to)));
+        table.period = Some(period.clone());
         table.sort();
         table
     };

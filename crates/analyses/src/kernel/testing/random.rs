@@ -264,7 +264,7 @@ fn form_of(known: &Descriptor, query: &AnalysisQuery) -> &'static AnalysisForm {
 fn analyses_about_periods_say_what_they_say_about_their_ranges() {
     let of = |name: &'static str, key: Option<&str>, words: &[FormWord]| {
         let by = key.map(str::to_string);
-        let tids = if name == "path" { Numbers::parse("1") } else { None };
+        let tids = if matches!(name, "path" | "why") { Numbers::parse("1") } else { None };
         (known(name), AnalysisQuery { by, tids, words: words.to_vec(), ..AnalysisQuery::default() })
     };
     let mut of_each = vec![
@@ -286,6 +286,7 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("processes", None, &[]),
         of("processes", None, &[FormWord::Files]),
         of("path", None, &[]),
+        of("why", None, &[]),
     ];
     let logs: Vec<_> = of_each.iter().filter(|(known, query)| form_of(known, query).has_spans()).cloned().collect();
     of_each.extend(logs.into_iter().map(|(known, query)| (known, AnalysisQuery { view: View::Log, ..query })));
@@ -305,7 +306,7 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         let length = (whole.1 - whole.0) as u64 + 1;
         let period = |first: Ns, second: Ns| {
             let (from, to) = (first.min(second), first.max(second));
-            Rc::new(PeriodOf { name: String::new(), from, to, values: Vec::new() })
+            Rc::new(PeriodOf { name: String::new(), from, to, tid: None, values: Vec::new() })
         };
         let mut periods: Vec<_> = (0..1 + rng.below(6))
             .map(|_| period(whole.0 + Ns::from(rng.below(length)), whole.0 + Ns::from(rng.below(length))))
@@ -375,6 +376,14 @@ fn a_path_covers_the_range() {
                 let place = columns.iter().position(|column| column.name == "total_ns").expect("it is there");
                 let total: Ns = totals.iter().map(|row| if let Cell::Integer(of) = row[place] { of } else { 0 }).sum();
                 assert_eq!(total, end - first, "totals of the path of {tid}");
+                // The causes of a thread in a state take the time that the path gives to both.
+                let why = played(known("why"), &query, &stream.text);
+                let of = |table: &Table| {
+                    let (columns, rows) = table.totals.clone().expect("totals");
+                    let totals = Table { columns, rows: rows.into(), ..Table::default() };
+                    sums(&[totals], &["tid", "state"], &["total_ns"])
+                };
+                assert_eq!(of(&why), of(&table), "causes on the path of {tid}");
             }
         }
     });

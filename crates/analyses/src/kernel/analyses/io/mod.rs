@@ -80,6 +80,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         (Concept::RqComplete, "what disks did"),
         (Concept::NetIn, "what came from the network"),
     ],
+    over_periods: None,
     example: "io --by file --limit 5",
     make: |query| match query.by.as_deref() {
         Some(DISK) => Box::new(Disks::new(query)),
