@@ -16,20 +16,24 @@ static WRITING: Mutex<()> = Mutex::new(());
 static PARTS: Mutex<Vec<Remains>> = Mutex::new(Vec::new());
 
 /// Status for the shell: 128 and the number of the signal.
-const STATUS: i32 = 130;
+pub(crate) const STATUS: u8 = 130;
 
 /// From now on an interrupt ends the program as soon as the lines begun are whole, whatever it is busy with.
 pub(crate) fn watch() {
     static SEEN: AtomicBool = AtomicBool::new(false);
     // Without a handler an interrupt ends the program as it does by default.
     let _ = ctrlc::set_handler(|| {
+        if ENDS_GROWING.swap(false, Ordering::SeqCst) {
+            HAS_ENDED_GROWING.store(true, Ordering::SeqCst);
+            return;
+        }
         if ENDS_QUERY.load(Ordering::SeqCst) {
             STOP.store(true, Ordering::SeqCst);
             return;
         }
         // The reader of a pipe may never take the rest: a second interrupt does not wait for it.
         if SEEN.swap(true, Ordering::Relaxed) {
-            std::process::exit(STATUS);
+            std::process::exit(STATUS.into());
         }
         std::thread::spawn(|| {
             STOP.store(true, Ordering::SeqCst);
@@ -37,7 +41,7 @@ pub(crate) fn watch() {
             let _whole = block();
             progress::clear();
             remove_parts();
-            std::process::exit(STATUS);
+            std::process::exit(STATUS.into());
         });
     });
 }
@@ -68,6 +72,27 @@ static ENDS_QUERY: AtomicBool = AtomicBool::new(false);
 pub(crate) fn ends_one_line() {
     ENDS_QUERY.store(true, Ordering::SeqCst);
     STOP.store(false, Ordering::SeqCst);
+}
+
+/// Set while something is read that grows: the first interrupt ends growing, and what has come is finished in order.
+static ENDS_GROWING: AtomicBool = AtomicBool::new(false);
+
+/// Set when an interrupt has ended growing.
+static HAS_ENDED_GROWING: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first interrupt only ends growing: [`has_ended_growing`] says so.
+pub(crate) fn ends_growing() {
+    ENDS_GROWING.store(true, Ordering::SeqCst);
+}
+
+/// Growing is over: interrupts end the program again.
+pub(crate) fn grows_no_more() {
+    ENDS_GROWING.store(false, Ordering::SeqCst);
+}
+
+/// Has an interrupt ended growing? The program then ends with the status of an interrupt.
+pub(crate) fn has_ended_growing() -> bool {
+    HAS_ENDED_GROWING.load(Ordering::SeqCst)
 }
 
 /// Set when no writer is left.

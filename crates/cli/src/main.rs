@@ -89,6 +89,7 @@ fn main() -> ExitCode {
         Command::Help(options) => commands::help::run(&options, help),
     };
     match outcome {
+        Ok(_) if interrupt::has_ended_growing() => ExitCode::from(interrupt::STATUS),
         Ok(outcome) => outcome.exit_code(),
         Err(error) => {
             report::error(&error);

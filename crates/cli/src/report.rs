@@ -9,6 +9,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_engine::output::{Pending, is_flow, refuse_input};
 use tracemill_model::error::{Error, ErrorKind as Kind};
@@ -45,6 +46,31 @@ pub(crate) fn write_to(path: &Path) -> Result<(), Error> {
     // Another file can be there only when a program calls this twice.
     let _ = LOG_FILE.set(file);
     Ok(())
+}
+
+/// A folder that holds a live session for a while, and the address of that: what is read is called by the address.
+static SHOWN_AS: OnceLock<(String, String)> = OnceLock::new();
+
+/// Was part of what is read missing before it was opened?
+static HAS_KEPT_FAULTS: AtomicBool = AtomicBool::new(false);
+
+/// From now on a folder is called otherwise in messages and names.
+pub(crate) fn show_as(folder: &Path, name: &str) {
+    // A command reads one live session.
+    let _ = SHOWN_AS.set((folder.to_string_lossy().into_owned(), name.to_string()));
+}
+
+/// A text with the name of a folder that is called otherwise.
+pub(crate) fn shown_as(text: &str) -> Cow<'_, str> {
+    match SHOWN_AS.get() {
+        Some((folder, name)) if text.contains(folder.as_str()) => Cow::Owned(text.replace(folder.as_str(), name)),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Lets the errors so far count for the outcome of the command.
+pub(crate) fn keep_faults(reporter: &Reporter) {
+    HAS_KEPT_FAULTS.fetch_or(reporter.faults > 0, Ordering::Relaxed);
 }
 
 /// Errors that are remembered; a trace with more of them is not worth more memory.
@@ -177,7 +203,8 @@ impl Reporter {
 
     /// Outcome of a command that did all that could be done.
     pub(crate) fn outcome(&self) -> Outcome {
-        match (self.faults, self.options.strict) {
+        let faults = self.faults + u64::from(HAS_KEPT_FAULTS.load(Ordering::Relaxed));
+        match (faults, self.options.strict) {
             (0, _) => Outcome::Done,
             (_, false) => Outcome::Partial,
             (_, true) => Outcome::Nothing,
@@ -290,7 +317,8 @@ pub(crate) fn shell_quoted(word: &str) -> String {
 }
 
 fn print_message(word: &str, color: &str, text: &str) {
-    let text = printable(text);
+    let text = shown_as(text);
+    let text = printable(&text);
     if let Some(mut file) = LOG_FILE.get() {
         // A full disk cannot be reported: there is no other place for messages.
         let _ = writeln!(file, "{word}: {text}");

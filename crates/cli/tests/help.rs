@@ -272,6 +272,17 @@ fn help_of_report_is_divided_by_what_is_reported() {
 }
 
 #[test]
+fn options_for_live_sessions_have_a_page() {
+    for command in ["info", "print", "convert", "report"] {
+        let [page, help] = ["--help live", "--help"].map(|help| stdout(&format!("{command} {help}"), &[]));
+        assert!(page.contains("--from-beginning") && page.contains("--patience"), "{page}");
+        assert!(!page.contains("--strict") && !page.contains("--begin "), "{page}");
+        assert!(!help.contains("--from-beginning"), "{help}");
+        assert!(help.contains(&format!("`tracemill {command} --help live`")), "{help}");
+    }
+}
+
+#[test]
 fn formats_that_are_not_built_in_are_named() {
     let formats = stdout("formats", &[]);
     let parquet = formats.lines().find(|line| line.starts_with("parquet")).expect("it is listed");

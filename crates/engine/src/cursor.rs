@@ -22,7 +22,7 @@ pub use self::parts::packets_stand_alone;
 use self::parts::{packet_end, packet_range};
 use self::times::{Ascent, SELECT_SPAN, SelectedRange, Selecting, StepBack, sound_times};
 use crate::damage::{cut_while_read, skipped, with_loss};
-use crate::item::{ChunkPlace, Item, ReadyChunk, StreamPlace};
+use crate::item::{ChunkPlace, Item, ReadyChunk, ResumePoint, StreamPlace};
 use crate::progress::{Progress, packet_bytes};
 use crate::selection::SpineFilter;
 
@@ -47,6 +47,8 @@ pub struct Cursor {
     queue: VecDeque<Item>,
     /// Events of the first packet that are left out: reading starts after them.
     skip: u64,
+    /// The first packet was opened before: losses and warnings before its events were reported.
+    is_reopened: bool,
 }
 
 /// Small packets that are read together: whether their file is still as long is a call of the system.
@@ -92,6 +94,8 @@ struct Position {
     clock: u64,
     /// All packets were read, and the losses after the last one reported.
     is_done: bool,
+    /// The place after the events that were read last.
+    last: Option<ChunkPlace>,
 }
 
 /// The order of the events of a stream.
@@ -146,12 +150,13 @@ impl Cursor {
             tells_rest: false,
             progress: None,
             stop: None,
-            at: Position { next_packet, end_packet, open: None, clock: 0, is_done: false },
+            at: Position { next_packet, end_packet, open: None, clock: 0, is_done: false, last: None },
             order: StreamOrder { has_clock: clock.is_some(), floor: 0, went_back: false },
             damage: Damage::default(),
             ahead: Ahead::default(),
             queue: VecDeque::new(),
             skip: 0,
+            is_reopened: false,
         }
     }
 
@@ -167,6 +172,31 @@ impl Cursor {
         self.order.floor = place.floor;
         self.skip = place.before;
         self.at.is_done |= place.packet >= self.at.end_packet;
+    }
+
+    /// Reads on from where another cursor stopped, over the same stream when it was shorter.
+    pub(crate) fn resume_grown(&mut self, point: ResumePoint) {
+        self.resume(point.place);
+        self.is_reopened = point.is_open;
+    }
+
+    /// The place after all that was read, from which the stream is read on when it has grown; `None` before anything was read.
+    /// With `grows_in_place`, its last packet may have more events then.
+    pub(crate) fn resume_point(&self, grows_in_place: bool) -> Option<ResumePoint> {
+        let floor = self.order.floor;
+        let ChunkPlace { packet, before, clock } = self.at.last?;
+        Some(match grows_in_place {
+            true => ResumePoint { place: StreamPlace { packet, before, clock, floor }, is_open: true },
+            false => ResumePoint {
+                place: StreamPlace { packet: self.at.next_packet, before: 0, clock: self.at.clock, floor },
+                is_open: false,
+            },
+        })
+    }
+
+    /// The largest clock value of an event so far.
+    pub(crate) fn floor(&self) -> u64 {
+        self.order.floor
     }
 
     /// Numbers of the packets that are left to read, in the list of the stream.
@@ -350,7 +380,10 @@ impl Cursor {
             self.at.next_packet += 1;
             return;
         }
-        self.push_gaps(&packet, self.at.next_packet);
+        let is_reopened = std::mem::take(&mut self.is_reopened);
+        if !is_reopened {
+            self.push_gaps(&packet, self.at.next_packet);
+        }
         self.at.next_packet += 1;
         let file = &self.stream.files[packet.file as usize];
         match self.reader.open_packet(&self.plans, &self.stream, self.at.next_packet - 1, self.at.clock) {
@@ -369,9 +402,12 @@ impl Cursor {
                 let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
                 let is_counted = self.whole == WholePackets::Counted;
                 let is_kept = (is_counted || self.whole == WholePackets::All) && opened.can_be_copied;
+                // Errors are found again when a packet is read again, and each is reported once.
                 self.queue.extend(opened.faults.into_iter().map(|fault| Item::Fault(place(fault))));
-                self.queue.extend(opened.warnings.into_iter().map(|warning| Item::Warning(place(warning))));
-                self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
+                if !is_reopened {
+                    self.queue.extend(opened.warnings.into_iter().map(|warning| Item::Warning(place(warning))));
+                    self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
+                }
                 let data = opened.data;
                 let is_ahead = self.ahead.is_on;
                 let wanted = SelectedRange { range: self.filter.cycles, is_counted };
@@ -498,6 +534,7 @@ impl Cursor {
         if let Some(open) = &mut self.at.open {
             open.given += ready.chunk.len() as u64;
         }
+        self.at.last = Some(ChunkPlace { before: given + ready.chunk.len() as u64, ..place });
         if self.skip > 0 {
             self.skip_before_start(&mut ready);
         }
@@ -566,12 +603,14 @@ impl Cursor {
         }
         if let Some((mut floors, order)) = selected {
             self.order.floor = order.largest;
-            self.report_step_back(packet, order.back);
+            // Events that are left out were compared with what comes after them.
+            self.report_step_back(packet, order.back.filter(|_| self.skip == 0));
             floors.truncate(chunk.len());
             return (floors != chunk.cycles).then_some(floors);
         }
         let mut order = Ascent::from(self.order.floor);
-        for (at, &cycles) in chunk.cycles.iter().enumerate() {
+        let skipped = self.skip.min(chunk.len() as u64) as usize;
+        for (at, &cycles) in chunk.cycles.iter().enumerate().skip(skipped) {
             order.pass(cycles, at as u64);
         }
         let mut largest = std::mem::replace(&mut self.order.floor, order.largest);

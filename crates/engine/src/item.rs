@@ -59,6 +59,15 @@ pub struct StreamPlace {
     pub(crate) floor: u64,
 }
 
+/// Where reading a stream that grows goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ResumePoint {
+    /// The place.
+    pub(crate) place: StreamPlace,
+    /// Was its packet opened already, so that what is before its events was reported?
+    pub(crate) is_open: bool,
+}
+
 impl StreamPlace {
     /// The place as numbers, to be kept for another session of the same traces; the first is the number of its packet.
     pub fn numbers(&self) -> [u64; 4] {

@@ -15,6 +15,7 @@ pub mod damage;
 pub mod event;
 pub mod events;
 pub mod filter;
+pub mod growth;
 pub mod item;
 pub mod merge;
 pub mod no_events;

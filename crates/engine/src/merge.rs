@@ -11,7 +11,7 @@ use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
 
 use crate::ahead::Ahead;
-use crate::item::{Item, ReadyChunk, StreamPlace};
+use crate::item::{Item, ReadyChunk, ResumePoint, StreamPlace};
 use crate::redact::StreamReader;
 
 /// Names a stream among all that are merged.
@@ -99,6 +99,19 @@ pub struct Merger {
     tree: Vec<usize>,
     started: bool,
     notes: Vec<Note>,
+    /// The time from which on events wait, as others may come before them; only where streams grow.
+    limit: TimeKey,
+    /// How far each stream is complete; empty where all are.
+    ends: Vec<StreamEnd>,
+}
+
+/// How far a stream is known that may still grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamEnd {
+    /// No more events come, or nobody waits for them.
+    Over,
+    /// No event before this clock value will come after those that are there.
+    Until(u64),
 }
 
 /// Where the items of the streams come from.
@@ -144,7 +157,33 @@ impl Merger {
     pub(crate) fn new(sources: Sources, streams: impl IntoIterator<Item = (Option<ClockMap>, Rank)>) -> Self {
         let head = |(clock, rank)| StreamHead::new(clock, rank);
         let heads = streams.into_iter().map(head).collect();
-        Merger { sources, heads, tree: Vec::new(), started: false, notes: Vec::new() }
+        Merger {
+            sources,
+            heads,
+            tree: Vec::new(),
+            started: false,
+            notes: Vec::new(),
+            limit: TimeKey::MAX,
+            ends: Vec::new(),
+        }
+    }
+
+    /// Merges only what is certain: of each stream, in their order, how far it is known, and a time from which on nothing is.
+    #[must_use]
+    pub(crate) fn with_ends(self, ends: Vec<StreamEnd>, limit: TimeKey) -> Self {
+        Merger { ends, limit, ..self }
+    }
+
+    /// Where each stream is read on when it has grown; `None` for one of which nothing was read. See
+    /// [`Cursor::resume_point`](crate::cursor::Cursor::resume_point).
+    pub(crate) fn resume_points(&mut self, grows_in_place: bool) -> Vec<Option<ResumePoint>> {
+        let Merger { sources, heads, .. } = self;
+        let Sources::Own(readers) = sources else { return vec![None; heads.len()] };
+        let point = |(head, reader): (&StreamHead, &mut StreamReader)| match &head.chunk {
+            Some(chunk) => chunk.place_of(head.at).map(|place| ResumePoint { place, is_open: true }),
+            None => reader.plain().and_then(|cursor| cursor.resume_point(grows_in_place)),
+        };
+        heads.iter().zip(readers).map(point).collect()
     }
 
     /// The next piece, of about `max_events`; `None` at the end.
@@ -168,7 +207,8 @@ impl Merger {
         let mut last = None;
         while batch.events < max_events && batch.chunks.len() < MAX_CHUNKS {
             let Some(&winner) = self.tree.first() else { break };
-            if self.heads[winner].chunk.is_none() {
+            let head = &self.heads[winner];
+            if head.chunk.is_none() || head.key >= self.limit {
                 break;
             }
             // Streams often take turns: who comes after a winner is looked up when it wins again.
@@ -240,6 +280,19 @@ impl Merger {
                 Item::Warning(error) => self.notes.push(Note::Warning(error)),
             }
         }
+        if !self.ends.is_empty() {
+            self.hold_at_end(at);
+        }
+    }
+
+    /// Makes events wait that a stream which has no more of them now may still come before.
+    #[cold]
+    fn hold_at_end(&mut self, at: usize) {
+        let (Some(StreamEnd::Until(end)), Some(clock)) = (self.ends.get(at), &self.heads[at].clock) else { return };
+        let Sources::Own(readers) = &mut self.sources else { return };
+        // Events that come too late are merged at the largest time so far.
+        let floor = readers[at].plain().map_or(0, |cursor| cursor.floor());
+        self.limit = self.limit.min(clock.key(floor.max(*end)));
     }
 
     /// How many events of the winner come before the next event of any other stream, at most `max`.
@@ -247,13 +300,13 @@ impl Merger {
         let head = &self.heads[at];
         let Some(chunk) = &head.chunk else { return 0 };
         let left = (head.end - head.at).min(max);
-        let Some(other) = limit.map(|other| &self.heads[other]) else { return left };
-        let Some(clock) = &head.clock else { return left };
+        let other = limit.map_or(self.limit, |other| self.heads[other].key.min(self.limit));
+        let Some(clock) = head.clock.as_ref().filter(|_| other != TimeKey::MAX) else { return left };
         // Where streams take turns, the next event is another one's already.
-        if left < 2 || clock.key(chunk.merge_cycles(head.at + 1)) >= other.key {
+        if left < 2 || clock.key(chunk.merge_cycles(head.at + 1)) >= other {
             return 1;
         }
-        let Some(before) = clock.first_cycles_from(other.key) else { return left };
+        let Some(before) = clock.first_cycles_from(other) else { return left };
         let events = head.at + 1..head.at + left;
         let mut count = 1;
         match &chunk.floors {

@@ -11,7 +11,7 @@ use tracemill_model::packet_list::PacketList;
 use crate::ahead::parts_of;
 use crate::cursor::Cursor;
 use crate::filter::Filter;
-use crate::item::StreamPlace;
+use crate::item::{ResumePoint, StreamPlace};
 use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{EventFilter, Redactions, StreamReader};
 use crate::selection::{ClassSet, SelectedStream, SpineFilter, stream_of_fault, streams};
@@ -72,6 +72,22 @@ pub fn merger_from(
     let mut readers = cursors(session, streams, selection);
     for (reader, place) in readers.iter_mut().zip(places) {
         reader.plain().into_iter().for_each(|cursor| cursor.resume(*place));
+    }
+    merger_of(session, streams, readers)
+}
+
+/// A merger of streams that grow, in one thread: each is read on from its place, if it has one.
+pub(crate) fn merger_of_grown(
+    session: &Session,
+    streams: &[SelectedStream],
+    selection: &Selection,
+    points: &[Option<ResumePoint>],
+) -> Merger {
+    let mut readers = cursors(session, streams, selection);
+    for (reader, point) in readers.iter_mut().zip(points) {
+        if let (Some(cursor), Some(point)) = (reader.plain(), point) {
+            cursor.resume_grown(*point);
+        }
     }
     merger_of(session, streams, readers)
 }

@@ -211,6 +211,15 @@ impl Error {
         self
     }
 
+    /// Counts the offset and the packet, where they are known, from so much earlier in the file.
+    #[must_use]
+    pub fn with_place_moved(mut self, bytes: u64, packets: u64) -> Self {
+        let place = &mut self.0.place;
+        place.offset = place.offset.map(|offset| offset.saturating_add(bytes));
+        place.packet = place.packet.map(|packet| packet.saturating_add(packets));
+        self
+    }
+
     /// Sets the byte offset in the file, unless it is known.
     #[must_use]
     pub fn at_offset(mut self, offset: u64) -> Self {

@@ -9,6 +9,7 @@ mod calls;
 mod cluster;
 mod deferred;
 mod examples;
+mod live;
 pub(crate) mod paths;
 mod periods;
 mod record;
@@ -36,6 +37,7 @@ pub(crate) use self::cluster::ClusterOptions;
 pub(crate) use self::cluster::ClusterPart;
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::examples::{examples_of, with_examples};
+pub(crate) use self::live::LiveOptions;
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
 pub(crate) use self::record::RecordOptions;
 #[cfg(has_recorder)]
@@ -263,6 +265,9 @@ pub(crate) struct InfoOptions {
     #[arg(long)]
     pub(crate) packets: bool,
 
+    #[command(flatten)]
+    pub(crate) live: LiveOptions,
+
     /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -323,6 +328,9 @@ pub(crate) struct PrintOptions {
     pub(crate) columns: Option<String>,
 
     #[command(flatten)]
+    pub(crate) live: LiveOptions,
+
+    #[command(flatten)]
     pub(crate) peer: PeerOptions,
 }
 
@@ -353,7 +361,7 @@ pub(crate) struct PeerOptions {
     #[arg(long, short = 'l', hide = true, value_name = "LEVEL")]
     pub(crate) log_level: Option<String>,
 
-    /// Refused: nothing is read live
+    /// Without effect: how often a relay daemon is asked follows from the live timer of its session
     #[arg(long, hide = true, value_name = "DURATION")]
     pub(crate) retry_duration: Option<String>,
 }
@@ -384,6 +392,9 @@ pub(crate) struct DebugInfoOptions {
 pub(crate) struct ConvertOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
+
+    #[command(flatten)]
+    pub(crate) live: LiveOptions,
 
     #[command(flatten)]
     pub(crate) select: SelectOptions,
@@ -577,7 +588,7 @@ fn parse_split(text: &str) -> Result<SplitBy, String> {
 }
 
 /// A time with units, such as `1.5s` or `1m30s`, in ns.
-fn parse_duration(text: &str) -> Result<u64, String> {
+pub(super) fn parse_duration(text: &str) -> Result<u64, String> {
     let found = tracemill_engine::filter::parse_duration(text).ok().and_then(|ns| u64::try_from(ns).ok());
     let wrong = || "expected a time with units (ns us ms s m h d), such as 1.5s or 1m30s".to_string();
     found.filter(|ns| *ns > 0).ok_or_else(wrong)

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Id, ValueEnum};
 
 use super::calls::with_version;
-use super::{EventOptions, InputOptions, ReportArgs};
+use super::{EventOptions, InputOptions, LiveOptions, ReportArgs};
 
 /// `tracemill report`: with an event to measure from, the time between events; otherwise function calls.
 pub(crate) enum ReportCommand {
@@ -116,6 +116,9 @@ function calls, which are reported without --state, --from and --to."
 pub(crate) struct ReportOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
+
+    #[command(flatten)]
+    pub(crate) live: LiveOptions,
 
     #[command(flatten)]
     pub(crate) events: EventOptions,

@@ -2,11 +2,21 @@
 
 use clap::Command;
 
+use super::live::GROWING;
 use super::report::report_help;
 
 /// Options that stand on a page of their own: command, topic, and the headings of the options.
-const TOPICS: [(&str, &str, &[&str]); 2] =
-    [("analyze", "periods", &["Periods"]), ("analyze", "analyses", &["One analysis", "Meaning of events"])];
+const TOPICS: [(&str, &str, &[&str]); 6] = [
+    ("analyze", "periods", &["Periods"]),
+    ("analyze", "analyses", &["One analysis", "Meaning of events"]),
+    ("info", LIVE, &[GROWING]),
+    ("print", LIVE, &[GROWING]),
+    ("convert", LIVE, &[GROWING]),
+    ("report", LIVE, &[GROWING]),
+];
+
+/// The topic of the options for live sessions.
+const LIVE: &str = "live";
 
 /// The help of a command about a topic, where it has such a page.
 pub(crate) fn help_of_topic(command: &Command, topic: &str) -> Option<Command> {
@@ -28,13 +38,16 @@ pub(crate) fn help_of_topic(command: &Command, topic: &str) -> Option<Command> {
 /// The help of a command without what stands on pages of their own.
 pub(crate) fn help_without_topics(command: Command) -> Command {
     let name = command.get_name().to_string();
-    if name == "report" {
-        return report_help(command, false);
-    }
+    let command = if name == "report" { report_help(command, false) } else { command };
     let of = TOPICS.iter().filter(|(of, ..)| *of == name).flat_map(|(.., headings)| headings.iter());
     let elsewhere: Vec<&str> = of.copied().collect();
-    command.mut_args(|arg| match arg.get_help_heading() {
+    let command = command.mut_args(|arg| match arg.get_help_heading() {
         Some(heading) if elsewhere.contains(&heading) => arg.hide(true),
         _ => arg,
-    })
+    });
+    if !elsewhere.contains(&GROWING) {
+        return command;
+    }
+    let before = command.get_after_help().map(|help| format!("{help}\n")).unwrap_or_default();
+    command.after_help(format!("{before}`tracemill {name} --help live` lists the options for live sessions."))
 }

@@ -19,6 +19,7 @@ use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::formats::{FOLDED, OTHER_ENDINGS, SVG, WRITTEN};
 use super::html::HTML;
+use super::live::{self, KeptInput};
 use super::losses::report_note;
 use super::output::refuse;
 use super::request::{RedactionOptions, RequestOptions};
@@ -77,7 +78,17 @@ fn decide(options: &ConvertOptions) -> Result<ConvertOptions, Error> {
 
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
-    let options = &decide(options)?;
+    let mut options = decide(options)?;
+    if live::is_asked(&options.input) {
+        // Before something is kept for hours.
+        let is_folder = targets().any(|target| target.is_folder && target.names.contains(&options.to()));
+        refuse(&options, is_folder || options.split.is_some())?;
+    }
+    let Some(kept) = KeptInput::new(&options.input, &options.live, Some(options.output()))? else {
+        return Ok(Outcome::Nothing);
+    };
+    options.input = kept.input.clone();
+    let options = &options;
     let is_shown = ["perfetto", "chrome"].contains(&options.to()) && options.split.is_none();
     if options.open && (!is_shown || is_flow(options.output())) {
         let error = Error::misuse("--open shows one file in ui.perfetto.dev, which takes perfetto and chrome");

@@ -8,6 +8,7 @@ use tracemill_render::info::Described;
 use tracemill_render::time::put_seconds;
 use tracemill_table::Layout;
 
+use super::live::{self, KeptInput};
 use super::request::{RequestOptions, jobs};
 use crate::args::InfoOptions;
 use crate::progress;
@@ -15,10 +16,16 @@ use crate::report::{Outcome, OutputSink, counted, printable};
 
 /// Describes traces.
 pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
-    let Some((opened, mut reporter)) = RequestOptions::traces(&options.input).open()? else {
+    if let Some(text) = live::sessions(&options.input, &options.live, options.json)? {
+        let sink = OutputSink::open(options.output.as_deref(), &[])?;
+        return sink.print(text.as_bytes(), Outcome::Done);
+    }
+    let Some(kept) = KeptInput::new(&options.input, &options.live, None)? else { return Ok(Outcome::Nothing) };
+    let input = &kept.input;
+    let Some((opened, mut reporter)) = RequestOptions::traces(input).open()? else {
         return Ok(Outcome::Nothing);
     };
-    let shown = progress::show(&options.input, &opened.session.progress, false);
+    let shown = progress::show(input, &opened.session.progress, false);
     let surveys = survey(&opened.session, options.count, jobs(options.input.jobs));
     drop(shown);
     for fault in surveys.iter().flat_map(|survey| &survey.faults) {
@@ -26,7 +33,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
             return Ok(Outcome::Nothing);
         }
     }
-    let mut sink = OutputSink::open(options.output.as_deref(), &options.input.traces)?;
+    let mut sink = OutputSink::open(options.output.as_deref(), &input.traces)?;
     if options.json {
         sink.write(b"{\"traces\":[")?;
     }

@@ -21,11 +21,13 @@ pub(crate) mod graph;
 pub(crate) mod help;
 mod html;
 pub(crate) mod info;
+mod live;
 mod losses;
 pub(crate) mod man;
 mod no_events;
 mod output;
 pub(crate) mod print;
+mod print_growing;
 #[cfg(has_recorder)]
 pub(crate) mod record;
 #[cfg(has_recorder)]

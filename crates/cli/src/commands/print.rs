@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tracemill_codec::text::out::Out;
-use tracemill_engine::filter::ColumnList;
+use tracemill_engine::filter::{ColumnList, PathColumns};
 use tracemill_engine::merge::Note;
 use tracemill_engine::parsed_query::misuse_of;
 use tracemill_engine::selection::SelectedStream;
@@ -18,18 +18,14 @@ use tracemill_render::text::{Before, HeaderFields, ShownNames, TextOptions};
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::losses::report_note;
-use super::no_events;
 use super::request::{RedactionOptions, RequestOptions, parse_option};
+use super::{live, no_events, print_growing};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
 use crate::report::{Outcome, OutputSink, Reporter, has_no_color, is_dumb_terminal};
 
 /// Prints the events of traces in the order of time.
 pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
-    if options.peer.retry_duration.is_some() {
-        let error = Error::misuse("--retry-duration is for live sessions, which are not read");
-        return Err(error.with_help("leave it out: traces on disk are read without waiting"));
-    }
     let mut options = options.clone();
     options.input.messages.verbose |= options.peer.debug;
     if let Some(range) = &options.peer.timerange {
@@ -37,15 +33,15 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         let (begin, end) = ends.ok_or_else(|| Error::misuse(format!("`{range}` is not BEGIN,END for --timerange")))?;
         (options.select.events.begin, options.select.events.end) = (Some(begin.into()), Some(end.into()));
     }
+    if live::is_asked(&options.input) {
+        return print_growing::run(&options);
+    }
     run_redacted(&options, RedactionOptions::default()).map(|(outcome, _)| outcome)
 }
 
 /// Prints events without the fields that are to be hidden; gives the number of lines, too.
 pub(super) fn run_redacted(options: &PrintOptions, redaction: RedactionOptions<'_>) -> Result<(Outcome, u64), Error> {
-    if options.columns.is_some() && options.format != PrintFormat::Csv {
-        return Err(Error::misuse("--columns is for --format csv"));
-    }
-    let columns = parse_option(&options.columns, ColumnList::parse, "--columns")?;
+    let columns = columns(options)?;
     // With --strict the events before the first error are printed: errors of packets are reported where they stand.
     let faults_in_place = options.input.messages.strict;
     let request = RequestOptions::events(&options.input, &options.select.events, options.clock_gmt);
@@ -67,11 +63,7 @@ pub(super) fn run_redacted(options: &PrintOptions, redaction: RedactionOptions<'
     let text = Arc::new(text);
     let many_traces = opened.session.traces.len() > 1;
     let plan = Arc::new(LinePlan {
-        format: match options.format {
-            PrintFormat::Text => LineFormat::Text(text.clone()),
-            PrintFormat::Jsonl => LineFormat::Jsonl,
-            PrintFormat::Csv => LineFormat::Csv(columns.clone()),
-        },
+        format: line_format(options.format, &text, columns.as_ref()),
         streams: opened.streams.clone(),
         filter: None,
         many_traces,
@@ -80,27 +72,23 @@ pub(super) fn run_redacted(options: &PrintOptions, redaction: RedactionOptions<'
     if options.format == PrintFormat::Csv {
         sink.write(&csv::header(columns.as_ref()))?;
     }
+    let mut printed = PrintedLines::new(options);
     let mut printer = LinePrinter {
         sink: &mut sink,
         reporter: &mut reporter,
         text: (options.format == PrintFormat::Text).then_some(&*text),
-        before: Before::Nothing,
-        skip: options.select.skip,
-        left: options.select.limit.unwrap_or(u64::MAX),
-        printed: 0,
-        failed: None,
-        stopped: false,
+        lines: &mut printed,
         wall: WallClock::new(TimeStyle { date: true, ..text.time }),
         streams: &opened.streams,
         traces: &opened.session,
     };
     let mut merger = timeline::merger(&opened.session, &opened.streams, &opened.selection);
-    if printer.left > 0 {
+    if printer.lines.left > 0 {
         let has_lines = options.output.is_none();
         let _shown = progress::show(&options.input, &opened.session.progress, has_lines);
         print(&opened.session, &mut merger, &plan, opened.query.jobs, |output| printer.print(output));
     }
-    let (failed, stopped, lines) = (printer.failed.take(), printer.stopped, printer.printed);
+    let PrintedLines { failed, stopped, printed: lines, .. } = printed;
     if options.format == PrintFormat::Text && text.color {
         // babeltrace2 ends a coloured text so.
         sink.write(b"\x1b[0m")?;
@@ -156,7 +144,7 @@ mod debug_info {
     }
 }
 
-fn text_options(options: &PrintOptions) -> TextOptions {
+pub(super) fn text_options(options: &PrintOptions) -> TextOptions {
     let has = |group: NameGroup| options.names.contains(&group) || options.names.contains(&NameGroup::All);
     let names = if options.names.is_empty() {
         ShownNames::default()
@@ -198,45 +186,74 @@ fn text_options(options: &PrintOptions) -> TextOptions {
 }
 
 /// Writes lines in order, reports what is not a line, and counts.
-struct LinePrinter<'a> {
-    sink: &'a mut OutputSink,
-    reporter: &'a mut Reporter,
-    text: Option<&'a TextOptions>,
+pub(super) struct LinePrinter<'a> {
+    pub(super) sink: &'a mut OutputSink,
+    pub(super) reporter: &'a mut Reporter,
+    pub(super) text: Option<&'a TextOptions>,
+    pub(super) lines: &'a mut PrintedLines,
+    pub(super) wall: WallClock,
+    pub(super) streams: &'a [SelectedStream],
+    pub(super) traces: &'a tracemill_engine::session::Session,
+}
+
+/// How far printing has come.
+pub(super) struct PrintedLines {
     before: Before,
-    skip: u64,
-    left: u64,
+    pub(super) skip: u64,
+    pub(super) left: u64,
     /// Lines so far.
-    printed: u64,
-    failed: Option<Error>,
-    stopped: bool,
-    wall: WallClock,
-    streams: &'a [SelectedStream],
-    traces: &'a tracemill_engine::session::Session,
+    pub(super) printed: u64,
+    pub(super) failed: Option<Error>,
+    pub(super) stopped: bool,
+}
+
+impl PrintedLines {
+    pub(super) fn new(options: &PrintOptions) -> PrintedLines {
+        let (skip, left) = (options.select.skip, options.select.limit.unwrap_or(u64::MAX));
+        PrintedLines { before: Before::Nothing, skip, left, printed: 0, failed: None, stopped: false }
+    }
+}
+
+/// The columns that the options ask for.
+pub(super) fn columns(options: &PrintOptions) -> Result<Option<ColumnList>, Error> {
+    if options.columns.is_some() && options.format != PrintFormat::Csv {
+        return Err(Error::misuse("--columns is for --format csv"));
+    }
+    parse_option(&options.columns, ColumnList::parse, "--columns")
+}
+
+pub(super) fn line_format(format: PrintFormat, text: &Arc<TextOptions>, columns: Option<&PathColumns>) -> LineFormat {
+    match format {
+        PrintFormat::Text => LineFormat::Text(text.clone()),
+        PrintFormat::Jsonl => LineFormat::Jsonl,
+        PrintFormat::Csv => LineFormat::Csv(columns.cloned()),
+    }
 }
 
 impl LinePrinter<'_> {
-    fn print(&mut self, output: PrintOutput<'_>) -> ControlFlow<()> {
+    pub(super) fn print(&mut self, output: PrintOutput<'_>) -> ControlFlow<()> {
         let note = match output {
-            PrintOutput::Lines(rendered) => return self.lines(rendered),
+            PrintOutput::Lines(rendered) => return self.write(rendered),
             PrintOutput::Fault(error) => Note::Fault(error),
             PrintOutput::Note(note) => note,
         };
         let flow = report_note(note, self.reporter, &mut self.wall, self.traces, self.streams);
-        self.stopped |= flow.is_break();
+        self.lines.stopped |= flow.is_break();
         flow
     }
 
-    fn lines(&mut self, rendered: &Rendered) -> ControlFlow<()> {
+    fn write(&mut self, rendered: &Rendered) -> ControlFlow<()> {
+        let lines = &mut *self.lines;
         let mut middle = Out::default();
-        let parts = rendered.parts(self.before, self.text, &mut middle);
+        let parts = rendered.parts(lines.before, self.text, &mut middle);
         if let Some(last) = rendered.last {
-            self.before = Before::At(last);
+            lines.before = Before::At(last);
         }
-        let skipped = self.skip.min(rendered.lines);
-        let taken = (rendered.lines - skipped).min(self.left);
-        self.skip -= skipped;
-        self.left -= taken;
-        self.printed += taken;
+        let skipped = lines.skip.min(rendered.lines);
+        let taken = (rendered.lines - skipped).min(lines.left);
+        lines.skip -= skipped;
+        lines.left -= taken;
+        lines.printed += taken;
         let inserted = parts[1].len();
         let hole = parts[0].len();
         let end_of = |lines: u64| match lines.checked_sub(1) {
@@ -256,10 +273,10 @@ impl LinePrinter<'_> {
             clip(part, start - part.len(), from, to)
         });
         if let Err(error) = self.sink.write_parts(pieces) {
-            self.failed = Some(error);
+            lines.failed = Some(error);
             return ControlFlow::Break(());
         }
-        if self.left == 0 || self.sink.is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if lines.left == 0 || self.sink.is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

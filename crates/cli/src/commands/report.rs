@@ -15,6 +15,7 @@ use tracemill_model::error::{Error, ErrorKind};
 use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::names;
 
+use super::live::KeptInput;
 use super::losses::report_note;
 use super::no_events;
 use super::report_forms::{Form, render};
@@ -34,7 +35,9 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let sort = sort(options.sort.as_deref())?;
     let by = parse_option(&options.by, ColumnList::parse, "--by")?;
     let lane = parse_option(&options.lane, ColumnList::parse, "--lane")?;
-    let request = RequestOptions::events(&options.input, &options.events, options.clock_gmt);
+    let Some(kept) = KeptInput::new(&options.input, &options.live, None)? else { return Ok(Outcome::Nothing) };
+    let input_options = &kept.input;
+    let request = RequestOptions::events(input_options, &options.events, options.clock_gmt);
     let Some((mut opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
     let filter = opened.filter.take();
     let OpenedTraces { session, streams, selection, .. } = &opened;
@@ -48,8 +51,8 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
         stopped |= flow.is_break();
         flow
     };
-    let sink = OutputSink::open(options.output.as_deref(), &options.input.traces)?;
-    let shown = progress::show(&options.input, &session.progress, false);
+    let sink = OutputSink::open(options.output.as_deref(), &input_options.traces)?;
+    let shown = progress::show(input_options, &session.progress, false);
     let regress = options.regress;
     let by = by.unwrap_or(if regress && matches!(asked, Asked::Pairs(..)) { ABOUT } else { TRACK });
     let found = match &asked {

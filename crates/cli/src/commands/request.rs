@@ -1,6 +1,7 @@
 //! From the options of a command to an open session and the events of it that are wanted: shared by all commands that read
 //! traces.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use tracemill_engine::align::Alignment;
@@ -14,7 +15,7 @@ use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
 use crate::args::{EventOptions, InputOptions};
-use crate::report::Reporter;
+use crate::report::{Reporter, shown_as};
 
 /// The options of a command that say which traces are read, and which events of them.
 #[derive(Clone, Copy)]
@@ -70,7 +71,10 @@ impl<'a> RequestOptions<'a> {
         let has_inputs = !request.inputs.is_empty();
         let opened = request.open(&FileSystem, &mut |step| {
             Ok(match step {
-                OpenStep::Opened(session) if has_inputs => report_opening(session, &mut reporter, self.faults_in_place),
+                OpenStep::Opened(session) if has_inputs => {
+                    name_by_address(session);
+                    report_opening(session, &mut reporter, self.faults_in_place)
+                }
                 OpenStep::Opened(_) => ControlFlow::Continue(()),
                 OpenStep::Correlated(session, alignments, warnings) => {
                     report_alignments(session, &alignments, &warnings, &reporter);
@@ -120,6 +124,15 @@ impl<'a> RequestOptions<'a> {
                 dropped: fields(redaction.drop_field, "--drop-field", "dropped"),
             },
         })
+    }
+}
+
+/// Names the traces of a live session by its address.
+fn name_by_address(session: &mut Session) {
+    for trace in &mut session.traces {
+        if let Cow::Owned(name) = shown_as(&trace.name) {
+            trace.name = name;
+        }
     }
 }
 

@@ -54,12 +54,14 @@ impl Cursor {
                 clock: clock.unwrap_or(0),
                 // Losses after them are reported by the next part.
                 is_done: packets.end < self.at.end_packet,
+                last: None,
             },
             order: StreamOrder { has_clock: self.order.has_clock, floor: floor.unwrap_or(0), went_back: false },
             damage: Damage::default(),
             ahead: Ahead::default(),
             queue: VecDeque::new(),
             skip: 0,
+            is_reopened: false,
         }
     }
 

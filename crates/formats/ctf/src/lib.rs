@@ -8,7 +8,7 @@ pub mod ctf2;
 mod deep;
 pub mod drafts;
 mod gaps;
-mod lttng_index;
+pub mod lttng_index;
 mod metadata_text;
 mod names;
 mod open;

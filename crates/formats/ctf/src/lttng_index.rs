@@ -58,13 +58,13 @@ pub(crate) fn read(index: &[u8], file: &[u8], schema: &Schema) -> Result<PacketL
 }
 
 /// The header of an index of version 1.1.
-pub(crate) fn header() -> Vec<u8> {
+pub fn header() -> Vec<u8> {
     [MAGIC, 1, 1, ENTRY_BYTES_1_1 as u32].into_iter().flat_map(u32::to_be_bytes).collect()
 }
 
 /// Appends an entry: where the packet is; total and content size in bits; begin, end and discarded events; ids of stream
 /// class and stream, and sequence number.
-pub(crate) fn entry(index: &mut Vec<u8>, offset: u64, sizes: [u64; 2], times: [u64; 3], ids: [u64; 3]) {
+pub fn entry(index: &mut Vec<u8>, offset: u64, sizes: [u64; 2], times: [u64; 3], ids: [u64; 3]) {
     let numbers = [offset].into_iter().chain(sizes).chain(times).chain(ids);
     index.extend(numbers.flat_map(u64::to_be_bytes));
 }

@@ -1,0 +1,45 @@
+//! Options of commands that read what is still being written.
+
+use std::time::Duration;
+
+use clap::Args;
+
+/// Heading of the options, in the help.
+pub(super) const GROWING: &str = "Traces that grow";
+
+/// Options of commands that read what is still being written.
+#[derive(Args, Clone, Default)]
+pub(crate) struct LiveOptions {
+    /// Read a live session (`net://HOST[:PORT]/host/TARGET/SESSION`) from its beginning, not from now on
+    #[arg(long, help_heading = GROWING)]
+    pub(crate) from_beginning: bool,
+
+    /// End with exit status 1 when there is no such live session, instead of waiting for it
+    #[arg(long, help_heading = GROWING)]
+    pub(crate) no_wait: bool,
+
+    /// Connect again when the connection to the relay daemon breaks, and go on with what is recorded from then on
+    #[arg(long, help_heading = GROWING)]
+    pub(crate) reconnect: bool,
+
+    /// End when the relay daemon has not answered for so long, such as 5s [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = GROWING)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Wait so long for a stream of which nothing is known, then show the events of the others; 0s waits for ever
+    /// [default: 10 live timers of the session]
+    #[arg(long, value_name = "DURATION", value_parser = duration_or_zero, help_heading = GROWING)]
+    pub(crate) patience: Option<Duration>,
+
+    /// Stop reading a live session after so long, such as 10s or 5m
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, help_heading = GROWING)]
+    pub(crate) for_duration: Option<Duration>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    super::parse_duration(text).map(Duration::from_nanos)
+}
+
+fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    if ["0", "0s"].contains(&text) { Ok(Duration::ZERO) } else { duration(text) }
+}

@@ -1,0 +1,177 @@
+//! Live sessions of relay daemons as inputs of commands.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tracemill_codec::text::out::Out;
+use tracemill_engine::growth::GrowingSource;
+use tracemill_engine::output::{Pending, is_flow};
+use tracemill_live::client::LiveClient;
+use tracemill_live::keep::keep;
+use tracemill_live::protocol::LiveSession;
+use tracemill_live::source::{LiveSource, Patience};
+use tracemill_live::viewer::ViewerOptions;
+use tracemill_live::{LiveUrl, is_live};
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_table::{Align, Layout, LayoutColumn};
+
+use crate::args::{InputOptions, LiveOptions};
+use crate::interrupt;
+use crate::report::{self, Outcome, Reporter, printable};
+
+/// How long a reply may take.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+/// Live timers that a stream is waited for of which nothing is known.
+const PATIENCE: u32 = 10;
+/// Bytes of packets that may be held.
+const MEMORY: usize = 64 << 20;
+
+/// Is one of the inputs a live session?
+pub(super) fn is_asked(input: &InputOptions) -> bool {
+    input.traces.iter().any(|path| is_live(path))
+}
+
+/// The address of the live session that the inputs name: the only one of them.
+pub(super) fn url(input: &InputOptions) -> Result<LiveUrl, Error> {
+    let [path] = &input.traces[..] else {
+        let error = Error::misuse("a live session is read alone, not together with other traces");
+        return Err(
+            error.with_help("give one address, or keep the session with `convert` and read all traces afterwards")
+        );
+    };
+    LiveUrl::parse(&text(path))
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Connects to the session that the options name.
+pub(super) fn open(input: &InputOptions, options: &LiveOptions) -> Result<LiveSource, Error> {
+    let url = url(input)?;
+    if url.session.is_none() {
+        let error = Error::misuse(format!("`{url}` names no session"));
+        return Err(error.with_help(format!("`tracemill info {url}` lists the sessions of the relay daemon")));
+    }
+    let patience = options.patience.map_or(Patience::Timers(PATIENCE), Patience::Time);
+    let options = ViewerOptions {
+        url,
+        from_beginning: options.from_beginning,
+        waits: !options.no_wait,
+        reconnects: options.reconnect,
+        timeout: options.timeout.unwrap_or(TIMEOUT),
+        memory: input.memory.unwrap_or(MEMORY),
+    };
+    LiveSource::open(options, patience)
+}
+
+/// Inputs of a command that needs all of a trace: of a live session, a folder that holds it.
+pub(super) struct KeptInput {
+    pub(super) input: InputOptions,
+    /// Removes the folder.
+    _folder: Option<Pending>,
+}
+
+impl KeptInput {
+    /// The inputs themselves, or a live session, which is read to its end. `output` is the file or folder near which a large
+    /// folder may be. `None` when nothing was read, which is reported.
+    pub(super) fn new(
+        input: &InputOptions,
+        options: &LiveOptions,
+        output: Option<&Path>,
+    ) -> Result<Option<KeptInput>, Error> {
+        if !is_asked(input) {
+            return Ok(Some(KeptInput { input: input.clone(), _folder: None }));
+        }
+        let mut source = open(input, options)?;
+        let address = url(input)?.to_string();
+        // Next to the output is room for it, as a rule.
+        let near =
+            output.filter(|path| !is_flow(path)).and_then(|path| Some((path, path.file_name()?.to_string_lossy())));
+        let target = near.map_or(PathBuf::from("-"), |(path, name)| path.with_file_name(format!(".{name}.live")));
+        let folder = interrupt::begin(&target)?;
+        let mut reporter = Reporter::new(input.messages);
+        // The folder itself is called unfinished, and is never opened.
+        let traces = folder.path().join("session");
+        report::show_as(&traces, &address);
+        let until = options.for_duration.map(|time| Instant::now() + time);
+        interrupt::ends_growing();
+        let mut report = |source: &mut LiveSource| {
+            let (faults, warnings) = source.take_faults();
+            warnings.iter().for_each(|warning| reporter.warning(warning));
+            faults.iter().filter(|fault| reporter.fault(fault)).count() > 0
+        };
+        let packets = keep(&mut source, &traces, |source| {
+            let is_stopped = report(source);
+            !is_stopped && !interrupt::has_ended_growing() && until.is_none_or(|until| Instant::now() < until)
+        })?;
+        interrupt::grows_no_more();
+        report(&mut source);
+        if packets == 0 {
+            if matches!(reporter.outcome(), Outcome::Done) {
+                reporter.fault(&Error::new(ErrorKind::Io, "the session gave no packets").in_file(Path::new(&address)));
+            }
+            return Ok(None);
+        }
+        report::keep_faults(&reporter);
+        let input = InputOptions { traces: vec![traces.clone()], ..input.clone() };
+        Ok(Some(KeptInput { input, _folder: Some(folder) }))
+    }
+}
+
+/// The sessions of the relay daemon that the inputs name, as text; `None` when they name something else.
+pub(super) fn sessions(input: &InputOptions, options: &LiveOptions, as_json: bool) -> Result<Option<String>, Error> {
+    if !is_asked(input) {
+        return Ok(None);
+    }
+    let url = url(input)?;
+    if url.session.is_some() {
+        return Ok(None);
+    }
+    let mut client = LiveClient::connect(&url, options.timeout.unwrap_or(TIMEOUT))?;
+    let sessions = client.sessions().map_err(|error| {
+        Error::malformed(error.to_string()).in_file(Path::new(&url.to_string())).at_offset(error.offset)
+    })?;
+    Ok(Some(if as_json { sessions_as_json(&sessions, &url) } else { sessions_as_text(&sessions, &url) }))
+}
+
+fn format_of(session: &LiveSession) -> Option<&'static str> {
+    session.format()
+}
+
+fn sessions_as_json(sessions: &[LiveSession], url: &LiveUrl) -> String {
+    let one = |of: &LiveSession| {
+        json!({
+            "url": url.with_session(&of.host, &of.name).to_string(), "id": of.id, "host": of.host, "name": of.name,
+            "live_timer_us": of.timer_us, "viewers": of.clients, "streams": of.streams, "format": format_of(of),
+        })
+    };
+    format!("{}\n", json!({ "sessions": sessions.iter().map(one).collect::<Vec<_>>() }))
+}
+
+fn sessions_as_text(sessions: &[LiveSession], url: &LiveUrl) -> String {
+    if sessions.is_empty() {
+        return "the relay daemon has no sessions\n".into();
+    }
+    let head = ["host", "session", "timer ms", "viewers", "streams", "format", "address"].map(str::to_string);
+    let row = |of: &LiveSession| {
+        let timer = if of.timer_us == 0 { "not live".into() } else { format!("{}", f64::from(of.timer_us) / 1000.0) };
+        let (host, name) = (printable(&of.host).into_owned(), printable(&of.name).into_owned());
+        let address = printable(&url.with_session(&of.host, &of.name).to_string()).into_owned();
+        let format = format_of(of).unwrap_or("?").to_string();
+        [host, name, timer, of.clients.to_string(), of.streams.to_string(), format, address]
+    };
+    let rows: Vec<[String; 7]> = std::iter::once(head).chain(sessions.iter().map(row)).collect();
+    let column = |at: usize| {
+        let width = rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        LayoutColumn::new(
+            if (2..5).contains(&at) { Align::Right } else { Align::Left },
+            if at == 6 { 0 } else { width },
+        )
+    };
+    let layout = Layout::new((0..7).map(column));
+    let mut out = Out::default();
+    rows.iter().for_each(|row| layout.put_line(&mut out, row));
+    String::from_utf8_lossy(out.written()).into_owned()
+}

@@ -1,0 +1,20 @@
+//! Traces while they are recorded: sessions of LTTng's relay daemon.
+//!
+//! [`protocol`] has the requests and replies of LTTng's live protocol, [`client`] a connection, [`source`] a session as traces
+//! that grow ([`tracemill_engine::growth`]).
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
+#![forbid(unsafe_code)]
+
+pub mod client;
+mod feed;
+pub mod keep;
+mod memory;
+pub mod metadata;
+pub mod protocol;
+pub mod source;
+mod url;
+pub mod viewer;
+
+pub use self::memory::MemoryStorage;
+pub use self::url::{LiveUrl, PORT, is_live};
