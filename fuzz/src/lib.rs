@@ -9,6 +9,7 @@
 //! | [`run_rfc16`] | the same of RFC v1.6 |
 //! | [`run_packets`] | the seed of a random schema (8 bytes), then packets of it |
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
+//! | [`run_live_replies`] | the number of requests, their commands, then what a relay daemon answers |
 //! | [`run_filter`] | a filter expression, or a time |
 //! | [`run_lttng_definitions`] | a byte, then a definition file of LTTng 0.7 |
 //! | [`run_lttng_blocks`] | a byte, then a tracefile of LTTng 0.7 or 0.8 |
@@ -64,6 +65,7 @@ use tracemill_ctf::{ctf2, drafts, tsdl};
 use tracemill_engine::filter::{Expression, TimeContext, parse_time};
 use tracemill_engine::session::Session;
 use tracemill_format::calls::DumpOptions;
+use tracemill_live::protocol::{LiveCommand, MAX_METADATA, ReplyReader};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 use tracemill_semantics::Concepts;
@@ -252,6 +254,38 @@ pub fn run_lttng_index(data: &[u8]) {
     folder.add("index/stream.idx", data);
     let events = exercise::read(&folder);
     assert!(events <= 12, "{events} events");
+}
+
+/// Replies of a relay daemon: a byte with the number of requests, a byte for each, then all that comes back.
+pub fn run_live_replies(data: &[u8]) {
+    let Some((&count, rest)) = data.split_first() else { return };
+    let (commands, replies) = rest.split_at(rest.len().min(count.into()));
+    let mut reader = ReplyReader::new(replies);
+    for command in commands {
+        let offset = reader.offset();
+        let read = match command % 9 {
+            0 => reader.connect(),
+            1 => reader.sessions().map(|sessions| assert!(sessions.len() * 20 <= replies.len())),
+            2 => reader.attached().map(|(_, streams)| assert!(streams.len() * 4371 <= replies.len())),
+            3 => reader.index().map(|index| drop(index.fault())),
+            4 => reader.packet(u32::from(*command) * 64).map(|reply| {
+                assert!(reply.bytes.is_none_or(|bytes| bytes.len() <= replies.len()));
+            }),
+            5 => reader.metadata(MAX_METADATA).map(|(_, bytes)| {
+                assert!(tracemill_live::metadata::whole_len(&bytes) <= bytes.len());
+            }),
+            6 => reader.new_streams().map(drop),
+            7 => reader.status(LiveCommand::CreateSession).map(drop),
+            _ => reader.status(LiveCommand::Detach).map(drop),
+        };
+        match read {
+            Ok(()) => assert!(reader.offset() > offset),
+            Err(error) => {
+                assert!(error.offset <= replies.len() as u64 && error.to_string().starts_with("the reply to"));
+                return;
+            }
+        }
+    }
 }
 
 /// A filter expression, or a time.
@@ -508,13 +542,14 @@ pub fn run_uftrace_texts(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
     ("rfc16", run_rfc16),
     ("packets", run_packets),
     ("lttng_index", run_lttng_index),
+    ("live_replies", run_live_replies),
     ("filter", run_filter),
     ("concepts", run_concepts),
     ("trace", run_trace),
