@@ -222,7 +222,8 @@ fn kernel_named(names: &[&str]) -> Input {
     let data = head(data, 1, 3, 1).u8(0).i32(2).text("/etc/é").u64(3).f64(f64::NAN).u8(2).i32(10).i32(20);
     let data = head(data, 2, 4, 0);
     let data = head(data, 3, 5, 4713).i32(1).i32(2).i32(3);
-    let traces = names.iter().map(|name| (*name, tsdl::parse(KERNEL).expect("valid metadata"), data.0.clone()));
+    let traces =
+        names.iter().map(|name| (*name, tsdl::parse(KERNEL, false).expect("valid metadata").0, data.0.clone()));
     Input::new(traces.collect())
 }
 

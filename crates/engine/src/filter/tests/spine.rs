@@ -136,7 +136,7 @@ fn an_event_without_time_has_none_of_its_words() {
 fn traces_without_clock_or_events() {
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };\n\
         event { fields := struct { integer { size = 8; align = 8; } x; }; };";
-    let schema = || tracemill_ctf::tsdl::parse(metadata).unwrap();
+    let schema = || tracemill_ctf::tsdl::parse(metadata, false).unwrap().0;
     let input = Input::new(vec![("plain", schema(), vec![1, 2, 3])]);
     assert_eq!(input.matching("x >= 2"), [1, 2]);
     assert!(input.fault(r#"time > "5""#).1.contains("no stream of the input has a clock"));
