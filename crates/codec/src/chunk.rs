@@ -189,6 +189,16 @@ impl PacketData {
         error.at_offset(self.packet.offset_bytes).with_help(help)
     }
 
+    /// Shows the packet header to a visitor; nothing when none is declared, or when its reader found the events, as then
+    /// its bytes are not those of a header.
+    pub fn visit_header<V: Visitor>(&self, visitor: &mut V) -> Result<(), Fault> {
+        if self.spine.is_some() {
+            return Ok(());
+        }
+        let mut state = DecoderState { order: None, ..self.state.clone() };
+        self.plans.packet_header_rows().run(self.input(), &mut 0, &mut state, visitor)
+    }
+
     /// Shows the packet context to a visitor.
     pub fn visit_context<V: Visitor>(&self, visitor: &mut V) -> Result<(), Fault> {
         let plan = self.plans.packet_context_rows(self.packet.class);

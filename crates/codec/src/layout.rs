@@ -1,8 +1,10 @@
 //! Sizes, references and parts of field classes, without data.
 
+use std::collections::HashSet;
+
 use tracemill_model::schema::{
-    BlobClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringClass,
-    StringLength,
+    BlobClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Schema,
+    Scope, StringClass, StringLength,
 };
 
 /// The fewest bits that an instance of the class can take, alignment not counted.
@@ -173,5 +175,61 @@ pub fn children(class: &FieldClass) -> Vec<FieldClassId> {
         FieldKind::Optional(class) => vec![class.content],
         FieldKind::Variant(class) => class.options.iter().map(|option| option.class).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// Is it an 8-bit integer that is a character, and aligned to bytes?
+pub fn is_character(schema: &Schema, id: FieldClassId) -> bool {
+    let class = schema.field_class(id);
+    let is_one = |integer: &IntegerClass| integer.is_character && integer.len_bits == 8 && integer.mappings.is_none();
+    class.align_bits == 8 && matches!(&class.kind, FieldKind::Integer(integer) if is_one(integer))
+}
+
+/// Tells fields that are data from those that only say where packets and events are, which readers of CTF do not show.
+#[derive(Clone, Debug, Default)]
+pub struct DataFields {
+    /// Fields that lengths and selectors name.
+    referenced: HashSet<FieldPath>,
+}
+
+impl DataFields {
+    /// Those of the headers, the packet contexts and the common contexts of a schema.
+    pub fn new(schema: &Schema) -> Self {
+        let classes = (0..schema.field_class_count()).map(|at| schema.field_class(FieldClassId(at as u32)));
+        let paths = classes.filter_map(reference).filter(|path| path.scope <= Scope::CommonContext);
+        DataFields { referenced: paths.cloned().collect() }
+    }
+
+    /// Adds what the fields below a class refer to.
+    pub fn add_references(&mut self, schema: &Schema, root: FieldClassId) {
+        self.referenced.extend(descendants(schema, root).filter_map(reference).cloned());
+    }
+
+    /// Is the field data? One that only says where packets and events are is shown when data depend on it. `path` is
+    /// changed on the way, and restored.
+    pub fn has(&self, schema: &Schema, id: FieldClassId, path: &mut FieldPath) -> bool {
+        let class = schema.field_class(id);
+        let mut below = |step: PathStep, id: FieldClassId| {
+            path.steps.push(step);
+            let is_data = self.has(schema, id, path);
+            path.steps.pop();
+            is_data
+        };
+        match &class.kind {
+            FieldKind::Integer(_) => class.roles.is_empty() || self.referenced.contains(path),
+            FieldKind::Blob(_) => class.roles.is_empty(),
+            FieldKind::Struct(structure) => {
+                let mut members = structure.members.iter().enumerate();
+                structure.members.is_empty()
+                    || members.any(|(at, member)| below(PathStep::Member(at as u32), member.class))
+            }
+            FieldKind::Array(array) => class.roles.is_empty() && below(PathStep::Element, array.element),
+            FieldKind::Optional(optional) => below(PathStep::Content, optional.content),
+            FieldKind::Variant(variant) => {
+                let mut options = variant.options.iter().enumerate();
+                options.any(|(at, option)| below(PathStep::Option(at as u32), option.class))
+            }
+            _ => true,
+        }
     }
 }

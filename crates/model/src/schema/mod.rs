@@ -673,6 +673,12 @@ impl Schema {
         }
     }
 
+    /// The name of a member as `babeltrace2` shows it, which knows no others than those of the metadata.
+    pub fn peer_name<'a>(&self, member: &'a Member) -> &'a str {
+        let raw = || member.raw_name.strip_prefix('_').unwrap_or(&member.raw_name);
+        if self.has_coded_names { raw() } else { &member.name }
+    }
+
     /// A value of the environment.
     pub fn env(&self, name: &str) -> Option<&EnvValue> {
         self.environment.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)

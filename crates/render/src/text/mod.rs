@@ -10,13 +10,14 @@ mod summary;
 mod table;
 mod words;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, EventRef, PacketData};
+use tracemill_codec::layout::DataFields;
 use tracemill_codec::plan::{DecoderState, Fault, Plan};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::schema::{ClockOrigin, EventClassId, FieldPath, Schema, Scope};
+use tracemill_model::schema::{ClockOrigin, EventClassId, Schema, Scope};
 
 use super::time::{TimeStyle, WallClock, put_unsigned_seconds};
 use fields::FieldPrinter;
@@ -24,7 +25,7 @@ use options::Palette;
 pub use options::{HeaderFields, Origins, ShownNames, TextOptions};
 use origin::OriginOf;
 use summary::{SummaryPrinter, SummaryTable, summary_table};
-use table::{SectionNames, TextTable, add_references, referenced};
+use table::{SectionNames, TextTable};
 use tracemill_codec::text::out::{Out, TextPiece};
 use tracemill_codec::text::strings;
 use words::{Words, class_words, name_text, summary_head, trace_words};
@@ -59,7 +60,7 @@ pub struct TextTrace {
     /// By class; made when the first event of a class is printed.
     classes: Vec<Option<Box<ClassTable>>>,
     packet_tables: HashMap<u32, TextTable>,
-    referenced: HashSet<FieldPath>,
+    data: DataFields,
     /// Index of the trace.
     trace: usize,
     /// For each stream the rendered context of the packet that was printed last.
@@ -153,7 +154,7 @@ impl TextTrace {
         TextTrace {
             options,
             palette,
-            referenced: referenced(&schema),
+            data: DataFields::new(&schema),
             trace_words,
             trace,
             classes: schema.events().iter().map(|_| None).collect(),
@@ -375,12 +376,12 @@ impl TextTrace {
     #[cold]
     fn begin_packet(&mut self, stream: usize, packet: &Arc<PacketData>) -> Result<(), Fault> {
         let class = packet.packet.class;
-        let (schema, palette, options, referenced) = (&self.schema, self.palette, &self.options, &self.referenced);
+        let (schema, palette, options, data) = (&self.schema, self.palette, &self.options, &self.data);
         let table = self.packet_tables.entry(class.0).or_insert_with(|| {
             let plan = packet.plans.packet_context_rows(class);
             let names = SectionNames { scope: options.names.scope, fields: &[options.names.context] };
             let scopes = [(Scope::PacketContext, "stream.packet.context")];
-            TextTable::new(schema, plan, palette, referenced, &scopes, &names, Vec::new())
+            TextTable::new(schema, plan, palette, data, &scopes, &names, Vec::new())
         });
         let mut text = None;
         if table.is_shown {
@@ -398,9 +399,9 @@ impl TextTrace {
     fn class_table(&self, class: EventClassId, plan: &Plan) -> ClassTable {
         let event = self.schema.event(class);
         let names = self.options.names;
-        let mut referenced = self.referenced.clone();
+        let mut data = self.data.clone();
         for root in [event.specific_context, event.payload].into_iter().flatten() {
-            add_references(&self.schema, root, &mut referenced);
+            data.add_references(&self.schema, root);
         }
         let scopes = [
             (Scope::CommonContext, "stream.event.context"),
@@ -409,8 +410,7 @@ impl TextTrace {
         ];
         let show_names = SectionNames { scope: names.scope, fields: &[names.context, names.context, names.payload] };
         let comma = if self.shows_packet_context(event.stream) { ", " } else { "" };
-        let mut table =
-            TextTable::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
+        let mut table = TextTable::new(&self.schema, plan, self.palette, &data, &scopes, &show_names, comma.into());
         let mut tail = std::mem::take(&mut table.tail);
         // The comma after a packet context is for a scope; without one there is none.
         if !table.is_shown {

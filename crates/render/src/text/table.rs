@@ -1,9 +1,8 @@
 //! Prepared output of the fields of a class: the text before each value, and the form of the value.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use tracemill_codec::layout;
+use tracemill_codec::layout::{self, DataFields, is_character};
 use tracemill_codec::plan::{NodeId, Plan};
 use tracemill_model::schema::{
     DisplayBase, Encoding, FieldClassId, FieldKind, FieldPath, IntegerClass, LabelList, OptionalClass, PathStep,
@@ -106,7 +105,7 @@ impl TextTable {
         schema: &Schema,
         plan: &Plan,
         palette: Palette,
-        referenced: &HashSet<FieldPath>,
+        data: &DataFields,
         scopes: &[(Scope, &str)],
         names: &SectionNames<'_>,
         text: Vec<u8>,
@@ -115,14 +114,8 @@ impl TextTable {
             plan.nodes.iter().any(|node| matches!(schema.field_class(node.class).kind, FieldKind::Array(_)));
         let index = |at: usize| TextPiece::new(format!("{} [{at}] = ", if at == 0 { "" } else { "," }));
         let indexes = if has_array { (0..INDEXES).map(index).collect() } else { Vec::new() };
-        let mut builder = TextTableBuilder {
-            schema,
-            palette,
-            referenced,
-            names: false,
-            nodes: Vec::with_capacity(plan.nodes.len()),
-            text,
-        };
+        let mut builder =
+            TextTableBuilder { schema, palette, data, names: false, nodes: Vec::with_capacity(plan.nodes.len()), text };
         let mut is_shown = false;
         for (section, root) in plan.roots.iter().enumerate() {
             let Some(root) = root else { continue };
@@ -158,7 +151,7 @@ impl TextTable {
 pub(super) struct TextTableBuilder<'a> {
     pub(super) schema: &'a Schema,
     pub(super) palette: Palette,
-    pub(super) referenced: &'a HashSet<FieldPath>,
+    pub(super) data: &'a DataFields,
     pub(super) names: bool,
     pub(super) nodes: Vec<NodeText>,
     /// Text that waits for the next value.
@@ -168,7 +161,7 @@ pub(super) struct TextTableBuilder<'a> {
 impl TextTableBuilder<'_> {
     /// Adds the nodes of a field; says whether it is visible. `folds` is false inside arrays, variants and optionals.
     fn field(&mut self, id: FieldClassId, path: &mut FieldPath, before: &[u8], folds: bool) -> bool {
-        if !self.is_visible(id, path) {
+        if !self.data.has(self.schema, id, path) {
             self.add_hidden(id);
             return false;
         }
@@ -196,9 +189,7 @@ impl TextTableBuilder<'_> {
                     let mut before = Vec::from(if shown > 0 { ", " } else { " " });
                     if self.names {
                         let Palette { field_name, reset, .. } = self.palette;
-                        // `babeltrace2` knows no others than those of the metadata.
-                        let raw = || member.raw_name.strip_prefix('_').unwrap_or(&member.raw_name);
-                        let name = if self.schema.has_coded_names { raw() } else { &member.name };
+                        let name = self.schema.peer_name(member);
                         before.extend_from_slice(format!("{field_name}{name}{reset} = ").as_bytes());
                     }
                     shown += usize::from(self.field(member.class, path, &before, folds));
@@ -236,33 +227,6 @@ impl TextTableBuilder<'_> {
         true
     }
 
-    /// Is the field data? One that only says where packets and events are is shown when data depend on it.
-    fn is_visible(&self, id: FieldClassId, path: &mut FieldPath) -> bool {
-        let class = self.schema.field_class(id);
-        let mut below = |step: PathStep, id: FieldClassId| {
-            path.steps.push(step);
-            let visible = self.is_visible(id, path);
-            path.steps.pop();
-            visible
-        };
-        match &class.kind {
-            FieldKind::Integer(_) => class.roles.is_empty() || self.referenced.contains(path),
-            FieldKind::Blob(_) => class.roles.is_empty(),
-            FieldKind::Struct(structure) => {
-                let mut members = structure.members.iter().enumerate();
-                structure.members.is_empty()
-                    || members.any(|(at, member)| below(PathStep::Member(at as u32), member.class))
-            }
-            FieldKind::Array(array) => class.roles.is_empty() && below(PathStep::Element, array.element),
-            FieldKind::Optional(optional) => below(PathStep::Content, optional.content),
-            FieldKind::Variant(variant) => {
-                let mut options = variant.options.iter().enumerate();
-                options.any(|(at, option)| below(PathStep::Option(at as u32), option.class))
-            }
-            _ => true,
-        }
-    }
-
     fn add_hidden(&mut self, id: FieldClassId) {
         self.nodes.push(NodeText {
             before: TextPiece::new(""),
@@ -297,13 +261,6 @@ impl TextTableBuilder<'_> {
     }
 }
 
-/// Is it an 8-bit integer that is a character, and aligned to bytes?
-pub(super) fn is_character(schema: &Schema, id: FieldClassId) -> bool {
-    let class = schema.field_class(id);
-    let is_one = |integer: &IntegerClass| integer.is_character && integer.len_bits == 8 && integer.mappings.is_none();
-    class.align_bits == 8 && matches!(&class.kind, FieldKind::Integer(integer) if is_one(integer))
-}
-
 pub(super) fn integer_kind(class: &IntegerClass) -> TextForm {
     let len_bits = if class.is_variable_length() { 64 } else { class.len_bits };
     // Octal and hexadecimal show a negative number as its bits, rounded up to whole digits.
@@ -317,23 +274,5 @@ pub(super) fn integer_kind(class: &IntegerClass) -> TextForm {
         DisplayBase::Hexadecimal => TextForm::Hexadecimal { mask: mask(4) },
         DisplayBase::Octal => TextForm::Octal { mask: if class.signed { mask(3) } else { u64::MAX } },
         DisplayBase::Binary => TextForm::Binary { len_bits },
-    }
-}
-
-/// Every field of a shared scope that some class refers to.
-pub(super) fn referenced(schema: &Schema) -> HashSet<FieldPath> {
-    (0..schema.field_class_count())
-        .filter_map(|at| layout::reference(schema.field_class(FieldClassId(at as u32))))
-        .filter(|path| path.scope <= Scope::CommonContext)
-        .cloned()
-        .collect()
-}
-
-pub(super) fn add_references(schema: &Schema, root: FieldClassId, paths: &mut HashSet<FieldPath>) {
-    let mut stack = vec![root];
-    while let Some(id) = stack.pop() {
-        let class = schema.field_class(id);
-        paths.extend(layout::reference(class).cloned());
-        stack.extend(layout::children(class));
     }
 }
