@@ -189,7 +189,8 @@ struct GroupKey<'a> {
     stream: u64,
 }
 
-fn ranks(session: &Session, streams: &[SelectedStream]) -> Vec<Rank> {
+/// The rank of each of the streams among those of equal time.
+pub fn ranks(session: &Session, streams: &[SelectedStream]) -> Vec<Rank> {
     let key = |of: &SelectedStream| {
         let trace: &OpenTrace = &session.traces[of.trace];
         // Streams without a clock are not ordered by what they are: they come one after the other.
