@@ -6,8 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
+#[cfg(feature = "sql")]
 use tracemill_engine::collector::Collector;
 use tracemill_model::error::{Error, ErrorKind};
+#[cfg(feature = "sql")]
 use tracemill_sql::rows::Explained;
 
 /// A class of `tracemill._values`.
@@ -53,6 +55,7 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 /// An error of a query, to be raised.
+#[cfg(feature = "sql")]
 pub(crate) fn refused(py: Python<'_>, error: &Explained) -> PyErr {
     let place = error.error.place();
     let message = error.error.to_string();
@@ -62,6 +65,7 @@ pub(crate) fn refused(py: Python<'_>, error: &Explained) -> PyErr {
 }
 
 /// A mistake in an argument.
+#[cfg(feature = "sql")]
 pub(crate) fn misuse(py: Python<'_>, message: impl Into<String>) -> PyErr {
     raised(py, &Error::misuse(message))
 }
@@ -114,6 +118,7 @@ impl FoundFaults {
     }
 
     /// Keeps what the scans of queries met.
+    #[cfg(feature = "sql")]
     pub(crate) fn collect(&self, collector: &Collector) -> Result<(), Error> {
         let (faults, warnings) = collector.take();
         warnings.iter().for_each(|warning| self.warning(warning.to_string()));

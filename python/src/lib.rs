@@ -5,7 +5,9 @@
 //! lock is not held while traces are read. No function of this module may wait for that lock while it holds a lock of its own.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "sql")]
 mod answer;
+#[cfg(feature = "sql")]
 mod cells;
 #[cfg(feature = "distributed")]
 mod cluster;
@@ -18,6 +20,7 @@ mod values;
 /// The module that Python imports.
 #[pyo3::pymodule]
 mod _native {
+    #[cfg(feature = "sql")]
     #[pymodule_export]
     use super::answer::{Answer, Stream};
     #[pymodule_export]

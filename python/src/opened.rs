@@ -1,6 +1,8 @@
 //! Opened traces.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+#[cfg(feature = "sql")]
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,8 +10,12 @@ use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString};
-use tracemill_engine::option_values::{Unit, clock_offset, default_jobs, default_query_memory, size};
+use pyo3::types::PyList;
+#[cfg(feature = "sql")]
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+#[cfg(feature = "sql")]
+use tracemill_engine::option_values::default_query_memory;
+use tracemill_engine::option_values::{Unit, clock_offset, default_jobs, size};
 use tracemill_engine::parsed_query::ParsedQuery;
 use tracemill_engine::request::{self, Correlation, EventQuery, OpenStep, Request, SelectedEvents};
 use tracemill_engine::session::{OpenOptions, Session};
@@ -19,16 +25,24 @@ use tracemill_format::settings_of;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 use tracemill_render::info::Described;
+#[cfg(feature = "sql")]
 use tracemill_sql::database::Database;
+#[cfg(feature = "sql")]
 use tracemill_sql::query::{MemoryLimits, Queries};
+#[cfg(feature = "sql")]
 use tracemill_sql::rows::Parameter;
 
+#[cfg(feature = "sql")]
 use crate::answer::Answer;
-use crate::errors::{FoundFaults, misuse, object, raised, refused};
+use crate::errors::{FoundFaults, object, raised};
+#[cfg(feature = "sql")]
+use crate::errors::{misuse, refused};
 use crate::events::Events;
 
 /// The state that all results of opened traces keep alive.
 pub(crate) struct SharedTraces {
+    session: Arc<Session>,
+    #[cfg(feature = "sql")]
     pub(crate) queries: Queries,
     pub(crate) found: Arc<FoundFaults>,
     wishes: Wishes,
@@ -76,17 +90,19 @@ impl Wishes {
 }
 
 impl SharedTraces {
+    /// The traces.
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
     /// Keeps what the scans of queries met; with what they could not show when one has ended.
+    #[cfg(feature = "sql")]
     pub(crate) fn collect(&self, is_over: bool) -> Result<(), Error> {
         let database = self.queries.database();
         if is_over {
             database.losses().into_iter().for_each(|loss| self.found.warning(loss));
         }
         self.found.collect(&database.collector)
-    }
-
-    fn session(&self) -> &Arc<Session> {
-        self.queries.database().session()
     }
 
     /// The traces as a cluster reads them.
@@ -118,12 +134,13 @@ impl SharedTraces {
         let mut queries = Queries::new(database, MemoryLimits { memory_bytes, spills: true })?;
         queries.set_remote(cluster);
         let (found, wishes) = (self.found.clone(), wishes.clone());
-        let shared = Arc::new(SharedTraces { queries, found, wishes, elsewhere: Mutex::default() });
+        let session = session.clone();
+        let shared = Arc::new(SharedTraces { session, queries, found, wishes, elsewhere: Mutex::default() });
         all.insert(address.to_string(), shared.clone());
         Ok(shared)
     }
 
-    #[cfg(not(feature = "distributed"))]
+    #[cfg(all(feature = "sql", not(feature = "distributed")))]
     fn on_cluster(&self, _: &str) -> Result<Arc<SharedTraces>, Error> {
         let error = Error::unsupported("this module was built without `distributed`");
         Err(error.with_help("leave `cluster` out, or build it with that feature"))
@@ -140,6 +157,7 @@ struct TracesOptions {
     stream: Vec<String>,
     jobs: Option<usize>,
     memory: Option<String>,
+    #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "only queries spill"))]
     spill: bool,
     input_format: Option<String>,
     clock_offset: Vec<String>,
@@ -246,15 +264,24 @@ impl Opened {
             Ok(ControlFlow::Continue(()))
         })?;
         let opened = opened.ok_or_else(|| Error::misuse("the traces were not opened"))?;
+        #[cfg(feature = "sql")]
         let request::OpenedTraces { session, streams, selection, filter, .. } = opened;
+        #[cfg(not(feature = "sql"))]
+        let request::OpenedTraces { session, .. } = opened;
         let of_traces = session.traces.iter().flat_map(|trace| &trace.warnings);
         session.warnings.iter().chain(of_traces).for_each(|warning| found.warning(warning.to_string()));
         let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
         faults.cloned().try_for_each(|fault| found.fault(fault))?;
-        let database = Database::from_streams(session.into(), streams, selection, filter, jobs);
-        let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
-        let queries = Queries::new(database, MemoryLimits { memory_bytes, spills: options.spill })?;
+        let session = Arc::new(session);
+        #[cfg(feature = "sql")]
+        let queries = {
+            let database = Database::from_streams(session.clone(), streams, selection, filter, jobs);
+            let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
+            Queries::new(database, MemoryLimits { memory_bytes, spills: options.spill })?
+        };
         Ok(SharedTraces {
+            session,
+            #[cfg(feature = "sql")]
             queries,
             found: Arc::new(found),
             wishes,
@@ -273,6 +300,7 @@ impl Opened {
         Ok(Opened(Arc::new(shared)))
     }
 
+    #[cfg(feature = "sql")]
     /// Plans a query, which a cluster runs where there is an address.
     fn prepare(
         &self,
@@ -320,6 +348,7 @@ impl Opened {
         events.map_err(|error| raised(py, &error))
     }
 
+    #[cfg(feature = "sql")]
     /// The names of the tables: ours, then those of event classes.
     fn tables(&self) -> Vec<String> {
         self.0.queries.database().tables().map(str::to_string).collect()
@@ -351,6 +380,7 @@ impl Opened {
 }
 
 /// A value of Python as that of a parameter.
+#[cfg(feature = "sql")]
 fn parameter(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
     let py = value.py();
     if value.is_none() {
