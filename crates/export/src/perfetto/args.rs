@@ -8,10 +8,10 @@ use tracemill_codec::plan::{NodeId, Plan, Visitor};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Schema, Scope};
 
-use super::proto::Proto;
 use tracemill_codec::text::fields_json::{has_flag, has_wide_flag};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
+use tracemill_format::perfetto::ProtoWriter;
 
 /// Fields of `TrackEvent` and `DebugAnnotation`.
 const DEBUG_ANNOTATIONS: u32 = 4;
@@ -46,11 +46,11 @@ pub(super) struct Interned {
     names: HashMap<Arc<str>, u64>,
     labels: HashMap<Arc<str>, u64>,
     /// Strings that no packet holds yet.
-    pub(super) pending: Proto,
+    pub(super) pending: ProtoWriter,
 }
 
 /// Adds a string to a message `InternedData`.
-fn announce(pending: &mut Proto, field: u32, iid: u64, text: &[u8]) {
+fn announce(pending: &mut ProtoWriter, field: u32, iid: u64, text: &[u8]) {
     pending.begin(field);
     pending.unsigned(1, iid);
     pending.bytes(2, text);
@@ -58,7 +58,7 @@ fn announce(pending: &mut Proto, field: u32, iid: u64, text: &[u8]) {
 }
 
 /// The number of a string of one kind.
-fn number(known: &mut HashMap<Arc<str>, u64>, pending: &mut Proto, field: u32, text: &Arc<str>) -> u64 {
+fn number(known: &mut HashMap<Arc<str>, u64>, pending: &mut ProtoWriter, field: u32, text: &Arc<str>) -> u64 {
     if let Some(iid) = known.get(text) {
         return *iid;
     }
@@ -134,7 +134,7 @@ impl ArgumentTable {
 }
 
 fn named(name: &Arc<str>, interned: &mut Interned) -> Box<[u8]> {
-    let mut field = Proto::default();
+    let mut field = ProtoWriter::default();
     field.unsigned(NAME_IID, interned.name(name));
     field.written().into()
 }
@@ -175,7 +175,7 @@ fn add(schema: &Schema, id: FieldClassId, at: (u32, Box<[u8]>), interned: &mut I
 
 /// Writes fields as annotations.
 pub(super) struct Args<'a> {
-    pub(super) out: &'a mut Proto,
+    pub(super) out: &'a mut ProtoWriter,
     pub(super) table: &'a mut ArgumentTable,
     pub(super) interned: &'a mut Interned,
     pub(super) losses: &'a mut Losses,
@@ -191,13 +191,13 @@ impl Args<'_> {
     }
 
     /// A bit map with the flags that are set in it.
-    fn flags(&mut self, flags: &[Mapping], is_set: impl Fn(&Mapping) -> bool, put: impl Fn(&mut Proto)) {
+    fn flags(&mut self, flags: &[Mapping], is_set: impl Fn(&Mapping) -> bool, put: impl Fn(&mut ProtoWriter)) {
         let names: Vec<_> = flags.iter().filter(|flag| is_set(flag)).map(|flag| &flag.label).collect();
         put_labelled(self.out, self.interned, put, "flags", &names);
     }
 
     #[inline(never)]
-    fn labels(&mut self, node: NodeId, value: i128, put: impl Fn(&mut Proto)) {
+    fn labels(&mut self, node: NodeId, value: i128, put: impl Fn(&mut ProtoWriter)) {
         let of = &mut self.table.nodes[node as usize];
         let ArgumentKind::Labels(class, known) = &mut of.kind else { return put(self.out) };
         if let Some(fields) = known.get(&value) {
@@ -206,7 +206,7 @@ impl Args<'_> {
         let mut names: Vec<&Arc<str>> = class.labels(value).collect();
         let mut seen = std::collections::HashSet::new();
         names.retain(|name| seen.insert(*name));
-        let mut fields = Proto::default();
+        let mut fields = ProtoWriter::default();
         put_labelled(&mut fields, self.interned, put, "labels", &names);
         self.out.append(fields.written());
         if known.len() < MAX_LABELLED {
@@ -216,7 +216,13 @@ impl Args<'_> {
 }
 
 /// A number with names: `value`, and the names as a list.
-fn put_labelled(out: &mut Proto, interned: &mut Interned, put: impl Fn(&mut Proto), list: &str, names: &[&Arc<str>]) {
+fn put_labelled(
+    out: &mut ProtoWriter,
+    interned: &mut Interned,
+    put: impl Fn(&mut ProtoWriter),
+    list: &str,
+    names: &[&Arc<str>],
+) {
     out.begin(DICT_ENTRIES);
     out.unsigned(NAME_IID, interned.name(&"value".into()));
     put(out);
@@ -262,7 +268,7 @@ impl Visitor for Args<'_> {
     fn wide(&mut self, node: NodeId, value: &Wide) {
         self.losses.add(Lost::WideIntegers, 1);
         let text = value.to_decimal();
-        let put = |out: &mut Proto| out.bytes(STRING_VALUE, text.as_bytes());
+        let put = |out: &mut ProtoWriter| out.bytes(STRING_VALUE, text.as_bytes());
         match &self.begin(node).kind {
             ArgumentKind::Labels(..) => self.labels(node, value.to_i128().unwrap_or(i128::MIN), put),
             ArgumentKind::Flags(flags) => {

@@ -12,7 +12,7 @@ use tracemill_model::schema::{EnvValue, EventClass, EventClassId, FieldClassId, 
 use tracemill_semantics::{Concept, Concepts, Recording, Tie, member, names, node_of};
 
 use super::packets::PacketFile;
-use super::proto::Proto;
+use tracemill_format::perfetto::ProtoWriter;
 
 /// Fields of `FtraceEventBundle`.
 const BUNDLE_CPU: u32 = 1;
@@ -344,7 +344,7 @@ fn is_of(schema: &Schema, plan: &Plan, node: NodeId, kind: MessageFieldKind) -> 
 
 /// Writes the fields of an event into its message.
 pub(super) struct MessageFields<'a> {
-    pub(super) out: &'a mut Proto,
+    pub(super) out: &'a mut ProtoWriter,
     pub(super) numbers: &'a [u32],
     pub(super) old_state: Option<u32>,
 }
@@ -390,7 +390,7 @@ pub(super) struct Bundles {
 
 #[derive(Default)]
 struct Bundle {
-    events: Proto,
+    events: ProtoWriter,
     has_lost_events: bool,
 }
 

@@ -12,7 +12,6 @@ mod args;
 mod ftrace;
 mod packets;
 mod processes;
-mod proto;
 mod timeline;
 
 use std::sync::Arc;
@@ -34,8 +33,8 @@ use args::{Args, ArgumentTable, Interned};
 use ftrace::{Bundles, EventMessage, MessageFields, NewTask};
 use packets::{CLOCK_BOOTTIME, CLOCK_SNAPSHOT};
 use processes::KnownProcesses;
-use proto::Proto;
 use timeline::{MAX_DEPTH, Timeline};
+use tracemill_format::perfetto::ProtoWriter;
 
 /// Protocol buffers of Perfetto.
 pub(super) static PERFETTO: Target =
@@ -74,9 +73,9 @@ struct PerfettoWriter {
     has_renames: bool,
     /// Do events say that threads are about to wake, by trace?
     has_waking: Vec<bool>,
-    args: Proto,
+    args: ProtoWriter,
     /// Fields of the header of a message.
-    header: Proto,
+    header: ProtoWriter,
     state: DecoderState,
     latest_ns: u64,
 }
@@ -117,8 +116,8 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
         has_new_tasks: sources.iter().any(|source| ftrace::has_class(&source.schema, "task_newtask")),
         has_renames: sources.iter().any(|source| ftrace::has_class(&source.schema, "task_rename")),
         has_waking: sources.iter().map(|source| ftrace::has_class(&source.schema, "sched_waking")).collect(),
-        header: Proto::default(),
-        args: Proto::default(),
+        header: ProtoWriter::default(),
+        args: ProtoWriter::default(),
         state: DecoderState::default(),
         latest_ns: 0,
     }))
@@ -415,7 +414,7 @@ impl PerfettoWriter {
 }
 
 /// Puts the title of a track event: by its number, or written out when it has none.
-fn put_title(out: &mut Proto, iid: Option<u64>, title: &[u8]) {
+fn put_title(out: &mut ProtoWriter, iid: Option<u64>, title: &[u8]) {
     match iid {
         Some(iid) => out.unsigned(10, iid),
         None => out.bytes(23, String::from_utf8_lossy(title).as_bytes()),

@@ -4,8 +4,8 @@ use tracemill_format::OutPath;
 use tracemill_model::error::Result;
 
 use super::args::Interned;
-use super::proto::Proto;
 use crate::late_file::LateFile;
+use tracemill_format::perfetto::ProtoWriter;
 
 /// The sequence of packets with events, so that strings stand once for all.
 const SEQUENCE: u64 = 1;
@@ -36,13 +36,13 @@ pub(super) const CLOCK_BOOTTIME: u64 = 6;
 /// The file and the packets that it does not hold yet.
 pub(super) struct PacketFile {
     file: LateFile,
-    pub(super) out: Proto,
+    pub(super) out: ProtoWriter,
     next_uuid: u64,
 }
 
 impl PacketFile {
     pub(super) fn new(path: &OutPath) -> Self {
-        let mut out = Proto::default();
+        let mut out = ProtoWriter::default();
         out.begin(PACKET);
         out.unsigned(SEQUENCE_ID, SEQUENCE);
         out.unsigned(SEQUENCE_FLAGS, STATE_CLEARED);
@@ -77,7 +77,7 @@ impl PacketFile {
         interned: &mut Interned,
         kind: u64,
         uuid: u64,
-        more: impl FnOnce(&mut Proto),
+        more: impl FnOnce(&mut ProtoWriter),
     ) {
         self.packet(ns);
         if !interned.pending.is_empty() {
@@ -93,7 +93,7 @@ impl PacketFile {
     }
 
     /// A packet without a time of its own: a bundle of events of one CPU.
-    pub(super) fn ftrace(&mut self, fields: impl FnOnce(&mut Proto)) {
+    pub(super) fn ftrace(&mut self, fields: impl FnOnce(&mut ProtoWriter)) {
         self.out.begin(PACKET);
         self.out.unsigned(SEQUENCE_ID, SEQUENCE);
         self.out.unsigned(SEQUENCE_FLAGS, NEEDS_STATE);
@@ -104,7 +104,7 @@ impl PacketFile {
     }
 
     /// From a time on these processes and threads are known.
-    pub(super) fn process_tree(&mut self, ns: u64, fields: impl FnOnce(&mut Proto)) {
+    pub(super) fn process_tree(&mut self, ns: u64, fields: impl FnOnce(&mut ProtoWriter)) {
         self.packet(ns);
         self.out.begin(PROCESS_TREE);
         fields(&mut self.out);
@@ -135,7 +135,7 @@ impl PacketFile {
     }
 
     /// Announces a track, or announces it again; `more` are further fields of its description.
-    pub(super) fn announce(&mut self, uuid: u64, parent: Option<u64>, name: &[u8], more: impl Fn(&mut Proto)) {
+    pub(super) fn announce(&mut self, uuid: u64, parent: Option<u64>, name: &[u8], more: impl Fn(&mut ProtoWriter)) {
         self.out.begin(PACKET);
         self.out.unsigned(SEQUENCE_ID, TRACK_SEQUENCE);
         self.out.begin(TRACK_DESCRIPTOR);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use tracemill_semantics::{Concept, Field};
 
 use super::packets::PacketFile;
-use super::proto::Proto;
 use crate::tracks::ExportTracks;
+use tracemill_format::perfetto::ProtoWriter;
 
 /// Fields of `ProcessTree`, of its processes, and of its threads.
 const PROCESSES: u32 = 1;
@@ -85,7 +85,7 @@ impl KnownProcesses {
 }
 
 /// Writes a process with its parent: one with another parent would be another process. Does it have a name?
-fn put_process(out: &mut Proto, tracks: &ExportTracks, stream: usize, process: i64) -> bool {
+fn put_process(out: &mut ProtoWriter, tracks: &ExportTracks, stream: usize, process: i64) -> bool {
     out.begin(PROCESSES);
     out.signed(PROCESS_PID, process);
     if let Some(parent) = tracks.parent_of(stream, process) {

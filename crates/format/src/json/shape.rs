@@ -127,6 +127,12 @@ impl TokenWalk<'_> {
             && is_key(3, second)
     }
 
+    /// Is the object at hand a value of an enumeration without its labels?
+    fn has_value_alone(&self) -> bool {
+        self.peek(0).is_some_and(|token| token.kind == TokenKind::Object && token.to == 1)
+            && self.peek(1).is_some_and(|token| token.bytes(self.line) == b"value")
+    }
+
     fn is_enum(&self) -> bool {
         self.has_members(b"value", b"labels")
             && self
@@ -279,6 +285,13 @@ impl ValueShape {
             (ValueShape::Special, ValueShape::Float | ValueShape::Text) => other.clone(),
             (ValueShape::Float | ValueShape::Text, ValueShape::Special) => self.clone(),
             (ValueShape::Enum(a), ValueShape::Enum(b)) => ValueShape::Enum(Box::new(a.join(b))),
+            // Some formats leave out labels where a value has none.
+            (ValueShape::Enum(a), ValueShape::Struct(b)) | (ValueShape::Struct(b), ValueShape::Enum(a))
+                if b.len() == 1 && &*b[0].0 == "value" =>
+            {
+                let ValueShape::Int(range) = b[0].1 else { return None };
+                ValueShape::Enum(Box::new(Enum { range: a.range.join(range), ..(**a).clone() }))
+            }
             (ValueShape::Struct(a), ValueShape::Struct(b)) if a.len() == b.len() => {
                 let member = |(a, b): (&MemberShape, &MemberShape)| {
                     let joined = if a.0 == b.0 { a.1.join(&b.1) } else { None };
@@ -349,6 +362,10 @@ impl ValueShape {
         if let ValueShape::Enum(own) = self {
             // Key, number, key, list, labels.
             let number = walk.peek(2).ok_or(Refused::Other)?;
+            if walk.has_value_alone() && number.kind == TokenKind::Int {
+                walk.at += 3;
+                return own.range.encode(number.bytes(walk.line), out);
+            }
             let labels = walk.peek(4).ok_or(Refused::Other)?;
             if number.kind != TokenKind::Int || labels.kind != TokenKind::Array {
                 return Err(Refused::Other);
@@ -366,9 +383,15 @@ impl ValueShape {
             out[start..start + 4].copy_from_slice(&len.to_le_bytes());
             return Ok(());
         }
+        let is_alone = walk.has_value_alone();
         let token = walk.next()?;
         match (self, token.kind) {
             (ValueShape::Null, TokenKind::Null) => out.push(0),
+            (ValueShape::Struct(members), TokenKind::Object) if is_alone && is_enum_struct(members) => {
+                walk.at += 1;
+                members[0].1.encode(walk, out)?;
+                out.extend_from_slice(&0u32.to_le_bytes());
+            }
             (ValueShape::Bool, TokenKind::Bool) => out.push(token.to as u8),
             (ValueShape::Int(range), TokenKind::Int) => range.encode(token.bytes(walk.line), out)?,
             (ValueShape::Float, TokenKind::Float | TokenKind::Special) => {
@@ -399,6 +422,11 @@ impl ValueShape {
         }
         Ok(())
     }
+}
+
+/// Are these the members that an enumeration is written as?
+fn is_enum_struct(members: &[MemberShape]) -> bool {
+    matches!(members, [(value, _), (labels, ValueShape::Array(_))] if &**value == "value" && &**labels == "labels")
 }
 
 /// The length of an array or a blob: 32 bits before its elements.

@@ -1,39 +1,20 @@
 //! An event of the list: its members, and how times and ids are read.
 
-use std::borrow::Cow;
-
 use tracemill_codec::text::marks::{mix, mix_bytes};
 use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind};
+use tracemill_format::slices::SliceMembers;
 
 /// Ids that are texts get numbers from here on: no system gives them to processes and threads.
 const FIRST_TEXT_ID: i64 = 1 << 40;
 
-/// Members of an event; texts and values as numbers of tokens.
+/// An event of the list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EventObject {
-    /// Its phase.
-    pub(super) phase: u8,
-    pub(super) name: Option<TapeToken>,
+    pub(super) members: SliceMembers,
     /// In ns.
     pub(super) ts: Option<i64>,
     /// In ns.
     pub(super) dur: Option<i64>,
-    pub(super) pid: i64,
-    pub(super) tid: i64,
-    /// Token of the arguments.
-    pub(super) args: Option<usize>,
-    pub(super) args_mark: u64,
-    /// Mark of the members that are not among those above.
-    pub(super) rest_mark: u64,
-    /// Mark of the ids of an asynchronous event, by their values.
-    pub(super) id_mark: u64,
-    pub(super) has_id: bool,
-    /// Is the id one of its process?
-    pub(super) is_local: bool,
-    /// Mark of the flow that a slice is of.
-    pub(super) bind_mark: u64,
-    /// Bytes that it has.
-    pub(super) len: usize,
 }
 
 impl EventObject {
@@ -47,7 +28,7 @@ impl EventObject {
     ) -> Result<EventObject, Fault> {
         tokens.clear();
         rest.clear();
-        let mut own = EventObject { rest_mark: 1, ..EventObject::default() };
+        let (mut object, mut own) = (EventObject::default(), SliceMembers { rest_mark: 1, ..SliceMembers::default() });
         let mut parser = LineParser::new(bytes, tokens);
         parser.expect(b'{', "an event is an object")?;
         let (mut is_behind_one, mut has_phase) = (false, false);
@@ -72,8 +53,8 @@ impl EventObject {
                 }
                 b"ph" => return Err(fault("`ph` is not one letter")),
                 b"name" if is_text => own.name = Some(value),
-                b"ts" => own.ts = time_of(&value, bytes).ok_or(fault("`ts` is not a time in µs"))?,
-                b"dur" => own.dur = time_of(&value, bytes).ok_or(fault("`dur` is not a time in µs"))?,
+                b"ts" => object.ts = time_of(&value, bytes).ok_or(fault("`ts` is not a time in µs"))?,
+                b"dur" => object.dur = time_of(&value, bytes).ok_or(fault("`dur` is not a time in µs"))?,
                 b"pid" => own.pid = id_of(&value, bytes),
                 b"tid" => own.tid = id_of(&value, bytes),
                 b"args" => (own.args, own.args_mark) = (Some(at), mark),
@@ -99,12 +80,7 @@ impl EventObject {
         if !has_phase {
             return Err(Fault { at: 0, reason: "the event has no `ph`" });
         }
-        Ok(own)
-    }
-
-    /// Its name; empty without one.
-    pub(super) fn name<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        self.name.map_or(Cow::Borrowed(&[]), |token| token.text(bytes))
+        Ok(EventObject { members: own, ..object })
     }
 }
 
@@ -216,9 +192,13 @@ mod tests {
         let text = br#"{"args":{"a":1},"ph":"X","cat":"c","tid":"7","pid":"render","dur":"2.5","ts":1,"name":"f"} , x"#;
         let mut tokens = Vec::new();
         let event = EventObject::read(text, &mut tokens, &mut Vec::new()).expect("an event");
-        assert_eq!((event.phase, event.ts, event.dur, event.tid, event.len), (b'X', Some(1000), Some(2500), 7, 90));
-        assert!((FIRST_TEXT_ID..2 * FIRST_TEXT_ID).contains(&event.pid));
-        assert_eq!(&*event.name(text), b"f");
+        let members = &event.members;
+        assert_eq!(
+            (members.phase, event.ts, event.dur, members.tid, members.len),
+            (b'X', Some(1000), Some(2500), 7, 90)
+        );
+        assert!((FIRST_TEXT_ID..2 * FIRST_TEXT_ID).contains(&members.pid));
+        assert_eq!(&*members.name(text), b"f");
         for (text, reason) in [
             ("{\"name\":\"f\"}", "the event has no `ph`"),
             ("{\"ph\":\"XY\"}", "`ph` is not one letter"),

@@ -3,7 +3,6 @@
 //! ```text
 //! document    where the events of a file are
 //! event       an event: its members, its time
-//! classes     classes by phase, name and shape, and the schema
 //! survey      the first pass: classes, names, and an index of positions in the order of time
 //! reader      the second pass: events in bytes
 //! ```
@@ -11,7 +10,6 @@
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
-mod classes;
 mod document;
 mod event;
 mod reader;
@@ -23,11 +21,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_format::calls::CallEvents;
+use tracemill_format::slices;
 use tracemill_format::{DataFile, EntryKind, Format, FoundTrace, OpenContext, OpenTrace, Section, Storage, Stream};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
-use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue};
+use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, Schema};
 
 use reader::ChromeReader;
 use survey::ChromeSurvey;
@@ -38,8 +37,8 @@ pub static FORMAT: Format = Format::new(&["chrome"], "trace JSON of Chrome (Trac
     .with_calls()
     .made_of_others();
 
-/// Slices whose names stand in a field, or nowhere: see [`classes`].
-const CALLS: &[CallEvents] = &[CallEvents::by_symbol(classes::SLICE.0, classes::SLICE.1, classes::SYMBOL)];
+/// Slices whose names stand in a field, or nowhere.
+const CALLS: &[CallEvents] = &[CallEvents::by_symbol(slices::SLICE.0, slices::SLICE.1, slices::SYMBOL)];
 
 /// Bytes that are looked at to recognize a file.
 const PROBE_BYTES: usize = 64 << 10;
@@ -65,7 +64,9 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let base_ns = survey.first_ns().min(0);
     let names = std::mem::take(&mut survey.names);
     let clock = clock(&survey, base_ns);
-    let (mut schema, class) = survey.classes.schema(clock, &names);
+    let mut schema = Schema::new("chrome");
+    let clock = schema.add_clock(clock);
+    let class = survey.classes.add_to(&mut schema, clock, &names);
     for (name, value) in &survey.document.members {
         schema.environment.push((name.as_str().into(), EnvValue::String(value.as_str().into())));
     }

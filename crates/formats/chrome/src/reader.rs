@@ -8,11 +8,11 @@ use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::calls::CallEvents;
 use tracemill_format::json::Refused;
+use tracemill_format::slices::{PhasePart, SliceEvent};
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 
-use super::classes::{PhasePart, ReadEvent};
 use super::document::MAX_EVENT_BYTES;
 use super::event::EventObject;
 use super::survey::ChromeSurvey;
@@ -37,7 +37,7 @@ impl PacketReader for ChromeReader {
         let of = of.ok_or_else(|| Error::malformed("the file has no such packet"))?;
         let places = self.survey.places.get(of.first..of.first + of.count).unwrap_or_default();
         let (file, mut bytes, mut spine, mut event) =
-            (self.file.bytes(), Vec::new(), Spine::default(), ReadEvent::default());
+            (self.file.bytes(), Vec::new(), Spine::default(), SliceEvent::default());
         let (mut changed, mut refusals) = (None, Vec::new());
         spine.reserve(places.len());
         for place in places {
@@ -86,14 +86,13 @@ impl ChromeReader {
         &self,
         text: &[u8],
         is_end: bool,
-        event: &mut ReadEvent,
+        event: &mut SliceEvent,
         bytes: &mut Vec<u8>,
         spine: &mut Spine,
     ) -> std::result::Result<bool, Refused> {
         let Ok(object) = EventObject::read(text, &mut event.tokens, &mut event.rest) else { return Ok(false) };
-        event.object = object;
-        let object = &event.object;
-        let part = if is_end { PhasePart::Exit } else { PhasePart::from_phase(object.phase) };
+        event.members = object.members;
+        let part = if is_end { PhasePart::Exit } else { PhasePart::from_phase(object.members.phase) };
         let length = if is_end { object.dur.unwrap_or(0) } else { 0 };
         let ns = object.ts.and_then(|ns| ns.checked_add(length));
         let (Some(ns), Some(class)) = (ns, self.survey.classes.find(event, text, part)) else { return Ok(false) };

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use memchr::memchr;
 use tracemill_format::Faults;
 use tracemill_format::json::{Fault, Refused};
+use tracemill_format::slices::{PhasePart, SliceClasses, SliceEvent, TrackNames, first_argument, order_of};
 use tracemill_model::error::Error;
 
-use super::classes::{ChromeClasses, PhasePart, ReadEvent, TrackNames, first_argument};
 use super::document::{Document, MAX_EVENT_BYTES, NextEvent, next_event};
 use super::event::EventObject;
 
@@ -32,18 +32,6 @@ struct IndexEntry {
     place: u64,
 }
 
-/// The order of what happens at one time. Slices that end come first, the inner ones before the outer; then all that has
-/// no length, as the file has it; then slices that begin, the outer ones before the inner. A slice of no length ends
-/// after it began.
-fn order_of(part: PhasePart, length: Option<u64>) -> u64 {
-    const STEP: u64 = 1 << 62;
-    match (part, length) {
-        (PhasePart::Exit, Some(length)) if length > 0 => length.min(STEP - 1),
-        (_, Some(length)) => STEP * 3 - length.min(STEP - 1),
-        (_, None) => STEP,
-    }
-}
-
 /// A packet: a part of the index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketInfo {
@@ -57,7 +45,7 @@ pub(super) struct PacketInfo {
 /// Results of the first pass.
 #[derive(Debug, Default)]
 pub(super) struct ChromeSurvey {
-    pub(super) classes: ChromeClasses,
+    pub(super) classes: SliceClasses,
     pub(super) document: Document,
     pub(super) names: TrackNames,
     /// Places of events, in the order of time: offsets, doubled, and one more for the end of an `X`.
@@ -79,7 +67,7 @@ impl ChromeSurvey {
         let document = Document::read(file).map_err(|fault| place(fault.at, Error::malformed(fault.reason)))?;
         let mut survey = ChromeSurvey::default();
         survey.classes.is_own = document.member("base_ns").is_some() && document.member("base_origin").is_some();
-        let (mut at, mut index, mut event) = (document.events, Vec::new(), ReadEvent::default());
+        let (mut at, mut index, mut event) = (document.events, Vec::new(), SliceEvent::default());
         survey.document = document;
         let mut faults: Faults<MAX_REPORTED> = Faults::default();
         // Bytes that are tried again after damage, at most: no file makes this quadratic.
@@ -106,13 +94,13 @@ impl ChromeSurvey {
             let bytes = &file[begin..file.len().min(begin + MAX_EVENT_BYTES)];
             match EventObject::read(bytes, &mut event.tokens, &mut event.rest) {
                 Ok(object) => {
-                    at = begin + object.len;
-                    event.object = object;
-                    if object.phase == b'M' {
+                    at = begin + object.members.len;
+                    event.members = object.members;
+                    if object.members.phase == b'M' {
                         survey.metadata(&event, bytes, &mut threads, &mut processes);
                         continue;
                     }
-                    if let Err(reason) = survey.take_in(&event, bytes, begin, &mut index) {
+                    if let Err(reason) = survey.take_in(&event, &object, bytes, begin, &mut index) {
                         faults.report(|| place(begin, Error::malformed(format!("{reason}; the event is skipped"))));
                     }
                 }
@@ -144,16 +132,16 @@ impl ChromeSurvey {
 
     fn take_in(
         &mut self,
-        event: &ReadEvent,
+        event: &SliceEvent,
+        object: &EventObject,
         bytes: &[u8],
         begin: usize,
         index: &mut Vec<IndexEntry>,
     ) -> Result<(), String> {
-        let object = &event.object;
         let Some(ns) = object.ts else { return Err("the event has no `ts`".into()) };
-        let part = PhasePart::from_phase(object.phase);
+        let part = PhasePart::from_phase(object.members.phase);
         let text = |refused: Refused| String::from(refused);
-        if object.phase != b'X' {
+        if object.members.phase != b'X' {
             self.classes.take_in(event, bytes, part).map_err(text)?;
             index.push(IndexEntry { ns, order: order_of(part, None), place: (begin as u64) << 1 });
             return Ok(());
@@ -170,12 +158,12 @@ impl ChromeSurvey {
 
     fn metadata(
         &mut self,
-        event: &ReadEvent,
+        event: &SliceEvent,
         bytes: &[u8],
         threads: &mut HashMap<(i64, i64), Arc<str>>,
         processes: &mut HashMap<(i64, i64), Arc<str>>,
     ) {
-        let object = &event.object;
+        let object = &event.members;
         let (name, argument) = (object.name(bytes), first_argument(event, bytes));
         let of = match &*name {
             b"thread_name" => Some((threads, object.tid)),
@@ -221,7 +209,7 @@ impl ChromeSurvey {
 }
 
 /// The next place after `at` where an event can be read.
-fn resume(file: &[u8], at: usize, event: &mut ReadEvent, budget: &mut u64) -> Option<usize> {
+fn resume(file: &[u8], at: usize, event: &mut SliceEvent, budget: &mut u64) -> Option<usize> {
     let mut at = at + 1;
     loop {
         at += memchr(b'{', file.get(at..)?)?;

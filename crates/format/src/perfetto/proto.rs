@@ -2,7 +2,7 @@
 
 /// A buffer of fields.
 #[derive(Default)]
-pub(super) struct Proto {
+pub struct ProtoWriter {
     bytes: Vec<u8>,
     /// Where the content of each message begins that is being written.
     open: Vec<usize>,
@@ -13,28 +13,31 @@ const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LEN: u32 = 2;
 
-impl Proto {
+impl ProtoWriter {
     /// The bytes written so far.
-    pub(super) fn written(&self) -> &[u8] {
+    pub fn written(&self) -> &[u8] {
         &self.bytes
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// The number of bytes written so far.
+    pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Was nothing written so far?
+    pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Forgets what was written.
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.open.clear();
     }
 
     /// Appends fields that were written elsewhere.
     #[inline]
-    pub(super) fn append(&mut self, fields: &[u8]) {
+    pub fn append(&mut self, fields: &[u8]) {
         self.bytes.extend_from_slice(fields);
     }
 
@@ -61,31 +64,31 @@ impl Proto {
 
     /// An unsigned integer, a boolean, or a value of an enumeration.
     #[inline]
-    pub(super) fn unsigned(&mut self, field: u32, value: u64) {
+    pub fn unsigned(&mut self, field: u32, value: u64) {
         self.tag(field, VARINT);
         self.varint(value);
     }
 
     /// A signed integer: `int32` and `int64`.
     #[inline]
-    pub(super) fn signed(&mut self, field: u32, value: i64) {
+    pub fn signed(&mut self, field: u32, value: i64) {
         self.unsigned(field, value as u64);
     }
 
     /// A number of 64 bits that are stored as they are.
-    pub(super) fn fixed64(&mut self, field: u32, value: u64) {
+    pub fn fixed64(&mut self, field: u32, value: u64) {
         self.tag(field, FIXED64);
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
     /// A floating point number.
-    pub(super) fn double(&mut self, field: u32, value: f64) {
+    pub fn double(&mut self, field: u32, value: f64) {
         self.fixed64(field, value.to_bits());
     }
 
     /// A string or bytes.
     #[inline]
-    pub(super) fn bytes(&mut self, field: u32, value: &[u8]) {
+    pub fn bytes(&mut self, field: u32, value: &[u8]) {
         self.tag(field, LEN);
         self.varint(value.len() as u64);
         self.bytes.extend_from_slice(value);
@@ -93,7 +96,7 @@ impl Proto {
 
     /// A message begins; its fields follow.
     #[inline]
-    pub(super) fn begin(&mut self, field: u32) {
+    pub fn begin(&mut self, field: u32) {
         self.tag(field, LEN);
         self.bytes.push(0);
         self.open.push(self.bytes.len());
@@ -101,7 +104,7 @@ impl Proto {
 
     /// The message that began last ends. Most have less than 128 bytes; longer ones move up to make room for their length.
     #[inline]
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         let Some(start) = self.open.pop() else { return };
         let len = self.bytes.len() - start;
         match len {
@@ -126,12 +129,12 @@ impl Proto {
 
 #[cfg(test)]
 mod tests {
-    use super::Proto;
+    use super::ProtoWriter;
 
     #[test]
     fn messages_get_their_length_when_they_end() {
         for len in [0, 1, 127, 128, 129, 16_383, 16_384, 3_000_000] {
-            let mut out = Proto::default();
+            let mut out = ProtoWriter::default();
             out.begin(1);
             out.begin(2);
             let bytes = vec![0x55; len];
@@ -166,7 +169,7 @@ mod tests {
 
     #[test]
     fn negative_numbers_take_ten_bytes() {
-        let mut out = Proto::default();
+        let mut out = ProtoWriter::default();
         out.signed(4, -1);
         assert_eq!(out.written(), [0x20, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]);
     }
