@@ -26,6 +26,7 @@
 //! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
 //! | [`run_jsonl`] | canonical lines |
 //! | [`run_chrome_json`] | trace JSON of Chrome, after the beginning of a list |
+//! | [`run_perfetto`] | packets of Perfetto, after one |
 //! | [`run_ftrace_text`] | text of ftrace, after a heading |
 //! | [`run_elog`] | an event log of VPP after its magic |
 //! | [`run_uftrace_records`] | specifications of arguments, a zero byte, then the records of a task of uftrace |
@@ -413,6 +414,13 @@ pub fn run_chrome_json(data: &[u8]) {
     exercise::read(&Folder::with_file("log", &text));
 }
 
+/// A trace of Perfetto.
+pub fn run_perfetto(data: &[u8]) {
+    // Without a packet it is not recognized.
+    let packets = [&b"\x0a\x02\x50\x01"[..], data].concat();
+    exercise::read(&Folder::with_file("log", &packets));
+}
+
 /// Text of ftrace.
 pub fn run_ftrace_text(data: &[u8]) {
     exercise::read(&Folder::with_file("perf.txt", &[b"x 1/1 [000] 1.0: a:\n", data].concat()));
@@ -567,6 +575,7 @@ pub const TARGETS: [Target; 28] = [
     ("elog", run_elog),
     ("jsonl", run_jsonl),
     ("chrome_json", run_chrome_json),
+    ("perfetto", run_perfetto),
     ("ftrace_text", run_ftrace_text),
     ("uftrace_records", run_uftrace_records),
     ("uftrace_kernel", run_uftrace_kernel),

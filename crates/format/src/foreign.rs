@@ -22,14 +22,12 @@ pub fn recognize(head: &[u8]) -> Option<&'static ForeignFormat> {
 const PERF_WAY_IN: &str =
     "lines need a thread, a time and an event: print them by `perf script` without -F, or name the perf.data";
 const PERF_DATA_WAY_IN: &str = "it is cut, or of a perf before Linux 2.6.35: a newer perf writes what can be read";
-const PERFETTO_WAY_IN: &str = "ui.perfetto.dev shows it; tracemill writes this format and cannot read it";
 const WRITTEN_ONLY: &str = "tracemill writes this format and cannot read it: name the trace that it was made from";
 
-const KINDS: [ForeignFormat; 20] = [
+const KINDS: [ForeignFormat; 19] = [
     kind("a recording of perf (perf.data)", PERF_DATA_WAY_IN, |head| {
         head.starts_with(b"PERFILE2") || head.starts_with(b"PERFFILE") || head.starts_with(b"2ELIFREP")
     }),
-    kind("a trace of Perfetto", PERFETTO_WAY_IN, is_perfetto),
     kind(
         "a page of systrace without text of ftrace",
         "tracemill reads pages that hold the text, in an element `trace-data`",
@@ -125,52 +123,6 @@ fn elf_type(head: &[u8]) -> Option<u16> {
     Some(if head[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
 }
 
-/// Packets with the tag of `Trace.packet`, of which the first one that is there whole holds fields.
-fn is_perfetto(head: &[u8]) -> bool {
-    const MAX_FIELD: u64 = 2000;
-    let Some((length, rest)) = head.strip_prefix(&[0x0A]).and_then(varint) else { return false };
-    let Ok(length) = usize::try_from(length) else { return false };
-    let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
-    let is_whole = length <= rest.len();
-    if is_text {
-        return false;
-    }
-    let mut fields = &rest[..length.min(rest.len())];
-    let mut count = 0;
-    while !fields.is_empty() {
-        let Some((tag, after)) = varint(fields) else { return count > 0 && !is_whole };
-        let field = tag >> 3;
-        if field == 0 || field > MAX_FIELD {
-            return false;
-        }
-        let skipped = match tag & 7 {
-            0 => varint(after).map(|(_, after)| after),
-            1 => after.get(8..),
-            2 => varint(after).and_then(|(length, after)| after.get(usize::try_from(length).ok()?..)),
-            5 => after.get(4..),
-            _ => return false,
-        };
-        count += 1;
-        match skipped {
-            Some(after) => fields = after,
-            None => return !is_whole,
-        }
-    }
-    // The next packet begins where this one ends.
-    count > 0 && (!is_whole || rest.get(length).is_none_or(|next| *next == 0x0A))
-}
-
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut value = 0u64;
-    for (at, byte) in bytes.iter().take(10).enumerate() {
-        value |= u64::from(byte & 0x7F).checked_shl(7 * at as u32)?;
-        if byte & 0x80 == 0 {
-            return Some((value, &bytes[at + 1..]));
-        }
-    }
-    None
-}
-
 /// The lines of a text that are there whole, as text; none of a file that is not text.
 fn text_lines(head: &[u8]) -> impl Iterator<Item = &str> {
     let end =
@@ -236,9 +188,8 @@ mod tests {
 
     #[test]
     fn files_of_other_tools_are_named() {
-        let cases: [(&[u8], &str); 15] = [
+        let cases: [(&[u8], &str); 14] = [
             (b"PERFILE2\x68\0\0\0", "a recording of perf (perf.data)"),
-            (b"\x0a\x04\x08\x01\x50\x02\x0a\x02\x08\x01", "a trace of Perfetto"),
             (b"swapper     0 [000]  4716.524031: cycles:\n\tffff start_kernel\n", "text of `perf script`"),
             (b"# ===\nthe task 7/9 4716.524031:    250000 cpu-clock:u: \n", "text of `perf script`"),
             (

@@ -52,7 +52,10 @@ impl Semantics {
     pub fn who(&self, class: EventClassId) -> Who {
         let schema = &*self.schema;
         let (number, name) = names::TRACK;
-        let of = |name: &str| member(schema, Scope::Payload, schema.event(class).payload, name);
+        let of = |name: &str| {
+            let scopes = [Scope::Payload, Scope::SpecificContext];
+            scopes.into_iter().find_map(|scope| member(schema, scope, schema.scope_root(scope, class), name))
+        };
         if let (Some(id), Some(name)) = (of(number), of(name)) {
             return Who { id: Some(id), is_track: true, name: Some(name), ..Who::default() };
         }

@@ -34,6 +34,8 @@ pub static FORMATS: &[&Format] = &[
     &tracemill_ftrace_text::PERF_SCRIPT,
     #[cfg(feature = "chrome")]
     &tracemill_chrome::FORMAT,
+    #[cfg(feature = "perfetto")]
+    &tracemill_perfetto::FORMAT,
 ];
 
 /// The target for parts of a trace when none is named: it can hold those of every format. `None` in a program that was
