@@ -29,7 +29,8 @@ pub(crate) fn integer(py: Python<'_>, value: i128) -> PyResult<Py<PyAny>> {
     })
 }
 
-fn wide(py: Python<'_>, value: &Wide) -> PyResult<Py<PyAny>> {
+/// An integer of more than 128 bits.
+pub(crate) fn wide(py: Python<'_>, value: &Wide) -> PyResult<Py<PyAny>> {
     match value.to_i128() {
         Some(value) => integer(py, value),
         None => Ok(py.get_type::<PyInt>().call1((value.to_decimal(),))?.unbind()),

@@ -6,10 +6,12 @@ import pytest
 from conftest import ROOT
 
 import tracemill
+import tracemill.babeltrace
+import tracemill.bt2
 
 
-def run(text, name, monkeypatch):
-    for package in ("pandas", "polars", "pyarrow", "duckdb"):
+def run(text, name, monkeypatch, packages=("pandas", "polars", "pyarrow", "duckdb")):
+    for package in packages:
         pytest.importorskip(package)
     monkeypatch.chdir(ROOT)
     # A fence ends an answer, as an empty line does.
@@ -28,3 +30,13 @@ def test_the_page(monkeypatch):
 
 def test_the_package(monkeypatch):
     assert run(tracemill.__doc__, "tracemill", monkeypatch) == 2
+
+
+def test_the_page_about_scripts(monkeypatch):
+    page = (ROOT / "docs/book/from/babeltrace-scripts.md").read_text(encoding="utf-8")
+    assert run(page, "docs/book/from/babeltrace-scripts.md", monkeypatch, ()) >= 12
+
+
+@pytest.mark.parametrize("module", [tracemill.bt2, tracemill.babeltrace], ids=lambda module: module.__name__)
+def test_the_modules_of_babeltrace(module, monkeypatch):
+    assert run(module.__doc__, module.__name__, monkeypatch, ()) >= 3

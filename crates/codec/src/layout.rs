@@ -193,7 +193,7 @@ pub struct DataFields {
 }
 
 impl DataFields {
-    /// Those of the headers, the packet contexts and the common contexts of a schema.
+    /// The fields of headers, packet contexts and common contexts that other fields of a schema refer to.
     pub fn new(schema: &Schema) -> Self {
         let classes = (0..schema.field_class_count()).map(|at| schema.field_class(FieldClassId(at as u32)));
         let paths = classes.filter_map(reference).filter(|path| path.scope <= Scope::CommonContext);

@@ -1,0 +1,8 @@
+//! Traces as the interfaces of babeltrace show them: what `tracemill.bt2` and `tracemill.babeltrace` are made of.
+//!
+//! What happens for each event is here; what happens once for each class, stream or packet is in Python.
+
+mod describe;
+mod fields;
+pub(crate) mod messages;
+mod order;
