@@ -566,6 +566,7 @@ fn rules_of(format: &str) -> Option<(&'static str, &'static str)> {
         "lttng-legacy" => ("lttng.md", "Converting to legacy LTTng"),
         "cpel" | "elog" => ("event-logs.md", "Converting to CPEL and VPP's event logs"),
         "uftrace" => ("uftrace.md", "Converting to uftrace"),
+        "ftrace" => ("trace-dat.md", "Converting to trace.dat"),
         "perfetto" => ("perfetto.md", "Converting to Perfetto"),
         "chrome" => ("chrome.md", "Converting to Chrome's trace JSON"),
         "firefox" | "speedscope" | "folded" | "svg" => {

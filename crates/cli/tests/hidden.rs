@@ -16,6 +16,7 @@ const TARGETS: &[&str] = &[
     "ctf1.1",
     "lttng-legacy",
     "uftrace",
+    "ftrace",
     "cpel",
     "elog",
     "perfetto",

@@ -63,6 +63,8 @@ pub static TARGETS: &[&Target] = &[
     &tracemill_lttng::write::TARGET,
     #[cfg(feature = "uftrace")]
     &tracemill_uftrace::write::TARGET,
+    #[cfg(feature = "ftrace")]
+    &tracemill_ftrace::write::TARGET,
     #[cfg(feature = "cpel")]
     &tracemill_cpel::write::CPEL,
     #[cfg(feature = "cpel")]

@@ -10,6 +10,7 @@ use super::event_format::{EventFormat, FormatField, Machine};
 use super::format_strings::FormatStrings;
 use super::options::TraceOptions;
 use super::ring_buffer::{MAX_PAGE_BYTES, PageLayout};
+use super::write::sections::{DatSections, SECTIONS};
 use super::{v6, v7};
 use tracemill_format::Faults;
 
@@ -56,6 +57,8 @@ pub(crate) struct Container {
     pub(crate) faults: Faults<MAX_FAULTS>,
     /// Formats whose numbers other formats have too, by that number.
     pub(crate) ambiguous: HashMap<u16, Error>,
+    /// The sections as they are, for a writer.
+    pub(crate) raw: DatSections,
     /// The text with the kernel's symbols, until all sections are read.
     symbols: Vec<u8>,
     fields: usize,
@@ -117,6 +120,7 @@ impl Container {
         } else {
             v7::read(&mut container, &mut reader, file)?;
         }
+        container.complete_raw();
         container.check_formats();
         let (symbols, machine) = (std::mem::take(&mut container.symbols), container.machine());
         container.format_strings.finish(&symbols, machine);
@@ -160,6 +164,45 @@ impl Container {
             ..Container::default()
         };
         Ok((container, reader))
+    }
+
+    /// Says in the sections what stands before them, and gives those that the file lacks their shortest form.
+    fn complete_raw(&mut self) {
+        let raw = &mut self.raw;
+        (raw.order, raw.long_bytes, raw.page_bytes) = (self.byte_order, self.long_bytes, self.page_bytes);
+        (raw.version, raw.is_packed) = (self.version, self.compression.is_some());
+        for (section, (number, _)) in raw.sections.iter_mut().zip(SECTIONS) {
+            if section.is_empty() {
+                section.resize(if number == super::options::id::CMDLINES { 8 } else { 4 }, 0);
+            }
+        }
+    }
+
+    /// Keeps a section as it is: what the reader has read of `before`.
+    pub(crate) fn keep_section(&mut self, section: u16, before: &[u8], reader: &ByteReader<'_>) {
+        let read = &before[..before.len().saturating_sub(reader.rest().len())];
+        if let Some(at) = SECTIONS.iter().position(|(known, _)| *known == section) {
+            self.raw.sections[at] = read.to_vec();
+        }
+    }
+
+    /// The layout of pages and the formats that sections say.
+    pub(crate) fn from_sections(sections: &DatSections) -> Container {
+        let machine = Machine { byte_order: sections.order, long_bytes: sections.long_bytes };
+        let mut container = Container {
+            byte_order: sections.order,
+            long_bytes: sections.long_bytes,
+            page_bytes: sections.page_bytes,
+            layout: PageLayout::new(machine, sections.page_bytes as usize),
+            ..Container::default()
+        };
+        let reader = |at: usize| ByteReader::new(&sections.sections[at], sections.order, 0);
+        // Faults were reported when the trace was read.
+        let _ = container.read_header_info(&mut reader(0));
+        let _ = container.read_ftrace_formats(&mut reader(1));
+        let _ = container.read_event_formats(&mut reader(2));
+        container.check_formats();
+        container
     }
 
     /// Reports a fault, unless too many were reported.

@@ -10,10 +10,11 @@
 //! print_format                how the kernel would have printed them
 //! format_strings              texts of `trace_printk`
 //! ring_buffer                 pages: where records are, and when
+//! record_writer, page_writer  records and pages of values and times
 //! classes                     from formats to a schema
 //! packets, open               the trace as the engine reads it
 //! tracing_data                the formats that a perf.data keeps
-//! write                       a new file, for a recorder
+//! write                       files: of traces of any format, and of a recorder
 //! ```
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
@@ -30,7 +31,9 @@ mod format_strings;
 mod open;
 mod options;
 pub mod packets;
+pub mod page_writer;
 pub mod print_format;
+pub mod record_writer;
 pub mod ring_buffer;
 #[cfg(test)]
 mod tests;

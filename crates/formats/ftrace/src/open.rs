@@ -50,7 +50,8 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let oddities = FormatOddities::new(unusable, ambiguous);
     let listed = buffers.first().map_or(0, |top| top.cpus.len() as u64);
     let cpus = container.options.cpus.map_or(listed, u64::from);
-    let reader = FtraceReader { streams: infos, classes, oddities, cpus: Some(cpus).filter(|cpus| *cpus > 0) };
+    let parts = Arc::new(std::mem::take(&mut container.raw));
+    let reader = FtraceReader { parts, streams: infos, classes, oddities, cpus: Some(cpus).filter(|cpus| *cpus > 0) };
     let mut trace = OpenTrace::from_file(found, schema, Arc::new(reader));
     trace.own_name = found.name.clone();
     trace.streams = streams;

@@ -8,7 +8,7 @@ use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
-use tracemill_model::schema::StreamClassId;
+use tracemill_model::schema::{StreamClassId, TracePart};
 
 use super::bytes::ByteReader;
 use super::classes::{Classes, FormatOddities, copy_unknown};
@@ -16,6 +16,7 @@ use super::compression::{Algorithm, MAX_CHUNK_BYTES};
 use super::container::CpuData;
 use super::options::TscToNs;
 use super::ring_buffer::{Missed, Page, PageLayout};
+use super::write::sections::DatSections;
 use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Bytes of a packet: some pages, as many as make reading cheap and memory small.
@@ -29,6 +30,8 @@ pub const MORE_FAULTS: &str = "faults like these in the packet";
 
 /// Opens the packets of a file.
 pub(crate) struct FtraceReader {
+    /// Everything but the pages, for a writer.
+    pub(crate) parts: Arc<DatSections>,
     /// Streams by their names.
     pub(crate) streams: HashMap<String, StreamInfo>,
     /// Stream classes.
@@ -211,6 +214,10 @@ impl PacketReader for FtraceReader {
             gaps: found.gaps,
             can_be_copied: false,
         })
+    }
+
+    fn parts(&self) -> Result<Vec<TracePart>> {
+        Ok(self.parts.to_parts())
     }
 
     fn call_events(&self) -> &'static [tracemill_format::calls::CallEvents] {

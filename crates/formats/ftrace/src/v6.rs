@@ -17,12 +17,19 @@ pub(crate) fn read(container: &mut Container, reader: &mut ByteReader<'_>, file:
 }
 
 fn read_all(container: &mut Container, reader: &mut ByteReader<'_>, file: &[u8]) -> Result<()> {
-    container.read_header_info(reader)?;
-    container.read_ftrace_formats(reader)?;
-    container.read_event_formats(reader)?;
-    container.read_symbols(reader)?;
-    container.read_format_strings(reader)?;
-    container.read_comms(reader)?;
+    let steps: [(u16, ReadSection); 6] = [
+        (id::HEADER_INFO, Container::read_header_info),
+        (id::FTRACE_EVENTS, Container::read_ftrace_formats),
+        (id::EVENT_FORMATS, Container::read_event_formats),
+        (id::KALLSYMS, Container::read_symbols),
+        (id::PRINTK, Container::read_format_strings),
+        (id::CMDLINES, Container::read_comms),
+    ];
+    for (section, read) in steps {
+        let before = reader.rest();
+        read(container, reader)?;
+        container.keep_section(section, before, reader);
+    }
     let cpus = reader.u32("the number of CPUs")?;
     let mut word = reader.take(WORD_BYTES, "the kind of the data")?;
     let mut instances = Vec::new();
@@ -58,6 +65,8 @@ fn read_all(container: &mut Container, reader: &mut ByteReader<'_>, file: &[u8])
     Ok(())
 }
 
+type ReadSection = fn(&mut Container, &mut ByteReader<'_>) -> Result<()>;
+
 /// An instance of the tracer beside the top one.
 struct Instance {
     name: String,
@@ -90,7 +99,10 @@ fn read_options(container: &mut Container, reader: &mut ByteReader<'_>) -> Resul
                 let count = ByteReader::new(content, order, offset).u32("the number of CPUs");
                 count.map(|count| instances.last_mut().into_iter().for_each(|last| last.cpus = Some(count)))
             }
-            _ => container.options.apply_option(option, content, order, offset).map(drop),
+            _ => {
+                container.raw.options.push((option, content.to_vec()));
+                container.options.apply_option(option, content, order, offset).map(drop)
+            }
         };
         if let Err(error) = result {
             container.fault(error.with_help("the option is skipped"));

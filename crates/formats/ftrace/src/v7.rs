@@ -47,7 +47,12 @@ pub(crate) fn read(container: &mut Container, reader: &mut ByteReader<'_>, file:
     ];
     for (option, take) in steps {
         for &(_, offset) in places.sections.iter().filter(|&&(id, _)| id == option) {
-            let result = sections.open(offset, option).and_then(|section| take(container, &mut section.reader()));
+            let result = sections.open(offset, option).and_then(|section| {
+                let mut reader = section.reader();
+                take(container, &mut reader)?;
+                container.keep_section(option, &section.bytes, &reader);
+                Ok(())
+            });
             if let Err(error) = result {
                 container.fault(error);
             }
@@ -176,7 +181,10 @@ fn read_list(container: &mut Container, reader: &mut ByteReader<'_>, places: &mu
             id::HEADER_INFO..=id::CMDLINES => {
                 inside.u64("the place of a section").map(|at| places.sections.push((option, at)))
             }
-            _ => container.options.apply_option(option, content, container.byte_order, offset).map(drop),
+            _ => {
+                container.raw.options.push((option, content.to_vec()));
+                container.options.apply_option(option, content, container.byte_order, offset).map(drop)
+            }
         };
         if let Err(error) = result {
             container.fault(error.with_help("the option is skipped"));

@@ -1,10 +1,19 @@
-//! A new `trace.dat`, version 6, of what a recorder read from the kernel of this machine: trace-cmd.dat.v6(5).
+//! Writing `trace.dat`: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5). `target` writes traces of any format, `sections` the files,
+//! `classes` the formats of events that had none.
+//!
+//! Here: a new file, version 6, of what a recorder read from the kernel of this machine.
 //!
 //! ```text
 //! Description::head     event formats, symbols: known before the first event
 //! tail                  names of tasks, options, places of the pages: known after the last one
 //! the pages             of one CPU after the other, as the kernel gave them
 //! ```
+
+mod classes;
+pub(crate) mod sections;
+mod target;
+
+pub use target::TARGET;
 
 use tracemill_codec::bits::put_uint;
 use tracemill_model::schema::ByteOrder;
@@ -14,6 +23,9 @@ use crate::options::id;
 
 /// The order of the bytes of this machine, and so of its kernel.
 const ORDER: ByteOrder = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
+
+/// The step that writes a file, for errors.
+const WRITING: &str = "write the file";
 
 /// The kernel's description of its events.
 #[derive(Clone, Debug, Default)]

@@ -16,7 +16,7 @@ use tracemill_model::schema::{ByteOrder, Scope, TracePart};
 
 use super::BUFFER;
 use super::WRITING;
-use super::kernel::{self, Pages};
+use super::kernel;
 use super::record::{NumberWriter, bytes_of_hex, number, seconds_of};
 use crate::classes::USER_DATA;
 use crate::definitions::FolderDefinitions;
@@ -26,6 +26,7 @@ use crate::records::RecordKind;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, EntryKind, OutFile, OutPath, Storage};
+use tracemill_ftrace::page_writer::PageWriter;
 
 /// Where the formats of the kernel's events stand.
 const KERNEL_HEADER: &str = "kernel_header";
@@ -49,7 +50,7 @@ struct RewrittenStream {
     /// Task whose sessions say where addresses belong.
     tid: i64,
     /// Of the kernel.
-    pages: Pages,
+    pages: PageWriter,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl FolderRewriter {
                 file: OutFile::with_buffer(folder.join(name), BUFFER),
                 kind,
                 tid: tid.unwrap_or(0),
-                pages: Pages::default(),
+                pages: PageWriter::default(),
             }
         });
         let header = parts.iter().find(|part| part.name == KERNEL_HEADER);
@@ -186,7 +187,7 @@ impl FolderRewriter {
         let is_exit = name.filter(|name| matches!(*name, "entry" | "exit")).map(|name| name == "exit");
         let is_task = |tid| self.definitions.names.tasks.tasks.contains_key(&tid);
         match kernel::record(&self.kernel, is_exit, payload, is_task) {
-            Ok(record) if self.streams[stream].pages.push(&self.kernel, time, &record, &mut self.scratch) => {}
+            Ok(record) if self.streams[stream].pages.push(&self.kernel.layout, time, &record, &mut self.scratch) => {}
             Ok(_) => self.losses.add(Lost::LargeKernelEvents, 1),
             Err(what) => self.losses.add(what, 1),
         }
@@ -251,14 +252,14 @@ impl TraceWriter for FolderRewriter {
             return Ok(());
         }
         self.scratch.clear();
-        of.pages.gap(&self.kernel, gap.count, &mut self.scratch);
+        of.pages.gap(&self.kernel.layout, gap.count, &mut self.scratch);
         if self.scratch.is_empty() { Ok(()) } else { of.file.write(&self.scratch) }
     }
 
     fn end_stream(&mut self, stream: usize) -> Result<()> {
         self.scratch.clear();
         let of = &mut self.streams[stream];
-        of.pages.end_page(&self.kernel, &mut self.scratch);
+        of.pages.end_page(&self.kernel.layout, &mut self.scratch);
         if !self.scratch.is_empty() {
             of.file.write(&self.scratch)?;
         }
