@@ -120,6 +120,8 @@ pub(crate) struct PerfFile {
     /// Numbers for the environment.
     pub(crate) numbers: Vec<(&'static str, u64)>,
     pub(crate) build_ids: Vec<BuildId>,
+    /// Are the records of threads in files next to it?
+    pub(crate) is_of_folder: bool,
     pub(crate) groups: Vec<(String, u32, u32)>,
     pub(crate) pmus: Vec<(u32, String)>,
     pub(crate) clock: Option<ClockData>,
@@ -418,8 +420,7 @@ impl PerfFile {
                 self.clock = Some(ClockData { clock_id, wall_ns: reader.u64()?, clock_ns: reader.u64()? });
             }
             feature::DIR_FORMAT => {
-                let error = Error::unsupported("the records of a folder that `perf record --threads` wrote");
-                self.faults.push(error.with_help("only those of this file are read"));
+                self.is_of_folder = true;
             }
             feature::COMPRESSED => self.is_compressed = true,
             _ => {}

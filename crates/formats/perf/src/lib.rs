@@ -4,6 +4,7 @@
 //! records            headers of records; where reading goes on after damage
 //! file, attr         the head of a file, its features, the events that it recorded
 //! unpack             records inside records
+//! folder             folders of `perf record --threads`
 //! survey             the first pass: streams, times, classes
 //! fields, classes    the fields of records, as members and as bytes
 //! comms, maps        names of threads; files that processes had mapped
@@ -21,6 +22,7 @@ mod classes;
 mod comms;
 mod fields;
 mod file;
+mod folder;
 mod maps;
 mod open;
 mod reader;

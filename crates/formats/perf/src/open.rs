@@ -14,6 +14,7 @@ use tracemill_model::schema::{EnvValue, Schema};
 use super::attr::part;
 use super::classes::PerfClasses;
 use super::file::{PerfFile, order_of};
+use super::folder::{files_beside, join};
 use super::reader::PerfReader;
 use super::records::{self, kind};
 use super::survey::{StreamKey, StreamPart, Survey, is_event};
@@ -35,8 +36,21 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let mut file = PerfFile::read(bytes.bytes())?;
     let place = file.data;
     let mut survey = Survey::read(&mut file, bytes.bytes(), place, false);
-    let (mut records, is_in_place) = (bytes.clone(), !survey.needs_unpacking);
-    if survey.needs_unpacking {
+    let (mut records, mut is_in_place) = (bytes.clone(), !survey.needs_unpacking);
+    let beside = if file.is_of_folder { files_beside(storage, &found.path) } else { Vec::new() };
+    let mut folder_faults = Vec::new();
+    if file.is_of_folder && beside.is_empty() {
+        let error = Error::unsupported("the records of threads are in files next to this one, which are not there");
+        folder_faults
+            .push(error.with_help("copy the whole folder that `perf record --threads` wrote").in_file(&found.path));
+    } else if file.is_of_folder {
+        file = PerfFile::read(bytes.bytes())?;
+        let (joined, faults) = join(storage, &file, (&found.path, &bytes), &beside)?;
+        folder_faults = faults;
+        let all = (0, joined.bytes().len());
+        survey = Survey::read(&mut file, joined.bytes(), all, true);
+        (records, is_in_place) = (joined, false);
+    } else if survey.needs_unpacking {
         file = PerfFile::read(bytes.bytes())?;
         let (unpacked, faults) = unpack(storage, bytes.bytes(), file.order, place)?;
         file.faults.extend(faults);
@@ -81,7 +95,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     }
     streams.sort_by(|a, b| a.name.cmp(&b.name));
     let in_file = |error: Error| error.in_file(&found.path);
-    let faults = file.faults.drain(..).chain(survey.faults.drain(..)).map(in_file).collect();
+    let faults = file.faults.drain(..).chain(survey.faults.drain(..)).map(in_file).chain(folder_faults).collect();
     let mut warnings: Vec<Error> = file.warnings.drain(..).map(in_file).collect();
     warnings.extend(oddities(&file, &survey).into_iter().map(in_file));
     if maps.is_cut {

@@ -386,6 +386,74 @@ fn packed_records_go_through_their_parts() {
     }
 }
 
+/// A folder in memory, in the order of names.
+struct OneFolder(Vec<(&'static str, Arc<Vec<u8>>)>);
+
+impl OneFolder {
+    fn find(&self, path: &Path) -> Option<&Arc<Vec<u8>>> {
+        self.0.iter().find(|(name, _)| Path::new("x").join(name) == path).map(|(_, bytes)| bytes)
+    }
+}
+
+impl Storage for OneFolder {
+    fn list(&self, _: &Path) -> Result<Vec<Entry>> {
+        let entry = |(name, bytes): &(&'static str, Arc<Vec<u8>>)| Entry {
+            path: Path::new("x").join(name),
+            name: name.to_string(),
+            kind: EntryKind::File(bytes.len() as u64),
+        };
+        Ok(self.0.iter().map(entry).collect())
+    }
+
+    fn kind(&self, path: &Path) -> Option<EntryKind> {
+        self.find(path).map(|bytes| EntryKind::File(bytes.len() as u64))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn Bytes>> {
+        Ok(self.find(path).expect("a file").clone())
+    }
+}
+
+#[test]
+fn files_of_threads_are_put_together() {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let part = |samples: &[(u64, u64)]| {
+            let mut file = PerfBuilder::new(order);
+            file.events.push(EventBuilder { flags: vec![SAMPLE_ID_ALL], ..clock(0) });
+            samples.iter().for_each(|(cpu, time)| sample(&mut file, 0x1000 + time, *time, *cpu, &[]));
+            file
+        };
+        let comm = |file: &mut PerfBuilder| {
+            file.record(kind::COMM, 0, &[(5, 4), (7, 4)], "shell", &[(0, 8), (0, 8), (0, 8)]);
+        };
+        let mut whole = part(&[(0, 10), (1, 11), (0, 20), (1, 21), (0, 30)]);
+        comm(&mut whole);
+        let want = read(&open(whole.build())).lines;
+        let mut head = part(&[]);
+        comm(&mut head);
+        // The feature of folders: a version.
+        head.features = vec![(24, head.pack(&[(1, 8)]))];
+        let (first, mut second) = (part(&[(1, 11), (0, 20), (0, 30)]).records, part(&[(0, 10), (1, 21)]).records);
+        let files = |second: &[u8]| {
+            let files =
+                [("data", head.build()), ("data.0", first.clone()), ("data.1", second.to_vec()), ("data.x", vec![1])];
+            OneFolder(files.map(|(name, bytes)| (name, Arc::new(bytes))).to_vec())
+        };
+        let open_folder = |storage: &OneFolder| {
+            let found = FoundTrace { path: "x/data".into(), name: "x".into(), below: String::new() };
+            (super::FORMAT.open)(&OpenContext::new(storage), &[found]).remove(0).expect("a trace")
+        };
+        let trace = open_folder(&files(&second));
+        assert_eq!((read(&trace).lines, trace.faults.len()), (want.clone(), 0));
+        second.truncate(second.len() - 5);
+        let trace = open_folder(&files(&second));
+        assert_eq!(read(&trace).lines.len(), want.len() - 1);
+        assert_eq!(trace.faults[0].place().file.as_deref(), Some(Path::new("x/data.1")));
+        let alone = OneFolder(vec![("data", Arc::new(head.build()))]);
+        assert!(open_folder(&alone).faults[0].message().contains("next to this one"));
+    }
+}
+
 #[test]
 fn ids_say_the_event() {
     let mut file = PerfBuilder::new(ByteOrder::Little);
