@@ -273,3 +273,82 @@ fn id_of_notes(path: &Path) -> Option<Vec<u8>> {
         rest = rest.get(content + size.next_multiple_of(4)..)?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use object::write::{Object as WrittenObject, Symbol, SymbolSection};
+    use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
+
+    use super::*;
+
+    fn module(path: &str, build_id: Option<&[u8]>, kind: CodeKind) -> CodeModule {
+        CodeModule { path: path.into(), build_id: build_id.map(<[u8]>::to_vec), kind }
+    }
+
+    fn at(offset: u64, address: u64) -> CodePlace {
+        CodePlace { module: 0, offset, address }
+    }
+
+    /// A folder that goes away with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("tracemill-symbols-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("a folder");
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn lists_next_to_a_recording_name_code_without_a_file() {
+        let folder = Folder::new("lists");
+        std::fs::write(folder.0.join("perf-7.map"), "7f00 20 _ZN3jit3oneEv\n").expect("a list");
+        std::fs::write(folder.0.join("kallsyms"), "ffffffff82000000 T _text\nffffffff82000100 T idle\n")
+            .expect("a list");
+        let search = SymbolSearch { beside: vec![folder.0.clone()], ..SymbolSearch::default() };
+        let files = SymbolFiles::new(search);
+        let memory = module("//anon", None, CodeKind::Memory);
+        assert_eq!(files.functions(&memory, 7, at(0, 0x7f1f)), ["jit::one"]);
+        assert!(files.functions(&memory, 7, at(0, 0x7f20)).is_empty());
+        assert!(files.functions(&memory, i64::from(i32::MAX), at(0, 0x7f1f)).is_empty());
+        assert!(files.missing()[0].1.contains("perf-2147483647.map"));
+        // The kernel was elsewhere when it was recorded.
+        let kind = CodeKind::Kernel { symbol: "_text".into(), address: 0xffff_ffff_8100_0000 };
+        let kernel = module("[kernel.kallsyms]", Some(&[1, 2]), kind);
+        assert_eq!(files.functions(&kernel, 7, at(0x108, 0xffff_ffff_8100_0108)), ["idle"]);
+    }
+
+    #[test]
+    fn a_file_counts_without_a_recorded_build_id_only_where_none_is_known() {
+        let folder = Folder::new("files");
+        let mut object = WrittenObject::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        let text = object.add_section(Vec::new(), b".text".to_vec(), SectionKind::Text);
+        object.append_section_data(text, &[0x90; 0x100], 16);
+        object.add_symbol(Symbol {
+            name: b"main".to_vec(),
+            value: 0x10,
+            size: 8,
+            kind: SymbolKind::Text,
+            scope: SymbolScope::Dynamic,
+            weak: false,
+            section: SymbolSection::Section(text),
+            flags: SymbolFlags::None,
+        });
+        std::fs::write(folder.0.join("app"), object.write().expect("it is consistent")).expect("a file");
+        let search = SymbolSearch { target_prefix: Some(folder.0.clone()), ..SymbolSearch::default() };
+        let files = SymbolFiles::new(search);
+        let known = module("/app", Some(&[1, 2, 3]), CodeKind::File);
+        assert!(files.functions(&known, 1, at(0x14, 0)).is_empty());
+        assert!(files.missing()[0].1.contains("another build id"), "{:?}", files.missing());
+        // It has no parts that are loaded, so places in it have no address; its table is there.
+        let table = files.module(&module("/app", None, CodeKind::File)).expect("symbols");
+        assert_eq!((table.find(0x17), table.find(0x18)), (Some("main"), None));
+    }
+}

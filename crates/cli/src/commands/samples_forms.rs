@@ -130,7 +130,7 @@ fn functions_table<'r>(profile: &'r Profile, functions: &[ProfileFunction]) -> (
         columns.extend(["self", "total"].map(|name| weight_column(name, profile.unit).spared(Some(1))));
     }
     columns.extend(["samples", "total_samples"].map(|name| Column::new(name, Unit::Count).spared(Some(0))));
-    columns.extend(["function", "module"].map(|name| Column::new(name, Unit::Name)));
+    columns.extend(["module", "function"].map(|name| Column::new(name, Unit::Name)));
     let row = |of: &ProfileFunction| {
         let label = &profile.labels[of.label as usize];
         let groups = of.groups.iter().map(|group| Value::Text(&profile.labels[*group as usize].name));
@@ -140,7 +140,7 @@ fn functions_table<'r>(profile: &'r Profile, functions: &[ProfileFunction]) -> (
             row.extend([of.own, of.total].map(Value::from));
         }
         row.extend([of.own_samples, of.samples].map(Value::from));
-        row.extend([Value::Text(&label.name), Value::Text(&label.module)]);
+        row.extend([Value::Text(&label.module), Value::Text(&label.name)]);
         row
     };
     (columns, functions.iter().map(row).collect())
@@ -296,12 +296,12 @@ fn differences(here: &Profile, there: &Profile) -> Vec<Difference> {
 fn differences_table<'r>(here: &Profile, differences: &'r [Difference]) -> (Vec<Column>, Vec<SampleRow<'r>>) {
     let mut columns: Vec<Column> = here.by.iter().map(|by| Column::new(by.name(), Unit::Name)).collect();
     columns.extend(["self", "other", "change"].map(|name| Column::new(name, Unit::Share)));
-    columns.extend(["function", "module"].map(|name| Column::new(name, Unit::Name)));
+    columns.extend(["module", "function"].map(|name| Column::new(name, Unit::Name)));
     let row = |one: &'r Difference| {
         let [here, there] = one.shares();
         let mut row: SampleRow<'r> = one.groups.iter().map(|group| Value::Text(group)).collect();
         row.extend([here, there, one.change()].map(Value::Real));
-        row.extend([Value::Text(&one.name), Value::Text(&one.module)]);
+        row.extend([Value::Text(&one.module), Value::Text(&one.name)]);
         row
     };
     (columns, differences.iter().map(row).collect())
@@ -377,7 +377,7 @@ pub(super) fn graph(
 fn tree_table(profile: &Profile) -> (Vec<Column>, Vec<SampleRow<'_>>, (usize, usize)) {
     let mut columns: Vec<Column> = ["total", "self"].map(|name| Column::new(name, Unit::Share)).into();
     columns.push(Column::new("samples", Unit::Count));
-    columns.extend(["function", "module"].map(|name| Column::new(name, Unit::Name)));
+    columns.extend(["module", "function"].map(|name| Column::new(name, Unit::Name)));
     columns.push(Column::new("depth", Unit::Count));
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); profile.nodes.len()];
     for (at, node) in profile.nodes.iter().enumerate().skip(1) {
@@ -395,13 +395,13 @@ fn tree_table(profile: &Profile) -> (Vec<Column>, Vec<SampleRow<'_>>, (usize, us
             Value::Real(share(node.total, whole)),
             Value::Real(share(node.own, whole)),
             Value::from(node.samples),
-            Value::Text(&label.name),
             Value::Text(&label.module),
+            Value::Text(&label.name),
             Value::from(node.depth as u64 - 1),
         ]);
         open.extend(&children[at]);
     }
-    (columns, rows, (3, 5))
+    (columns, rows, (4, 5))
 }
 
 fn trees_json(parts: &[(Option<&str>, Profile)]) -> Vec<u8> {
