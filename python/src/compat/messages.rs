@@ -309,6 +309,11 @@ impl CompatMessages {
                         return Ok(Some(message));
                     }
                 }
+                // Version 1 has no error for it: its events end there. Here they go on.
+                Some(Ordered::Fault(fault)) if self.reading.style == ValueStyle::Babeltrace1 => {
+                    let _ = self.reading.found.fault(fault);
+                    self.reading.found.warn(py)?;
+                }
                 Some(Ordered::Fault(fault)) => {
                     let raise = self.reading.factory(py)?.getattr("failed")?;
                     let error = crate::errors::object(py, &fault)?;

@@ -187,9 +187,6 @@ class _Reading:
             known = self._known[trace, index] = _EventFields(scopes)
         return known
 
-    def failed(self, error: Exception) -> Exception:
-        return error
-
 
 class Event(collections.abc.Mapping):  # type: ignore[type-arg]
     """An event. It stays valid, also when the next one is read."""
