@@ -30,6 +30,8 @@ pub mod slices;
 mod spill;
 mod storage;
 pub mod target;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod writer;
 mod zstd;
 

@@ -1,52 +1,15 @@
 //! Whole files: what they become, and what is reported of damaged ones.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
-use tracemill_codec::plan::DecoderState;
-use tracemill_codec::value::Value;
-use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
+use tracemill_format::OpenTrace;
+use tracemill_format::testing::{OneFile, events_of, shown};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Error;
 use tracemill_model::schema::Scope;
 
-/// One file in memory.
-struct OneFile(Arc<Vec<u8>>);
-
-impl Storage for OneFile {
-    fn list(&self, _: &Path) -> Result<Vec<Entry>> {
-        Ok(Vec::new())
-    }
-
-    fn kind(&self, _: &Path) -> Option<EntryKind> {
-        Some(EntryKind::File(self.0.len() as u64))
-    }
-
-    fn open(&self, _: &Path) -> Result<Arc<dyn Bytes>> {
-        Ok(self.0.clone())
-    }
-}
-
 fn open(text: &str) -> OpenTrace {
-    let file = OneFile(Arc::new(text.as_bytes().to_vec()));
-    assert!((super::FORMAT.probe)(&file, Path::new("t.json")), "{text}");
-    let found = FoundTrace { path: "t.json".into(), name: "t".into(), below: String::new() };
-    (super::FORMAT.open)(&OpenContext::new(&file), &[found]).remove(0).expect("a trace")
-}
-
-/// A value as text: members with their names.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Struct(members) => {
-            members.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect::<Vec<_>>().join(" ")
-        }
-        Value::List(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
-        Value::Unsigned(number) => number.to_string(),
-        Value::Signed(number) => number.to_string(),
-        Value::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
-        other => format!("{other:?}"),
-    }
+    let file = OneFile::new(text);
+    assert!(file.is_of(&super::FORMAT), "{text}");
+    file.open_as(&super::FORMAT).expect("a trace")
 }
 
 /// The result of reading: a line for each event.
@@ -67,10 +30,7 @@ fn read(text: &str) -> Read {
         for index in 0..stream.packets.len() {
             let opened = trace.reader.open_packet(&trace.plans, stream, index, 0).expect("a packet");
             assert!(opened.faults.is_empty(), "{:?}", opened.faults);
-            let packet = Arc::new(opened.data);
-            let mut chunk = Chunk::new(packet.clone(), packet.first_event(), 1 << 16);
-            let mut sink = ChunkSink::new(&mut chunk, 1 << 16);
-            packet.scan(&mut packet.first_event(), &mut DecoderState::default(), &mut sink);
+            let chunk = events_of(opened.data);
             for at in 0..chunk.len() {
                 let event = chunk.event(at);
                 let class = trace.schema.event(event.class());
@@ -98,14 +58,14 @@ fn slices_begin_and_end_in_the_order_of_time() {
         ],"displayTimeUnit":"ns"}"#,
     );
     let want = [
-        "1 b_entry | pid=1 tid=3 comm=Null process_name=\"mill\" | ph=\"B\" | x=[1 2]",
+        "1 b_entry | pid=1 tid=3 comm=null process_name=\"mill\" | ph=\"B\" | x=[1 2]",
         "1000 outer_entry | pid=1 tid=2 comm=\"main\" process_name=\"mill\" | ph=\"X\" | ",
         "2500 inner_entry | pid=1 tid=2 comm=\"main\" process_name=\"mill\" | ph=\"X\" cat=\"c\" | path=\"/a\" n=-1",
         "3500 inner_exit | pid=1 tid=2 comm=\"main\" process_name=\"mill\" | ph=\"X\" | ",
         "3500 outer_exit | pid=1 tid=2 comm=\"main\" process_name=\"mill\" | ph=\"X\" | ",
         "3500 zero_entry | pid=1 tid=2 comm=\"main\" process_name=\"mill\" | ph=\"X\" | ",
         "3500 zero_exit | pid=1 tid=2 comm=\"main\" process_name=\"mill\" | ph=\"X\" | ",
-        "9000 slice_exit | pid=1 tid=3 comm=Null process_name=\"mill\" | ph=\"E\" | ",
+        "9000 slice_exit | pid=1 tid=3 comm=null process_name=\"mill\" | ph=\"E\" | ",
     ];
     assert_eq!(read.lines, want);
     assert!(read.faults.is_empty() && read.warnings.is_empty());
@@ -211,7 +171,6 @@ fn many_packets_are_in_order() {
 #[test]
 fn other_files_are_not_taken() {
     for text in ["", "{}", "[]", "[1]", "{\"ns\":1}", "[{\"a\":1}]", "# tracer: nop"] {
-        let file = OneFile(Arc::new(text.as_bytes().to_vec()));
-        assert!(!(super::FORMAT.probe)(&file, Path::new("t.json")), "{text}");
+        assert!(!OneFile::new(text).is_of(&super::FORMAT), "{text}");
     }
 }

@@ -1,58 +1,21 @@
 //! Whole texts: what they become, and what is reported of damaged ones.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
-use tracemill_codec::plan::DecoderState;
-use tracemill_codec::value::Value;
-use tracemill_format::{Entry, EntryKind, Format, FoundTrace, OpenContext, OpenTrace, Storage};
-use tracemill_model::error::{Error, Result};
+use tracemill_format::testing::{OneFile, events_of, shown};
+use tracemill_format::{Format, OpenTrace};
+use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::Scope;
-
-/// One file in memory.
-struct OneFile(Arc<Vec<u8>>);
-
-impl Storage for OneFile {
-    fn list(&self, _: &Path) -> Result<Vec<Entry>> {
-        Ok(Vec::new())
-    }
-
-    fn kind(&self, _: &Path) -> Option<EntryKind> {
-        Some(EntryKind::File(self.0.len() as u64))
-    }
-
-    fn open(&self, _: &Path) -> Result<Arc<dyn Bytes>> {
-        Ok(self.0.clone())
-    }
-}
 
 fn open(text: &str) -> OpenTrace {
     open_as(&super::FORMAT, text)
 }
 
 fn open_as(format: &Format, text: &str) -> OpenTrace {
-    let file = OneFile(Arc::new(text.as_bytes().to_vec()));
-    let found = FoundTrace { path: "t.txt".into(), name: "t".into(), below: String::new() };
+    let file = OneFile::new(text);
     for other in [&super::FORMAT, &super::PERF_SCRIPT] {
-        assert_eq!((other.probe)(&file, Path::new("t.txt")), other.names == format.names, "{text}");
+        assert_eq!(file.is_of(other), other.names == format.names, "{text}");
     }
-    (format.open)(&OpenContext::new(&file), &[found]).remove(0).expect("a trace")
-}
-
-/// A value as text: members with their names.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Struct(members) => {
-            members.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect::<Vec<_>>().join(" ")
-        }
-        Value::List(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
-        Value::Unsigned(number) => number.to_string(),
-        Value::Signed(number) => number.to_string(),
-        Value::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
-        other => format!("{other:?}"),
-    }
+    file.open_as(format).expect("a trace")
 }
 
 /// The result of reading: a line for each event, stream after stream.
@@ -75,10 +38,7 @@ fn read_trace(trace: &OpenTrace) -> Read {
         for index in 0..stream.packets.len() {
             let opened = trace.reader.open_packet(&trace.plans, stream, index, 0).expect("a packet");
             read.gaps.extend(opened.gaps);
-            let (packet, range) = (Arc::new(opened.data), stream.packets.at(index));
-            let mut chunk = Chunk::new(packet.clone(), packet.first_event(), 1 << 16);
-            let mut sink = ChunkSink::new(&mut chunk, 1 << 16);
-            packet.scan(&mut packet.first_event(), &mut DecoderState::default(), &mut sink);
+            let (chunk, range) = (events_of(opened.data), stream.packets.at(index));
             for at in 0..chunk.len() {
                 let event = chunk.event(at);
                 let time = event.cycles();
@@ -275,8 +235,7 @@ fn other_texts_are_not_taken() {
         "1) one | two\n",
     ];
     for text in texts {
-        let file = OneFile(Arc::new(text.as_bytes().to_vec()));
-        assert!(!(super::FORMAT.probe)(&file, Path::new("t.txt")), "{text}");
+        assert!(!OneFile::new(text).is_of(&super::FORMAT), "{text}");
     }
 }
 
@@ -292,8 +251,8 @@ fn pages_of_systrace_hold_a_text() {
     );
     assert_eq!(read.faults, ["line 4: it is not a line of ftrace; the line is skipped"]);
     assert_eq!(read.warnings, ["the page holds 2 texts of ftrace, of which the first is read"]);
-    let file = OneFile(Arc::new(page(&text("{}")).into_bytes()));
-    assert!(!(super::FORMAT.probe)(&file, Path::new("t.html")));
+    let file = OneFile::new(page(&text("{}")));
+    assert!(!file.is_of(&super::FORMAT));
 }
 
 #[test]

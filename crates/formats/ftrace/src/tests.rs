@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
+use tracemill_codec::chunk::{Chunk, ChunkSink};
 use tracemill_codec::plan::{NodeId, Visitor};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -12,28 +12,11 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockOrigin, FieldKind, Scope};
 
 use super::builder::{FileBuilder, bytes, format, pack};
-use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
-
-/// One file in memory.
-struct OneFile(Arc<Vec<u8>>);
-
-impl Storage for OneFile {
-    fn list(&self, _: &Path) -> Result<Vec<Entry>> {
-        Ok(Vec::new())
-    }
-
-    fn kind(&self, _: &Path) -> Option<EntryKind> {
-        Some(EntryKind::File(self.0.len() as u64))
-    }
-
-    fn open(&self, _: &Path) -> Result<Arc<dyn Bytes>> {
-        Ok(self.0.clone())
-    }
-}
+use tracemill_format::OpenTrace;
+use tracemill_format::testing::OneFile;
 
 fn try_open(bytes: Vec<u8>) -> Result<OpenTrace> {
-    let found = FoundTrace { path: "t.dat".into(), name: "t".into(), below: String::new() };
-    (super::FORMAT.open)(&OpenContext::new(&OneFile(Arc::new(bytes))), &[found]).remove(0)
+    OneFile::new(bytes).open_as(&super::FORMAT)
 }
 
 fn open(bytes: Vec<u8>) -> OpenTrace {
@@ -634,7 +617,7 @@ fn absurd_numbers() {
 
 #[test]
 fn files_that_are_none() {
-    let storage = |bytes: &[u8]| OneFile(Arc::new(bytes.to_vec()));
+    let storage = |bytes: &[u8]| OneFile::new(bytes);
     let probe = |bytes: &[u8]| (super::FORMAT.probe)(&storage(bytes), Path::new("t.dat"));
     assert!(probe(b"\x17\x08\x44tracing6\0"));
     assert!(!probe(b"\x17\x08\x44tracin"));

@@ -1,13 +1,12 @@
 //! Whole files: events of every type, order, losses, and what is reported of damaged ones.
 
 use std::fmt::Write;
-use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
-use tracemill_codec::value::Value;
-use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
-use tracemill_model::error::{Error, Result};
+use tracemill_codec::chunk::{Chunk, ChunkSink};
+use tracemill_format::OpenTrace;
+use tracemill_format::testing::{OneFile, shown_plain};
+use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockOrigin, Scope};
 
@@ -15,28 +14,10 @@ use super::attr::part;
 use super::builder::{EventBuilder, PerfBuilder};
 use super::records::{kind, misc};
 
-/// One file in memory.
-struct OneFile(Arc<Vec<u8>>);
-
-impl Storage for OneFile {
-    fn list(&self, _: &Path) -> Result<Vec<Entry>> {
-        Ok(Vec::new())
-    }
-
-    fn kind(&self, _: &Path) -> Option<EntryKind> {
-        Some(EntryKind::File(self.0.len() as u64))
-    }
-
-    fn open(&self, _: &Path) -> Result<Arc<dyn Bytes>> {
-        Ok(self.0.clone())
-    }
-}
-
 fn open(bytes: Vec<u8>) -> OpenTrace {
-    let storage = OneFile(Arc::new(bytes));
-    assert!((super::FORMAT.probe)(&storage, Path::new("perf.data")));
-    let found = FoundTrace { path: "perf.data".into(), name: "perf.data".into(), below: String::new() };
-    (super::FORMAT.open)(&OpenContext::new(&storage), &[found]).remove(0).expect("a trace")
+    let file = OneFile::new(bytes);
+    assert!(file.is_of(&super::FORMAT));
+    file.open_as(&super::FORMAT).expect("a trace")
 }
 
 /// A line for each event, and what was reported.
@@ -50,21 +31,6 @@ struct Read {
 impl Read {
     fn faults(&self) -> Vec<&str> {
         self.faults.iter().map(Error::message).collect()
-    }
-}
-
-fn show(value: &Value) -> String {
-    match value {
-        Value::Unsigned(value) => value.to_string(),
-        Value::Signed(value) => value.to_string(),
-        Value::Boolean(value) => value.to_string(),
-        Value::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        Value::List(values) => format!("[{}]", values.iter().map(show).collect::<Vec<_>>().join(" ")),
-        Value::Struct(members) => {
-            members.iter().map(|(name, value)| format!("{name}={}", show(value))).collect::<Vec<_>>().join(" ")
-        }
-        Value::Null => "null".into(),
-        other => format!("{other:?}"),
     }
 }
 
@@ -91,7 +57,7 @@ fn read(trace: &OpenTrace) -> Read {
                 let mut line = format!("{} {time} {name}", stream.name);
                 for scope in [Scope::SpecificContext, Scope::Payload] {
                     if let Some(value) = event.values(scope).expect("fields") {
-                        write!(line, " {{{}}}", show(&value)).unwrap();
+                        write!(line, " {{{}}}", shown_plain(&value)).unwrap();
                     }
                 }
                 read.lines.push(line);
@@ -320,9 +286,8 @@ fn damage_costs_itself() {
     assert_eq!(trace.warnings[0].message(), "records of the unknown type 30: 1");
     // Cut, at every place.
     for len in 16..whole.len() {
-        let storage = OneFile(Arc::new(whole[..len].to_vec()));
-        let found = FoundTrace { path: "perf.data".into(), name: "perf.data".into(), below: String::new() };
-        match (super::FORMAT.open)(&OpenContext::new(&storage), &[found]).remove(0) {
+        let storage = OneFile::new(&whole[..len]);
+        match storage.open_as(&super::FORMAT) {
             Ok(trace) => assert!(!read(&trace).faults.is_empty(), "{len}"),
             Err(error) => assert_eq!(error.message(), format!("{len} of the 104 bytes of the head are there")),
         }

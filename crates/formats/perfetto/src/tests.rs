@@ -1,34 +1,13 @@
 //! Whole files: what they become, and what is reported of damaged ones.
 
 use std::io::Write;
-use std::path::Path;
-use std::sync::Arc;
 
-use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
-use tracemill_codec::plan::DecoderState;
-use tracemill_codec::value::Value;
+use tracemill_format::OpenTrace;
 use tracemill_format::perfetto::ProtoWriter;
-use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
+use tracemill_format::testing::{OneFile, events_of, shown};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Error;
 use tracemill_model::schema::Scope;
-
-/// One file in memory.
-struct OneFile(Arc<Vec<u8>>);
-
-impl Storage for OneFile {
-    fn list(&self, _: &Path) -> Result<Vec<Entry>> {
-        Ok(Vec::new())
-    }
-
-    fn kind(&self, _: &Path) -> Option<EntryKind> {
-        Some(EntryKind::File(self.0.len() as u64))
-    }
-
-    fn open(&self, _: &Path) -> Result<Arc<dyn Bytes>> {
-        Ok(self.0.clone())
-    }
-}
 
 /// Writes packets.
 #[derive(Default)]
@@ -141,28 +120,9 @@ fn packed(out: &mut ProtoWriter, field: u32, values: &[u64]) {
 }
 
 fn open(bytes: &[u8]) -> OpenTrace {
-    let file = OneFile(Arc::new(bytes.to_vec()));
-    assert!((super::FORMAT.probe)(&file, Path::new("t")), "{:?}", &bytes[..bytes.len().min(40)]);
-    let found = FoundTrace { path: "t".into(), name: "t".into(), below: String::new() };
-    (super::FORMAT.open)(&OpenContext::new(&file), &[found]).remove(0).expect("a trace")
-}
-
-/// A value as text: members with their names.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Struct(members) => {
-            let member = |(name, value): &(_, Value)| match value {
-                Value::Struct(_) => format!("{name}=({})", shown(value)),
-                value => format!("{name}={}", shown(value)),
-            };
-            members.iter().map(member).collect::<Vec<_>>().join(" ")
-        }
-        Value::List(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
-        Value::Unsigned(number) => number.to_string(),
-        Value::Signed(number) => number.to_string(),
-        Value::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
-        other => format!("{other:?}"),
-    }
+    let file = OneFile::new(bytes);
+    assert!(file.is_of(&super::FORMAT), "{:?}", &bytes[..bytes.len().min(40)]);
+    file.open_as(&super::FORMAT).expect("a trace")
 }
 
 /// The result of reading: the lines of each stream, the name of the stream before them.
@@ -189,10 +149,7 @@ fn read(bytes: &[u8]) -> Read {
             };
             read.gaps
                 .extend(opened.gaps.iter().map(|gap| format!("{} {:?}", stream.name, times(gap).map(Option::unwrap))));
-            let packet = Arc::new(opened.data);
-            let mut chunk = Chunk::new(packet.clone(), packet.first_event(), 1 << 16);
-            let mut sink = ChunkSink::new(&mut chunk, 1 << 16);
-            packet.scan(&mut packet.first_event(), &mut DecoderState::default(), &mut sink);
+            let chunk = events_of(opened.data);
             for at in 0..chunk.len() {
                 let event = chunk.event(at);
                 let name = trace.schema.event(event.class()).name.clone().unwrap_or_default();
@@ -286,7 +243,7 @@ fn texts_are_those_of_their_state() {
     let own = |ns: u64, name: &str| {
         format!(
             "threads {ns} {name} | pid=12 tid=13 comm=\"grinder\" process_name=\"mill\" | category=\"cat\" \
-             flow_id=1099511627776 source_location=(file_name=\"mill.c\" line_number=99) | key=\"value\""
+             flow_id=1099511627776 source_location=file_name=\"mill.c\" line_number=99 | key=\"value\""
         )
     };
     let want = [
@@ -332,8 +289,8 @@ fn annotations_are_values() {
     let [line] = &read.lines[..] else { panic!("{:?}", read.lines) };
     assert!(
         line.ends_with(
-            "| yes=Boolean(true) n=18446744073709551615 n_2=-5 real=Real(0.25) text=\"a\u{fffd}b\" json=(x=[1 2]) \
-             bad=\"{\\\"x\\\": \" list=[1 2] dict=(a=\"b\")"
+            "| yes=true n=18446744073709551615 n_2=-5 real=Real(0.25) text=\"a\u{fffd}b\" json=x=[1 2] \
+             bad=\"{\\\"x\\\": \" list=[1 2] dict=a=\"b\""
         ),
         "{line}"
     );
@@ -687,8 +644,7 @@ fn damage_costs_what_it_hits() {
         for value in [0, 0x0a, 0x7f, 0xff] {
             let mut bytes = whole.clone();
             bytes[at] = value;
-            let file = OneFile(Arc::new(bytes.clone()));
-            if (super::FORMAT.probe)(&file, Path::new("t")) {
+            if OneFile::new(bytes.clone()).is_of(&super::FORMAT) {
                 read(&bytes);
             }
         }
@@ -722,7 +678,6 @@ fn many_events_are_in_the_order_of_time() {
 #[test]
 fn other_files_are_not_taken() {
     for text in ["", "\n", "\nhello 1\n", "{}", "# tracer: nop"] {
-        let file = OneFile(Arc::new(text.as_bytes().to_vec()));
-        assert!(!(super::FORMAT.probe)(&file, Path::new("t")), "{text}");
+        assert!(!OneFile::new(text).is_of(&super::FORMAT), "{text}");
     }
 }
