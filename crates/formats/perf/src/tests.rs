@@ -1,12 +1,13 @@
 //! Whole files: events of every type, order, losses, and what is reported of damaged ones.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Chunk, ChunkSink};
-use tracemill_format::OpenTrace;
+use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
 use tracemill_format::testing::{OneFile, shown_plain};
-use tracemill_model::error::Error;
+use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockOrigin, Scope};
 
