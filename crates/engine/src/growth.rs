@@ -37,9 +37,15 @@ pub trait GrowingSource {
         TimeKey::MAX
     }
 
-    /// Looks at the session that was made of the last round; gives what is odd about it, each once.
-    fn look_at(&mut self, _session: &Session) -> Vec<Error> {
+    /// Looks at the session that was made of the last round, and may leave something out of it; gives what is odd about it,
+    /// each once.
+    fn look_at(&mut self, _session: &mut Session, _places: &mut GrowthPlaces) -> Vec<Error> {
         Vec::new()
+    }
+
+    /// May streams end in the middle of something, as it is being written?
+    fn may_be_cut(&self) -> bool {
+        false
     }
 
     /// An error or warning of that session, with its place in the whole of what has come.
@@ -73,9 +79,35 @@ pub struct Round {
 #[derive(Default)]
 pub struct GrowthPlaces {
     /// By the path of the trace and the name of the stream.
-    points: HashMap<(PathBuf, String), ResumePoint>,
+    points: HashMap<(PathBuf, String), GrowthPoint>,
     /// May the last packet of a stream have more events later?
     grows_in_place: bool,
+}
+
+/// Where a stream is read on.
+#[derive(Clone, Copy)]
+struct GrowthPoint {
+    at: ResumePoint,
+    /// The sequence number of its packet: packets before it may be gone.
+    sequence: Option<u64>,
+}
+
+impl GrowthPoint {
+    /// The place in the stream as it is now.
+    fn in_stream(self, stream: &Stream) -> ResumePoint {
+        let GrowthPoint { mut at, sequence } = self;
+        let own = |packet: usize| stream.packets.get(packet).and_then(|packet| packet.sequence);
+        let Some(wanted) = sequence.filter(|wanted| own(at.place.packet).is_some_and(|own| own != *wanted)) else {
+            return at;
+        };
+        let found = (0..stream.packets.len()).find(|&packet| own(packet).is_some_and(|own| own >= wanted));
+        at.place.packet = found.unwrap_or(stream.packets.len());
+        if found.and_then(own) != sequence {
+            // It was written over.
+            (at.place.before, at.is_open) = (0, false);
+        }
+        at
+    }
 }
 
 impl GrowthPlaces {
@@ -92,7 +124,10 @@ impl GrowthPlaces {
         selection: &Selection,
         source: &dyn GrowingSource,
     ) -> Merger {
-        let known = |of: &SelectedStream| self.points.get(&key(&session.traces[of.trace], &of.stream)).copied();
+        let known = |of: &SelectedStream| {
+            let point = self.points.get(&key(&session.traces[of.trace], &of.stream))?;
+            Some(point.in_stream(&of.stream))
+        };
         let points: Vec<_> = streams.iter().map(known).collect();
         let ends = streams.iter().map(|of| source.end_of(session, of.trace, &of.stream)).collect();
         let merger = timeline::merger_of_grown(session, streams, selection, &points);
@@ -104,7 +139,9 @@ impl GrowthPlaces {
         let points = merger.resume_points(self.grows_in_place);
         for (of, point) in streams.iter().zip(points) {
             // A stream of which nothing was read now stays where it was.
-            if let Some(point) = point {
+            if let Some(at) = point {
+                let sequence = of.stream.packets.get(at.place.packet).and_then(|packet| packet.sequence);
+                let point = GrowthPoint { at, sequence };
                 self.points.insert(key(&session.traces[of.trace], &of.stream), point);
             }
         }
@@ -112,13 +149,13 @@ impl GrowthPlaces {
 
     /// The number of the first packet of a stream that is still needed; `None` when none was read.
     pub fn first_needed(&self, trace: &Path, stream: &str) -> Option<usize> {
-        self.points.get(&(trace.to_path_buf(), stream.to_string())).map(|point| point.place.packet)
+        self.points.get(&(trace.to_path_buf(), stream.to_string())).map(|point| point.at.place.packet)
     }
 
     /// Counts the packets of a stream without the first ones, which are there no more.
     pub fn drop_packets(&mut self, trace: &Path, stream: &str, count: usize) {
         if let Some(point) = self.points.get_mut(&(trace.to_path_buf(), stream.to_string())) {
-            point.place.packet = point.place.packet.saturating_sub(count);
+            point.at.place.packet = point.at.place.packet.saturating_sub(count);
         }
     }
 

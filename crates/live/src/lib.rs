@@ -1,13 +1,14 @@
-//! Traces while they are recorded: sessions of LTTng's relay daemon.
+//! Traces while they are recorded: sessions of LTTng's relay daemon, and files that grow.
 //!
 //! [`protocol`] has the requests and replies of LTTng's live protocol, [`client`] a connection, [`source`] a session as traces
-//! that grow ([`tracemill_engine::growth`]).
+//! that grow ([`tracemill_engine::growth`]), [`follow`] files and folders.
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 pub mod client;
 mod feed;
+pub mod follow;
 pub mod keep;
 mod memory;
 pub mod metadata;

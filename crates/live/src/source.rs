@@ -264,7 +264,7 @@ impl GrowingSource for LiveSource {
         limit
     }
 
-    fn look_at(&mut self, session: &Session) -> Vec<Error> {
+    fn look_at(&mut self, session: &mut Session, _places: &mut GrowthPlaces) -> Vec<Error> {
         let mut faults = Vec::new();
         for trace in &session.traces {
             for stream in &trace.streams {

@@ -10,6 +10,18 @@ pub(super) const GROWING: &str = "Traces that grow";
 /// Options of commands that read what is still being written.
 #[derive(Args, Clone, Default)]
 pub(crate) struct LiveOptions {
+    /// Read on when the trace grows: CTF folders, uftrace folders, JSON lines
+    #[arg(long, help_heading = GROWING)]
+    pub(crate) follow: bool,
+
+    /// With --follow: end when nothing has grown for so long, such as 5s
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "follow", help_heading = GROWING)]
+    pub(crate) until_idle: Option<Duration>,
+
+    /// With --follow: end when this process does not run any more
+    #[arg(long = "while-pid", value_name = "PID", requires = "follow", help_heading = GROWING)]
+    pub(crate) while_pid: Option<u32>,
+
     /// Read a live session (`net://HOST[:PORT]/host/TARGET/SESSION`) from its beginning, not from now on
     #[arg(long, help_heading = GROWING)]
     pub(crate) from_beginning: bool,
@@ -27,16 +39,16 @@ pub(crate) struct LiveOptions {
     pub(crate) timeout: Option<Duration>,
 
     /// Wait so long for a stream of which nothing is known, then show the events of the others; 0s waits for ever
-    /// [default: 10 live timers of the session]
+    /// [default: 10 live timers of a session; 2s for files]
     #[arg(long, value_name = "DURATION", value_parser = duration_or_zero, help_heading = GROWING)]
     pub(crate) patience: Option<Duration>,
 
-    /// Stop reading a live session after so long, such as 10s or 5m
+    /// Stop reading a trace that grows after so long, such as 10s or 5m
     #[arg(long = "for", value_name = "DURATION", value_parser = duration, help_heading = GROWING)]
     pub(crate) for_duration: Option<Duration>,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     super::parse_duration(text).map(Duration::from_nanos)
 }
 

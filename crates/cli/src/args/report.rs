@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Id, ValueEnum};
@@ -119,6 +120,10 @@ pub(crate) struct ReportOptions {
 
     #[command(flatten)]
     pub(crate) live: LiveOptions,
+
+    /// With --follow or a live session: print what there is so far every so often, such as 1s
+    #[arg(long, value_name = "DURATION", value_parser = super::live::duration, help_heading = super::live::GROWING)]
+    pub(crate) every: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) events: EventOptions,

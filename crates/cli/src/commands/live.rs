@@ -8,6 +8,7 @@ use tracemill_codec::text::out::Out;
 use tracemill_engine::growth::GrowingSource;
 use tracemill_engine::output::{Pending, is_flow};
 use tracemill_live::client::LiveClient;
+use tracemill_live::follow::{FollowOptions, FollowSource};
 use tracemill_live::keep::keep;
 use tracemill_live::protocol::LiveSession;
 use tracemill_live::source::{LiveSource, Patience};
@@ -24,6 +25,8 @@ use crate::report::{self, Outcome, Reporter, printable};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Live timers that a stream is waited for of which nothing is known.
 const PATIENCE: u32 = 10;
+/// How often an interrupt is looked for while nothing comes.
+pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Bytes of packets that may be held.
 const MEMORY: usize = 64 << 20;
 
@@ -66,6 +69,42 @@ pub(super) fn open(input: &InputOptions, options: &LiveOptions) -> Result<LiveSo
     LiveSource::open(options, patience)
 }
 
+/// How long a file that does not grow holds the others up.
+const FILE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Follows the files and folders that the options name.
+pub(super) fn follow(input: &InputOptions, options: &LiveOptions) -> Result<FollowSource, Error> {
+    FollowSource::open(FollowOptions {
+        inputs: input.traces.clone(),
+        patience: options.patience.unwrap_or(FILE_PATIENCE),
+        until_idle: options.until_idle,
+        pid: options.while_pid,
+    })
+}
+
+/// Waits until files and folders grow no more. `meanwhile` is called between looks at them.
+fn wait_for_end(
+    input: &InputOptions,
+    options: &LiveOptions,
+    meanwhile: &mut dyn FnMut(&InputOptions) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut source = follow(input, options)?;
+    let until = options.for_duration.map(|time| Instant::now() + time);
+    interrupt::ends_growing();
+    loop {
+        let is_over = until.is_some_and(|until| until <= Instant::now());
+        if is_over || interrupt::has_ended_growing() {
+            source.leave();
+        }
+        if source.next_round(TICK)?.is_some_and(|round| round.is_last) {
+            break;
+        }
+        meanwhile(input)?;
+    }
+    interrupt::grows_no_more();
+    Ok(())
+}
+
 /// Inputs of a command that needs all of a trace: of a live session, a folder that holds it.
 pub(super) struct KeptInput {
     pub(super) input: InputOptions,
@@ -81,6 +120,19 @@ impl KeptInput {
         options: &LiveOptions,
         output: Option<&Path>,
     ) -> Result<Option<KeptInput>, Error> {
+        KeptInput::with_reports(input, options, output, &mut |_| Ok(()))
+    }
+
+    /// As [`KeptInput::new`]; `meanwhile` is called every now and then with what is there so far.
+    pub(super) fn with_reports(
+        input: &InputOptions,
+        options: &LiveOptions,
+        output: Option<&Path>,
+        meanwhile: &mut dyn FnMut(&InputOptions) -> Result<(), Error>,
+    ) -> Result<Option<KeptInput>, Error> {
+        if options.follow && !is_asked(input) {
+            wait_for_end(input, options, meanwhile)?;
+        }
         if !is_asked(input) {
             return Ok(Some(KeptInput { input: input.clone(), _folder: None }));
         }
@@ -102,11 +154,17 @@ impl KeptInput {
             warnings.iter().for_each(|warning| reporter.warning(warning));
             faults.iter().filter(|fault| reporter.fault(fault)).count() > 0
         };
+        let so_far = InputOptions { traces: vec![traces.clone()], ..input.clone() };
+        let mut failed = None;
         let packets = keep(&mut source, &traces, |source| {
-            let is_stopped = report(source);
+            let is_stopped = report(source) || failed.is_some();
+            failed = failed.take().or(meanwhile(&so_far).err());
             !is_stopped && !interrupt::has_ended_growing() && until.is_none_or(|until| Instant::now() < until)
         })?;
         interrupt::grows_no_more();
+        if let Some(error) = failed {
+            return Err(error);
+        }
         report(&mut source);
         if packets == 0 {
             if matches!(reporter.outcome(), Outcome::Done) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracemill_engine::growth::{GrowingSource, GrowthPlaces, Round};
 use tracemill_engine::merge::Note;
@@ -18,15 +18,12 @@ use tracemill_render::print::{PrintOutput, print};
 use tracemill_render::text::TextOptions;
 use tracemill_render::time::{TimeStyle, WallClock};
 
-use super::live;
+use super::live::{self, TICK};
 use super::print::{LinePrinter, PrintedLines, columns, line_format, text_options};
 use super::request::RequestOptions;
 use crate::args::{PrintFormat, PrintOptions};
 use crate::interrupt;
 use crate::report::{Outcome, OutputSink, Reporter};
-
-/// How often an interrupt is looked for while nothing comes.
-const TICK: Duration = Duration::from_millis(50);
 
 /// Messages that are remembered, so that each is reported once.
 const MAX_SAID: usize = 10_000;
@@ -35,9 +32,12 @@ const MAX_SAID: usize = 10_000;
 pub(super) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     refuse(options)?;
     columns(options)?;
-    let places = GrowthPlaces::new(false);
-    let mut source = live::open(&options.input, &options.live)?;
-    GrowingPrint::new(options, places)?.run(&mut source)
+    if live::is_asked(&options.input) {
+        let mut source = live::open(&options.input, &options.live)?;
+        return GrowingPrint::new(options, GrowthPlaces::new(false))?.run(&mut source);
+    }
+    let mut source = live::follow(&options.input, &options.live)?;
+    GrowingPrint::new(options, GrowthPlaces::new(true))?.run(&mut source)
 }
 
 /// Refuses what needs the end of a trace.
@@ -70,6 +70,8 @@ struct GrowingPrint<'a> {
     times: Option<(Option<i128>, Option<i128>)>,
     has_header: bool,
     was_read: bool,
+    /// Is it nothing that can be followed?
+    is_hopeless: bool,
 }
 
 impl<'a> GrowingPrint<'a> {
@@ -86,6 +88,7 @@ impl<'a> GrowingPrint<'a> {
             times: None,
             has_header: false,
             was_read: false,
+            is_hopeless: false,
         })
     }
 
@@ -105,7 +108,7 @@ impl<'a> GrowingPrint<'a> {
             }
             let Some(round) = round else { continue };
             let is_last = round.is_last;
-            if self.round(source, round)?.is_break() || is_last {
+            if self.round(source, round)?.is_break() || is_last || self.is_hopeless {
                 break;
             }
         }
@@ -182,10 +185,14 @@ impl<'a> GrowingPrint<'a> {
             traces: &session,
         };
         let said = &mut self.said;
-        let mut is_broken = false;
+        let (mut is_broken, may_be_cut) = (false, source.may_be_cut());
         let jobs = super::request::jobs(self.options.input.jobs);
         print(&session, &mut merger, &plan, jobs, |output| {
             let output = match output {
+                // Its end is being written.
+                PrintOutput::Note(Note::Fault(error)) if may_be_cut && error.kind() == ErrorKind::Truncated => {
+                    return ControlFlow::Continue(());
+                }
                 PrintOutput::Fault(error) => PrintOutput::Fault(source.placed(error)),
                 PrintOutput::Note(Note::Fault(error)) => PrintOutput::Note(Note::Fault(source.placed(error))),
                 PrintOutput::Note(Note::Warning(error)) => match said.is_new(&error) {
@@ -213,12 +220,13 @@ impl<'a> GrowingPrint<'a> {
         let asked = RequestOptions::events(&options.input, &options.select.events, options.clock_gmt);
         let mut request = asked.request()?;
         request.inputs.clone_from(&round.inputs);
-        let (reporter, said) = (&mut self.reporter, &mut self.said);
-        let mut has_traces = false;
+        let (reporter, said, places) = (&mut self.reporter, &mut self.said, &mut self.places);
+        let (mut has_traces, is_hopeless) = (false, &mut self.is_hopeless);
         let opened = request.open(&*round.storage, &mut |step| {
             let OpenStep::Opened(session) = step else { return Ok(ControlFlow::Continue(())) };
             has_traces = !session.traces.is_empty();
-            report_opening(session, source, reporter, said, round.is_last);
+            *is_hopeless |= report_opening(session, source, places, (reporter, said), round.is_last);
+            has_traces &= !session.traces.is_empty();
             Ok(if has_traces { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         });
         match opened {
@@ -238,14 +246,14 @@ impl<'a> GrowingPrint<'a> {
     }
 }
 
-/// Reports what opening found, each thing once.
+/// Reports what opening found, each thing once. Is there something that cannot be followed?
 fn report_opening(
-    session: &Session,
+    session: &mut Session,
     source: &mut dyn GrowingSource,
-    reporter: &mut Reporter,
-    said: &mut Said,
+    places: &mut GrowthPlaces,
+    (reporter, said): (&mut Reporter, &mut Said),
     is_last: bool,
-) {
+) -> bool {
     // Before there is a trace, there is nothing wrong.
     let is_begun =
         !session.traces.is_empty() || is_last && session.failures.iter().any(|error| error.place().offset.is_some());
@@ -254,7 +262,9 @@ fn report_opening(
             reporter.fault(failure);
         }
     }
-    for fault in source.look_at(session) {
+    let mut is_hopeless = false;
+    for fault in source.look_at(session, places) {
+        is_hopeless |= fault.kind() == ErrorKind::Unsupported;
         if said.is_new(&fault) {
             reporter.fault(&source.placed(fault));
         }
@@ -267,6 +277,7 @@ fn report_opening(
             reporter.fault(&source.placed(fault.clone()));
         }
     }
+    is_hopeless
 }
 
 /// The messages so far: those that differ by their numbers only, in one file, are said once.

@@ -1,5 +1,9 @@
 //! `tracemill report`: statistics of the time between events.
 
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
 use tracemill_analyses::report::{Report, Sort};
 use tracemill_analyses::run::Input;
 use tracemill_analyses::target::Target;
@@ -20,7 +24,7 @@ use super::losses::report_note;
 use super::no_events;
 use super::report_forms::{Form, render};
 use super::request::{RequestOptions, parse_option};
-use crate::args::ReportOptions;
+use crate::args::{InputOptions, ReportOptions};
 use crate::progress;
 use crate::report::{Outcome, OutputSink, Reporter, counted};
 
@@ -31,13 +35,36 @@ const ABOUT: KeyBy = KeyBy::First(names::ABOUT);
 
 /// Statistics of traces.
 pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
+    let mut last = Instant::now();
+    let mut meanwhile = |input: &InputOptions| {
+        if options.every.is_none_or(|every| last.elapsed() < every) {
+            return Ok(());
+        }
+        last = Instant::now();
+        if std::io::stdout().is_terminal() {
+            // To the top of an empty screen.
+            OutputSink::stdout().print(b"\x1b[H\x1b[2J", Outcome::Done)?;
+        }
+        match of_input(options, input, true) {
+            // Events and fields that are asked for may still come.
+            Err(error) if error.kind() == ErrorKind::Misuse => Ok(()),
+            reported => reported.map(|_| ()),
+        }
+    };
+    let Some(kept) = KeptInput::with_reports(&options.input, &options.live, None, &mut meanwhile)? else {
+        return Ok(Outcome::Nothing);
+    };
+    of_input(options, &kept.input, false)
+}
+
+/// Statistics of these traces, or of what is there of them so far.
+fn of_input(options: &ReportOptions, input_options: &InputOptions, is_unfinished: bool) -> Result<Outcome, Error> {
     let asked = Asked::from_options(options)?;
     let sort = sort(options.sort.as_deref())?;
     let by = parse_option(&options.by, ColumnList::parse, "--by")?;
     let lane = parse_option(&options.lane, ColumnList::parse, "--lane")?;
-    let Some(kept) = KeptInput::new(&options.input, &options.live, None)? else { return Ok(Outcome::Nothing) };
-    let input_options = &kept.input;
     let request = RequestOptions::events(input_options, &options.events, options.clock_gmt);
+    let request = RequestOptions { is_unfinished, ..request };
     let Some((mut opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
     let filter = opened.filter.take();
     let OpenedTraces { session, streams, selection, .. } = &opened;
@@ -47,6 +74,9 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let mut stopped = false;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let mut note = |note: Note| {
+        if is_unfinished {
+            return ControlFlow::Continue(());
+        }
         let flow = report_note(note, &mut reporter, &mut wall, session, streams);
         stopped |= flow.is_break();
         flow
@@ -69,8 +99,10 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     if stopped {
         return Ok(Outcome::Nothing);
     }
-    warn(&found, &reporter);
-    no_events::explain_if_certain(&opened, &reporter);
+    if !is_unfinished {
+        warn(&found, &reporter);
+        no_events::explain_if_certain(&opened, &reporter);
+    }
     found.sort(sort);
     let form = Form { format: options.format, title: asked.title(options), regress, model: &options.model };
     let text = render(&mut found, &form);

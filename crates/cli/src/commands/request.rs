@@ -11,7 +11,9 @@ use tracemill_engine::redact::{FieldPaths, RedactionQuery};
 use tracemill_engine::request::{Correlation, EventQuery, OpenStep, OpenedTraces, Request};
 use tracemill_engine::session::{ClockMove, OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
+use tracemill_format::Storage;
 use tracemill_formats::FORMATS;
+use tracemill_live::follow::{UnfinishedFiles, leave_unfinished};
 use tracemill_model::error::Error;
 
 use crate::args::{EventOptions, InputOptions};
@@ -33,6 +35,8 @@ pub(super) struct RequestOptions<'a> {
     pub(super) aligns_begins: bool,
     /// Corrections of clocks that no option says.
     pub(super) clock_moves: &'a [ClockMove],
+    /// Are the traces still written? What is not whole is left out then, and nothing is reported.
+    pub(super) is_unfinished: bool,
 }
 
 /// Fields that must not be in the output, as they were typed.
@@ -55,6 +59,7 @@ impl<'a> RequestOptions<'a> {
             faults_in_place: false,
             aligns_begins: false,
             clock_moves: &[],
+            is_unfinished: false,
         }
     }
 
@@ -69,8 +74,14 @@ impl<'a> RequestOptions<'a> {
         let request = self.request()?;
         let mut reporter = Reporter::new(self.input.messages);
         let has_inputs = !request.inputs.is_empty();
-        let opened = request.open(&FileSystem, &mut |step| {
+        let storage: &dyn Storage = if self.is_unfinished { &UnfinishedFiles } else { &FileSystem };
+        let opened = request.open(storage, &mut |step| {
             Ok(match step {
+                OpenStep::Opened(session) if self.is_unfinished => {
+                    name_by_address(session);
+                    leave_unfinished(session);
+                    if session.traces.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                }
                 OpenStep::Opened(session) if has_inputs => {
                     name_by_address(session);
                     report_opening(session, &mut reporter, self.faults_in_place)

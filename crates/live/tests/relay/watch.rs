@@ -71,7 +71,7 @@ pub fn watch_with(options: ViewerOptions, patience: Patience) -> Result<Watched>
             let OpenStep::Opened(session) = step else { return Ok(ControlFlow::Continue(())) };
             let begun = !session.traces.is_empty();
             watched.faults.extend(session.failures.iter().filter(|_| begun).map(ToString::to_string));
-            watched.faults.extend(source.look_at(session).iter().map(ToString::to_string));
+            watched.faults.extend(source.look_at(session, &mut places).iter().map(ToString::to_string));
             Ok(if begun { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         if let Some(opened) = opened {

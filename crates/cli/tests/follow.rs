@@ -1,0 +1,169 @@
+//! Traces that are followed while they are written.
+#![cfg(unix)]
+
+#[path = "../../live/tests/relay/mod.rs"]
+mod relay;
+mod util;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use relay::{METADATA, MORE, Packet};
+use serde_json::Value;
+use util::{Folder, command};
+
+/// Starts the program in a folder.
+fn start(folder: &Folder, arguments: &str) -> Child {
+    let mut command = command();
+    command.args(arguments.split_whitespace()).current_dir(folder.path("."));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+}
+
+/// Its lines, once it has ended with this status.
+fn lines(child: Child, status: i32) -> (Vec<Value>, String) {
+    let output = child.wait_with_output().expect("it ends");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{messages}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect(), messages)
+}
+
+fn values(lines: &[Value]) -> Vec<u64> {
+    lines.iter().map(|line| line["payload"]["value"].as_u64().expect("a number")).collect()
+}
+
+fn append(path: &Path, bytes: &[u8]) {
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(bytes)).expect("it can be written");
+}
+
+/// Packets of two streams, whose events take turns.
+fn streams() -> [Vec<u8>; 2] {
+    let of = |first: u64| -> Vec<u8> {
+        let packet = |at: u64| Packet::new(at * 100, at * 100 + 99, at, &[at * 100 + first, at * 100 + first + 40]);
+        (0..12).flat_map(|at| packet(at).bytes()).collect()
+    };
+    [of(1), of(2)]
+}
+
+/// Appends bytes to files in turns, in pieces that end anywhere.
+fn grow(files: &mut [(std::path::PathBuf, &[u8])], pause: Duration) {
+    let mut seed = 7u64;
+    while files.iter().any(|(_, rest)| !rest.is_empty()) {
+        for (path, rest) in files.iter_mut() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (piece, left) = rest.split_at(rest.len().min((seed >> 33) as usize % 500));
+            append(path, piece);
+            *rest = left;
+        }
+        sleep(pause);
+    }
+}
+
+#[test]
+fn a_folder_that_is_copied_in_pieces() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("t")).expect("a folder");
+    append(&folder.path("t/metadata"), &METADATA.as_bytes()[..METADATA.len() - 30]);
+    let child = start(&folder, "print --format jsonl --follow --until-idle 1500ms t");
+    sleep(Duration::from_millis(400));
+    append(&folder.path("t/metadata"), &METADATA.as_bytes()[METADATA.len() - 30..]);
+    let [one, two] = streams();
+    let mut files = [(folder.path("t/one"), &one[..]), (folder.path("t/two"), &two[..])];
+    grow(&mut files, Duration::from_millis(60));
+    let (followed, messages) = lines(child, 0);
+    assert_eq!(messages, "");
+    // As the whole is read, but for events that came after their place.
+    let all = util::json_lines(&folder.run("print --format jsonl t").ends(0, &[]).stdout);
+    let [mut followed, all] = [followed, all].map(|lines| values(&lines));
+    assert_eq!(followed.len(), all.len());
+    let late = followed.windows(2).filter(|pair| pair[0] > pair[1]).count();
+    assert!(late < 6, "{followed:?}");
+    followed.sort_unstable();
+    assert_eq!(followed, all);
+}
+
+#[test]
+fn files_and_classes_that_are_new_are_read() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("t")).expect("a folder");
+    append(&folder.path("t/metadata"), METADATA.as_bytes());
+    append(&folder.path("t/one"), &Packet::new(0, 99, 0, &[1, 2]).bytes());
+    let child = start(&folder, "print --format jsonl --follow --until-idle 1200ms --patience 100ms t");
+    sleep(Duration::from_millis(700));
+    append(&folder.path("t/metadata"), MORE.as_bytes());
+    let other = Packet { events: vec![(1, 150, 150), (0, 160, 160)], ..Packet::new(140, 199, 0, &[]) };
+    append(&folder.path("t/two"), &other.bytes());
+    let (followed, messages) = lines(child, 0);
+    assert_eq!((values(&followed), messages.as_str()), (vec![1, 2, 150, 160], ""));
+    assert_eq!(followed[2]["name"], "sift");
+}
+
+#[test]
+fn lines_of_json_are_followed() {
+    let folder = Folder::new();
+    let text = folder.run("print --format jsonl --limit 40 t").stdout;
+    assert_eq!(text, "", "there is no trace");
+    let line = |at: u64| format!("{{\"ns\":{at},\"name\":\"tick\",\"payload\":{{\"value\":{at}}}}}\n");
+    let all: String = (1..40).map(line).collect();
+    append(&folder.path("t.jsonl"), &all.as_bytes()[..all.len() / 3]);
+    let child = start(&folder, "print --format jsonl --follow --until-idle 1200ms t.jsonl");
+    sleep(Duration::from_millis(500));
+    let mut files = [(folder.path("t.jsonl"), &all.as_bytes()[all.len() / 3..])];
+    grow(&mut files, Duration::from_millis(40));
+    let (followed, messages) = lines(child, 0);
+    assert_eq!((values(&followed), messages.as_str()), ((1..40).collect(), ""));
+}
+
+/// An event is printed while the rest is still to come.
+#[test]
+fn an_event_is_printed_soon() {
+    use std::io::{BufRead, BufReader};
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("t")).expect("a folder");
+    append(&folder.path("t/metadata"), METADATA.as_bytes());
+    append(&folder.path("t/one"), &Packet::new(0, 99, 0, &[1]).bytes());
+    let mut child = start(&folder, "print --format jsonl --follow --while-pid 1 --for 20s t");
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    for at in 1..4u64 {
+        line.clear();
+        out.read_line(&mut line).expect("a line");
+        assert!(line.contains(&format!("\"value\":{}", (at - 1) * 100 + 1)), "{line}");
+        append(&folder.path("t/one"), &Packet::new(at * 100, at * 100 + 99, at, &[at * 100 + 1]).bytes());
+    }
+    child.kill().expect("it runs");
+    let _ = child.wait();
+}
+
+#[test]
+fn reports_are_repeated() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("t")).expect("a folder");
+    append(&folder.path("t/metadata"), METADATA.as_bytes());
+    let [one, _] = streams();
+    append(&folder.path("t/one"), &one[..600]);
+    let child = start(&folder, "report --state grind --follow --until-idle 1500ms --every 300ms t");
+    sleep(Duration::from_millis(700));
+    append(&folder.path("t/one"), &one[600..]);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.matches("time from each `grind`").count() >= 3, "{text}");
+    let last = text.rsplit("time from each").next().expect("a table");
+    assert!(last.contains("23"), "{last}");
+}
+
+#[test]
+fn what_cannot_be_followed_is_said() {
+    let folder = Folder::new();
+    let demo = std::fs::canonicalize(util::demo("../logs")).expect("the demo is there");
+    let log = std::fs::read_dir(demo).expect("logs").flatten().map(|entry| entry.path()).find(|path| path.is_file());
+    let log = log.expect("a log").display().to_string();
+    folder.run(&format!("print --follow --until-idle 1s {log}")).ends(1, &["cannot be followed", "jsonl"]);
+    folder.run("print --follow nothing").ends(1, &["nothing"]);
+    folder.run("print --until-idle 1s t").ends(2, &["--follow"]);
+}
