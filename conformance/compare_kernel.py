@@ -74,16 +74,17 @@ def questions(rng, machine, kernel):
         "states": [None], "cpu": [None, "process", "cpu"], "stats": [None, "trace", "event"], "processes": [None],
         "sched": [None, "prio", "cpu", "waker", "process"], "irq": [None, "cpu"], "syscalls": [None, "thread", "process", "errno"],
         "io": [None, "thread", "process", "file", "disk", "net"], "memory": [None], "locks": [None, "thread", "process"],
+        "contention": [None, "thread", "releaser", "taker"],
     }
     # The name and the process of a thread may become known while a state lasts: questions about those are asked elsewhere.
     chosen = {("states", None): [of_cpu, of_tid], ("cpu", None): [of_tid], ("cpu", "cpu"): [of_cpu], ("stats", None): [of_cpu, of_tid],
               ("stats", "event"): [of_cpu, of_tid], ("processes", None): [of_tid, of_pid, of_comm], ("memory", None): [of_cpu, of_tid, of_pid]}
-    steps = ("cpu", "sched", "irq", "syscalls", "io", "locks")
+    steps = ("cpu", "sched", "irq", "syscalls", "io", "locks", "contention")
     for name, keys in plain.items():
         for key in keys:
             by = [] if key is None else ["--by", key]
             options = [({}, []), (ranged, ["--begin", f"{ranged['begin']}ns", "--end", f"{ranged['end']}ns"])]
-            if name in ("sched", "irq", "syscalls", "io", "locks") and key != "net":
+            if name in ("sched", "irq", "syscalls", "io", "locks", "contention") and key not in ("net", "taker"):
                 some = [of for of in spans if not ("log" in of[0] or "top" in of[0] or "hist" in of[0]) or key in (None, "disk")]
                 # Interrupts have no thread; a request has that of its issue.
                 if name == "irq" or key == "disk":
@@ -92,7 +93,7 @@ def questions(rng, machine, kernel):
                     some = [of for of in some if "cpus" not in of[0]]
                 options += some[1:]
             options += chosen.get((name, key), [])
-            if name in steps and key not in ("disk", "net"):
+            if name in steps and key not in ("disk", "net", "taker"):
                 size = max(1, length // rng.randint(1, 5))
                 options.append((dict(step=size), ["--step", f"{size}ns"]))
             for of, words in options:

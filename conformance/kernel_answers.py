@@ -450,6 +450,76 @@ def locks(machine, q):
     return view(q, spans, keys.get(q.by, lambda s: {"pid": s["pid"], "uaddr": s["uaddr"]}), more, log)
 
 
+def contention(machine, q):
+    """Waits for locks of programs with the threads that released them, and who had the CPUs for which threads waited."""
+    if q.by == "taker":
+        return takers(machine, q)
+    spans, waits, releases, wakes = [], {}, {}, list(machine.wakes)
+    calls = {(call["thread"], call["begin"], call["name"]): call for call in machine.calls}
+
+    def at_once(lock):
+        return sum(wait["key"] == lock for wait in waits.values())
+
+    for at, cpu, cur, concept, f, pids in machine.seen:
+        if concept == "switch":
+            for thread in list(waits):
+                # A thread that blocks again has not got the lock by the wake before.
+                if at in thread.blocked and thread.tid == f["prev"]:
+                    waits[thread].update(releaser=None, held=None)
+                if thread.over or thread.tid == f["prev"] and f["state"] & 48 and not f["state"] & 15:
+                    waits.pop(thread)
+        elif concept == "wake" and wakes and wakes[0][0] == at and wakes[0][1].tid == f["tid"]:
+            _, thread, waker, reason, base = wakes.pop(0)
+            if thread in waits and base == "WAIT" and reason == "thread" and releases.get(waker) == waits[thread]["key"]:
+                waits[thread].update(releaser=waker.tid, held=at - waits[thread]["begin"])
+        elif concept == "sys_entry" and isinstance(cur, Thread):
+            waits.pop(cur, None)
+            releases.pop(cur, None)
+            lock, op = (pids.get(cur), f.get("uaddr")), f.get("op")
+            if f["name"] == "futex" and op is not None and op & ~384 in FUTEX:
+                waits[cur] = dict(key=lock, begin=at, at_once=at_once(lock) + 1, releaser=None, held=None)
+            elif f["name"] == "futex" and op is not None and op & ~384 in FUTEX_WAKES:
+                releases[cur] = lock
+        elif concept == "sys_exit" and isinstance(cur, Thread):
+            wait = waits.pop(cur, None)
+            releases.pop(cur, None)
+            call = wait and calls.get((cur, wait["begin"], "futex"))
+            if call and call["end"] == at:
+                spans.append(dict(call, **{key: wait[key] for key in ("at_once", "releaser", "held")}, tid=cur.tid, lock=wait["key"][1]))
+    more = lambda members: {"waiters": len({s["tid"] for s in members}), "at_once": max((s["at_once"] for s in members), default=0),
+                            "to_release_ns": sum(s["held"] or 0 for s in members)}
+    keys = {"thread": lambda s: {"tid": s["tid"]}, "releaser": lambda s: {"releaser": s["releaser"]}}
+    log = lambda s: {"kind": "futex", "lock": s["lock"], "tid": s["tid"], "from": s["begin"], "to": s["end"], "at_once": s["at_once"],
+                     "duration_ns": s["end"] - s["begin"], "releaser": s["releaser"], "to_release_ns": s["held"]}
+    return view(q, spans, keys.get(q.by, lambda s: {"pid": s["pid"], "lock": s["lock"]}), more, log)
+
+
+def takers(machine, q):
+    pairs = defaultdict(list)
+    for thread, begin, end, state in join(machine.thread_rows):
+        begin, end = max(begin, q.begin), min(end, q.end)
+        if state != "WAIT_CPU" or begin >= end:
+            continue
+        times = Counter()
+        for x, y, cpu in queued(machine, thread, begin, end):
+            left = y - x
+            for of, first, last, cur, status in machine.cpu_rows if cpu is not None else ():
+                time = min(last, y) - max(first, x)
+                if of is cpu and time > 0:
+                    left -= time
+                    by = "interrupts" if status in ("irq", "softirq") else "unknown" if cur is None else cur
+                    times[by] += time
+            times["unknown"] += left
+        for by, time in times.items():
+            if time:
+                pairs[thread, by].append(time)
+    rows = []
+    for (thread, by), times in pairs.items():
+        tid = None if isinstance(by, str) else 0 if by == 0 else by.tid
+        rows.append({"tid": thread.tid, "by": tid, "waits": len(times), "total_ns": sum(times), "longest_ns": max(times)})
+    return rows, {}
+
+
 # ---- io, memory -------------------------------------------------------------------------------------------------------------
 
 

@@ -257,10 +257,10 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
         names.collect::<Vec<_>>()
     };
     let bakery = demo("../kernel/bakery");
-    let sums = ["cpu", "sched", "irq", "syscalls", "io", "memory", "locks", "processes", "stats"];
+    let sums = ["cpu", "sched", "irq", "syscalls", "io", "memory", "locks", "contention", "processes", "stats"];
     assert_eq!(all("", &bakery), sums);
     assert_eq!(all("--tid 641", &bakery), [&sums[..], &["path", "why"]].concat());
-    assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "processes", "stats"]);
+    assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);
 }

@@ -83,6 +83,10 @@ crate::named! {
         RqIssue = "rq_issue",
         /// A disk has done a request.
         RqComplete = "rq_complete",
+        /// A thread begins to wait for a lock of the kernel.
+        ContendBegin = "contend_begin",
+        /// A thread has got a lock of the kernel, or gives up.
+        ContendEnd = "contend_end",
         /// Pages are allocated.
         PageAlloc = "page_alloc",
         /// Pages are freed.
@@ -169,7 +173,7 @@ crate::named! {
         Path = "path",
         /// Address of a lock.
         Uaddr = "uaddr",
-        /// Operation on a lock or a file descriptor.
+        /// Operation on a lock or a file descriptor; of a lock of the kernel, its kind.
         Op = "op",
         /// Address of a peer, as bytes.
         Address = "address",

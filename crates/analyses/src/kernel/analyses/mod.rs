@@ -1,5 +1,6 @@
 //! All analyses.
 
+mod contention;
 pub(crate) mod cpu;
 mod files;
 mod io;
@@ -7,6 +8,7 @@ mod irq;
 mod lives;
 mod locks;
 mod memory;
+mod occupancy;
 mod path;
 mod processes;
 mod sched;
@@ -28,6 +30,7 @@ pub const ANALYSES: &[Descriptor] = &[
     io::DESCRIPTOR,
     memory::DESCRIPTOR,
     locks::DESCRIPTOR,
+    contention::DESCRIPTOR,
     processes::DESCRIPTOR,
     stats::DESCRIPTOR,
     path::DESCRIPTOR,

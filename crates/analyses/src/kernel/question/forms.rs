@@ -67,7 +67,7 @@ pub const ALWAYS_TAKEN: &[&str] = &["--end", "--stream", "--where", "--sort", "-
 
 /// Options of spans that are grouped, chosen by threads and CPUs, and counted by steps.
 pub(crate) const SPANS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Cpu, Min, Max, Begin, Per];
-/// Periods are not made for periods.
+/// Options of spans that are not made for periods.
 pub(crate) const PERIODS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Cpu, Min, Max, Begin];
 /// Sums by group.
 pub(crate) const SUMS: &[AnalysisOption] = &[By, Step, Tid, Pid, Comm, Cpu, Begin, Per];

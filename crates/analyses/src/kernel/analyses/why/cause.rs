@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{Machines, Ns, ThreadIndex, thread_title};
 
-use super::facts::{CallObject, Facts, Occupant, OpenCall, Wait};
+use super::facts::{CallObject, Facts, OpenCall, Wait};
+use crate::kernel::analyses::occupancy::Occupant;
 use crate::kernel::analyses::path::{Found, Walk};
 
 /// A thread, as rows and sentences name it.
@@ -86,13 +87,13 @@ impl Cause {
         match found.state {
             "wait_cpu" => {
                 let mut parts = Vec::new();
-                for (cpu, from, to) in facts.queued(machines, found.thread, range) {
+                for (cpu, from, to) in facts.occupancy.queued(machines, found.thread, range) {
                     let of_cpu = Cause { cpu: cpu.map(|cpu| machines.cpu(cpu).number), ..cause.clone() };
                     let Some(cpu) = cpu else {
                         parts.push((of_cpu, to - from));
                         continue;
                     };
-                    for (occupant, time) in facts.occupants(machines, cpu, (from, to)) {
+                    for (occupant, time) in facts.occupancy.occupants(machines, cpu, (from, to)) {
                         let mut one = of_cpu.clone();
                         match occupant {
                             Occupant::Thread(thread) => one.by = Some(Named::new(machines, thread)),

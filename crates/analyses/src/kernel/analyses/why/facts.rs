@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    CpuIndex, CpuPiece, CpuStatus, Happening, Interrupt, InterruptKind, Machines, Map, Ns, Reason, SystemCall,
-    ThreadIndex, ThreadPiece, ThreadState, Woken,
+    CpuIndex, Happening, Interrupt, InterruptKind, Machines, Map, Ns, Reason, SystemCall, ThreadIndex, ThreadPiece,
+    ThreadState, Woken,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -13,17 +13,8 @@ use crate::kernel::analyses::files::Files;
 use crate::kernel::analyses::io::disks::DiskRequest;
 use crate::kernel::analyses::irq::interrupt_name;
 use crate::kernel::analyses::locks::{FUTEX, WAITS, WAKES, operation_of};
+use crate::kernel::analyses::occupancy::{Occupancy, grown, offset};
 use crate::kernel::question::query::AnalysisQuery;
-
-/// The occupant of a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Occupant {
-    Thread(ThreadIndex),
-    /// An interrupt, the longest one of those in the time that is asked for.
-    Interrupt(Option<(InterruptKind, i64)>),
-    Idle,
-    Unknown,
-}
 
 /// A system call in which a thread waits, and what it is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,16 +50,6 @@ struct Ending {
     is_released: bool,
 }
 
-/// A CPU over time.
-#[derive(Default)]
-struct CpuLine {
-    /// Its occupants, and until when; the first piece begins with `from`.
-    pieces: Vec<(i64, Occupant)>,
-    from: i64,
-    /// Interrupts that no other one surrounds, by their ends.
-    interrupts: Vec<(i64, i64, InterruptKind, i64)>,
-}
-
 /// Facts about all threads and CPUs.
 #[derive(Default)]
 pub(super) struct Facts {
@@ -80,28 +61,12 @@ pub(super) struct Facts {
     endings: Map<ThreadIndex, Ending>,
     /// By the index of the thread.
     waits: Vec<Vec<Wait>>,
-    /// By the index of the thread: the CPU on which it runs or is queued, since when.
-    queues: Vec<Vec<(i64, Option<CpuIndex>)>>,
+    pub(super) occupancy: Occupancy,
     /// By the index of the thread: when it was interrupted until, and on which CPU.
     interrupted: Vec<Vec<(i64, CpuIndex)>>,
-    /// When threads became runnable last.
-    runnable: Map<ThreadIndex, i64>,
-    /// By the index of the CPU.
-    cpus: Vec<CpuLine>,
     disks: Map<(u32, i64), Rc<str>>,
     handlers: BTreeMap<(u32, i64), Rc<str>>,
     names: BTreeMap<Rc<str>, Rc<str>>,
-}
-
-fn grown<T: Default>(list: &mut Vec<T>, at: usize) -> &mut T {
-    if at >= list.len() {
-        list.resize_with(at + 1, T::default);
-    }
-    &mut list[at]
-}
-
-fn offset(machines: &Machines, at: Ns) -> i64 {
-    i64::try_from(at - machines.begin().unwrap_or(0)).unwrap_or(i64::MAX)
 }
 
 /// An interrupt with its name: `irq 24 ahci`.
@@ -167,20 +132,9 @@ impl Facts {
         happening: &Happening<'_>,
         at: Ns,
     ) {
-        let note = |facts: &mut Facts, field: Field| {
-            let thread = happening.number(field).and_then(|tid| machines.find_thread(machine, tid));
-            if let Some(thread) = thread {
-                facts.note_queue(machines, thread, at);
-            }
-        };
+        self.occupancy.on_applied(machines, machine, happening, at);
         match happening.concept {
-            Concept::Switch => {
-                [Field::Prev, Field::Next].into_iter().for_each(|field| note(self, field));
-                cpu.map(|cpu| self.done.remove(&cpu));
-            }
-            Concept::Wake | Concept::Migrate | Concept::Running => note(self, Field::Tid),
-            Concept::Fork => note(self, Field::Child),
-            Concept::IrqEntry | Concept::SoftEntry => drop(cpu.map(|cpu| self.done.remove(&cpu))),
+            Concept::Switch | Concept::IrqEntry | Concept::SoftEntry => drop(cpu.map(|cpu| self.done.remove(&cpu))),
             Concept::DumpDisk => {
                 if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name)) {
                     self.disks.insert((machine, dev), format!("disk {name}").into());
@@ -197,51 +151,6 @@ impl Facts {
         }
     }
 
-    /// Notes on which CPU a thread runs or is queued, when that changed.
-    fn note_queue(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
-        let of = machines.thread(thread);
-        let (queued, is_running, at) = (of.queued(), of.running().is_some(), offset(machines, at));
-        let runnable = self.runnable.get(&thread).copied();
-        let log = grown(&mut self.queues, thread.0 as usize);
-        match log.last() {
-            Some((_, last)) if *last == queued => {}
-            Some((since, _)) => {
-                // It runs where no event put it: where it was queued until then is not known.
-                let runnable = runnable.filter(|_| is_running).map(|runnable| runnable.max(*since));
-                log.extend(runnable.map(|runnable| (runnable, None)));
-                log.push((at, queued));
-            }
-            None => log.push((at, queued)),
-        }
-    }
-
-    pub(super) fn on_cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece, query: &AnalysisQuery) {
-        if query.clip(piece.from, piece.to).is_none() {
-            return;
-        }
-        let occupant = match (piece.status, piece.thread) {
-            (CpuStatus::Irq | CpuStatus::Softirq, _) => Occupant::Interrupt(None),
-            (CpuStatus::Suspended, _) | (_, None) => Occupant::Unknown,
-            (_, Some(None)) => Occupant::Idle,
-            (_, Some(Some(thread))) => Occupant::Thread(thread),
-        };
-        let (from, to) = (offset(machines, piece.from), offset(machines, piece.to));
-        let line = grown(&mut self.cpus, piece.cpu.0 as usize);
-        match line.pieces.last_mut() {
-            None => {
-                line.from = from;
-                line.pieces.push((to, occupant));
-            }
-            Some((end, last)) if (*end, *last) == (from, occupant) => *end = to,
-            Some((end, _)) => {
-                if *end < from {
-                    line.pieces.push((from, Occupant::Unknown));
-                }
-                line.pieces.push((to, occupant));
-            }
-        }
-    }
-
     pub(super) fn on_interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>, query: &AnalysisQuery) {
         if interrupt.kind == InterruptKind::Trap || query.clip(interrupt.from, interrupt.to).is_none() {
             return;
@@ -253,18 +162,11 @@ impl Facts {
                 self.handlers.insert((machine, interrupt.number), name);
             }
         }
-        let (from, to) = (offset(machines, interrupt.from), offset(machines, interrupt.to));
-        let known = &mut grown(&mut self.cpus, interrupt.cpu.0 as usize).interrupts;
-        while known.last().is_some_and(|(begin, ..)| *begin >= from) {
-            known.pop();
-        }
-        known.push((from, to, interrupt.kind, interrupt.number));
+        self.occupancy.on_interrupt(machines, interrupt);
     }
 
     pub(super) fn on_thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece, query: &AnalysisQuery) {
-        if piece.state == ThreadState::WaitCpu {
-            self.runnable.insert(piece.thread, offset(machines, piece.from));
-        }
+        self.occupancy.on_thread_piece(machines, piece);
         let of = machines.thread(piece.thread);
         if piece.state == ThreadState::Interrupted
             && query.clip(piece.from, piece.to).is_some()
@@ -309,78 +211,6 @@ impl Facts {
         (found.from < at).then_some(found)
     }
 
-    /// The CPUs on which a thread was queued in a range, each with its part of it.
-    pub(super) fn queued(
-        &self,
-        machines: &Machines,
-        thread: ThreadIndex,
-        (from, to): (Ns, Ns),
-    ) -> Vec<(Option<CpuIndex>, Ns, Ns)> {
-        let log = self.queues.get(thread.0 as usize).map_or(&[][..], |log| log);
-        let origin = machines.begin().unwrap_or(0);
-        let (mut at, mut parts) = (from, Vec::new());
-        let first = log.partition_point(|(since, _)| origin + Ns::from(*since) <= from);
-        let mut cpu = first.checked_sub(1).and_then(|before| log[before].1);
-        for (since, next) in &log[first..] {
-            let until = (origin + Ns::from(*since)).min(to);
-            if at < until {
-                parts.push((cpu, at, until));
-            }
-            (at, cpu) = (until, *next);
-            if at == to {
-                break;
-            }
-        }
-        if at < to {
-            parts.push((cpu, at, to));
-        }
-        parts
-    }
-
-    /// The occupants of a CPU in a range, with their times; the one that had it longest comes first.
-    pub(super) fn occupants(&self, machines: &Machines, cpu: CpuIndex, (from, to): (Ns, Ns)) -> Vec<(Occupant, Ns)> {
-        let mut times: BTreeMap<Occupant, Ns> = BTreeMap::new();
-        let (first, last) = (offset(machines, from), offset(machines, to));
-        let mut at = first;
-        if let Some(line) = self.cpus.get(cpu.0 as usize) {
-            if line.from > at {
-                let until = line.from.min(last);
-                *times.entry(Occupant::Unknown).or_default() += Ns::from(until - at);
-                at = until;
-            }
-            for (end, occupant) in &line.pieces[line.pieces.partition_point(|(end, _)| *end <= at)..] {
-                if at >= last {
-                    break;
-                }
-                let until = (*end).min(last);
-                *times.entry(*occupant).or_default() += Ns::from(until - at);
-                at = until;
-            }
-        }
-        if at < last {
-            *times.entry(Occupant::Unknown).or_default() += Ns::from(last - at);
-        }
-        let mut times: Vec<(Occupant, Ns)> = times.into_iter().collect();
-        if let Some((occupant, _)) = times.iter_mut().find(|(own, _)| *own == Occupant::Interrupt(None)) {
-            *occupant = Occupant::Interrupt(self.longest_interrupt(cpu, first, last));
-        }
-        times.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
-        times
-    }
-
-    /// The interrupt that had most of a range on a CPU.
-    fn longest_interrupt(&self, cpu: CpuIndex, from: i64, to: i64) -> Option<(InterruptKind, i64)> {
-        let known = &self.cpus.get(cpu.0 as usize)?.interrupts;
-        let mut times: BTreeMap<(InterruptKind, i64), i64> = BTreeMap::new();
-        for (begin, end, kind, number) in &known[known.partition_point(|(_, end, ..)| *end <= from)..] {
-            if *begin >= to {
-                break;
-            }
-            *times.entry((*kind, *number)).or_default() += (*end).min(to) - (*begin).max(from);
-        }
-        times.into_iter().max_by_key(|(_, time)| *time).map(|(interrupt, _)| interrupt)
-    }
-
     /// The interrupt that interrupted a thread in a range.
     pub(super) fn interrupt_of(
         &self,
@@ -391,7 +221,7 @@ impl Facts {
         let (from, to) = (offset(machines, from), offset(machines, to));
         let known = self.interrupted.get(thread.0 as usize)?;
         let (_, cpu) = known.get(known.partition_point(|(end, _)| *end < to))?;
-        self.longest_interrupt(*cpu, from, to)
+        self.occupancy.longest_interrupt(*cpu, from, to)
     }
 
     /// An interrupt in words.

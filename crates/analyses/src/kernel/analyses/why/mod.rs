@@ -65,7 +65,7 @@ impl Why {
 
 impl Observer for Why {
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
-        self.record(|known, query| known.facts.on_cpu_piece(machines, piece, query));
+        self.record(|known, query| known.facts.occupancy.on_cpu_piece(machines, piece, (query.begin, query.end)));
     }
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
