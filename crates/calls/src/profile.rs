@@ -335,8 +335,9 @@ impl Profile {
         let mut frames: Vec<u32> = Vec::new();
         let mut unnamed = 0;
         let mut storage = Vec::new();
-        // By trace and thread: since when it has no CPU, where it left it, and whether that has a stack.
-        let mut off: HashMap<(usize, i64), (i128, usize, bool)> = HashMap::new();
+        // By trace and thread: since when it has no CPU, where it left it, and whether that has a stack, and says that it was
+        // preempted.
+        let mut off: HashMap<(usize, i64), (i128, usize, bool, bool)> = HashMap::new();
         let take = |event: &Event<'_>| {
             let turn = if is_on { None } else { reader.turn(event) };
             let class = (event.trace, event.raw.class().0);
@@ -360,7 +361,7 @@ impl Profile {
             }
             let Some(sample) = reader.read(event) else { return };
             let mut back = |builder: &mut ProfileBuilder, thread: Option<i64>| {
-                let (since, node, _) = off.remove(&(event.trace, thread?))?;
+                let (since, node, ..) = off.remove(&(event.trace, thread?))?;
                 let taken = u64::try_from(event.ns? - since).unwrap_or(0);
                 builder.add(node, taken, 1);
                 Some(())
@@ -406,16 +407,24 @@ impl Profile {
             }
             let Some((thread, ns)) = is_left else { return builder.add(at, weight, 1) };
             let is_preempted = turn.is_some_and(|turn| turn.is_preempted);
+            // A tracepoint, or a sample, has the stack, and a record of the kernel follows it, which alone may say that the thread
+            // was preempted.
+            if let Some((_, node, true, was_preempted)) = off.get_mut(&thread).filter(|_| !has_stack) {
+                if is_preempted && !*was_preempted {
+                    let label = builder.label(ProfileLabel { is_wait: true, ..ProfileLabel::new(PREEMPTED) });
+                    (*node, *was_preempted) = (builder.node(*node, label), true);
+                }
+                return;
+            }
             if is_preempted || !has_stack || query.cpu == CpuTime::Both {
                 let name = if is_preempted { PREEMPTED } else { OFF_CPU };
                 let label = builder.label(ProfileLabel { is_wait: true, ..ProfileLabel::new(name) });
                 at = builder.node(at, label);
             }
-            // A tracepoint has the stack, and a record of the kernel follows it. Of two of a kind the first has lost its end.
+            // Of two of a kind the first has lost its end.
             match off.get_mut(&thread) {
                 Some(known) if has_stack && !known.2 => (known.1, known.2) = (at, true),
-                Some(known) if !has_stack && known.2 => {}
-                _ => _ = off.insert(thread, (ns, at, has_stack)),
+                _ => _ = off.insert(thread, (ns, at, has_stack, is_preempted)),
             }
         };
         Events::new(session, streams, &selection, None).for_each(take, note);

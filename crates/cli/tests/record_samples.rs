@@ -135,6 +135,36 @@ fn events_and_samples_are_one_timeline() {
     assert!(lines[before..after].iter().filter(|line| is_sample(line)).count() > 5, "{lines:#?}");
 }
 
+/// Stacks of threads that wait, with the time until they run again.
+#[test]
+fn waits_have_stacks() {
+    const NAPS: &str = "#include <time.h>
+        void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 30000000}, 0); }
+        int main(void) { for (int i = 0; i < 5; i++) nap(); return 0; }\n";
+    let folder = Folder::new();
+    folder.file("nap.c", NAPS);
+    let mut compile = Command::new("gcc");
+    compile.current_dir(folder.path("")).args(["-O0", "-o", "nap", "nap.c"]);
+    if !compile.status().is_ok_and(|status| status.success()) {
+        return eprintln!("left out: there is no gcc");
+    }
+    let Some(recorded) = ours(&folder, &["record", "--sample", "--off-cpu", "./nap"]) else { return };
+    let said = text(&recorded.stderr);
+    if said.contains("stacks of threads that wait cannot be recorded") {
+        return eprintln!("left out: {said}");
+    }
+    assert_eq!(recorded.status.code(), Some(0), "{said}");
+    let graph = command().current_dir(folder.path("")).args(["graph", "--cpu", "off", "perf.data"]).output();
+    let graph = text(&graph.expect("it runs").stdout);
+    // The C library may have no frame pointers: then the function that called it is missing.
+    let sleeps = graph.lines().find(|line| line.contains("nanosleep")).unwrap_or_else(|| panic!("{graph}"));
+    // The five sleeps are nearly all of the time that the thread has no CPU, unless the machine is busy.
+    let words: Vec<_> = sleeps.split_whitespace().collect();
+    let share: f64 = words[0].parse().expect("a number");
+    assert!(share > 30.0 && words[2] == "5", "{graph}");
+    assert!(!graph.contains("(off CPU)"), "{graph}");
+}
+
 /// Of somebody else's process, or of one that is not there; and what is said where the kernel is out of reach.
 #[test]
 fn rights_that_are_missing_are_named() {

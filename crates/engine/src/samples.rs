@@ -144,7 +144,7 @@ impl<'s> SampleReader<'s> {
                     let [next, prev, state, out, preempted] = match turn.clone() {
                         Some(TurnFields::Switch { next, prev, state }) => [Some(next), prev, state, None, None],
                         Some(TurnFields::Own { out, preempted }) => [None, None, None, Some(out), preempted],
-                        None => [const { None }; 5],
+                        Some(TurnFields::Leaves) | None => [const { None }; 5],
                     };
                     let who = semantics.who(EventClassId(at as u32));
                     let paths = [
@@ -230,6 +230,7 @@ impl<'s> SampleReader<'s> {
             TurnFields::Own { .. } if flag(OUT) => {
                 Turn { leaves: integer(THREAD), is_preempted: flag(PREEMPTED), gets: None }
             }
+            TurnFields::Leaves => Turn { leaves: integer(THREAD), is_preempted: false, gets: None },
             TurnFields::Own { .. } => Turn { leaves: None, is_preempted: false, gets: integer(THREAD) },
         })
     }

@@ -90,6 +90,9 @@ pub const OWN_SWITCHES: &[&str] = &["PERF_RECORD_SWITCH", "PERF_RECORD_SWITCH_CP
 /// See [`OWN_SWITCHES`].
 pub const OWN_SWITCH_FLAGS: [&str; 2] = ["out", "preempt"];
 
+/// Samples that are taken when their thread leaves a CPU: perf's name of the event, without modifiers.
+pub const LEAVING_SAMPLE: &str = "context-switches";
+
 /// CPU of a sample that has it as a field.
 pub const SAMPLE_CPU: &str = "cpu";
 

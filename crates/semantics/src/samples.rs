@@ -45,6 +45,8 @@ pub enum TurnFields {
         /// Could it have run on?
         preempted: Option<FieldPath>,
     },
+    /// The thread of the event leaves the CPU. Other events say when it gets one again.
+    Leaves,
 }
 
 impl Semantics {
@@ -57,6 +59,14 @@ impl Semantics {
             return Some(TurnFields::Switch { next: field(Field::Next)?, prev, state });
         }
         let name = self.schema.event(class).name.as_deref()?;
+        // Without records of the returns it says too little.
+        let own_switches = || {
+            let names = self.schema.events().iter().filter_map(|class| class.name.as_deref());
+            names.into_iter().any(|name| names::OWN_SWITCHES.contains(&name))
+        };
+        if name.split([':', '/']).next() == Some(names::LEAVING_SAMPLE) && own_switches() {
+            return Some(TurnFields::Leaves);
+        }
         let flag = |name: &str| self.payload(class, name, |kind| matches!(kind, FieldKind::Boolean(_)));
         let [out, preempted] = names::OWN_SWITCH_FLAGS;
         names::OWN_SWITCHES
