@@ -51,7 +51,7 @@ impl OpenEvents {
         };
         // Thread 0 is the one that calls: its children inherit events that wait for an `exec`.
         let first = threads.first().map_or(0, |(_, thread)| *thread);
-        let events = events(options, waits_for_exec, first, cpus[0])?;
+        let events = events(options, waits_for_exec, first, &cpus)?;
         if !waits_for_exec {
             raise_file_limit();
         }
@@ -178,7 +178,7 @@ fn map_ring(event: &PerfEvent, bytes: usize) -> Result<SampleRing> {
 }
 
 /// The events, as far as this kernel and these rights allow them.
-fn events(options: &Options, begins_at_exec: bool, thread: u32, cpu: u32) -> Result<Vec<SampledEvent>> {
+fn events(options: &Options, begins_at_exec: bool, thread: u32, cpus: &[u32]) -> Result<Vec<SampledEvent>> {
     let user_stack = match options.call_graph {
         CallGraph::FramePointers => UserStack::FramePointers,
         CallGraph::Dwarf(bytes) => UserStack::Copied(USER_REGISTERS, bytes),
@@ -195,7 +195,8 @@ fn events(options: &Options, begins_at_exec: bool, thread: u32, cpu: u32) -> Res
         begins_at_exec,
         clock_id: options.clock.number(),
     };
-    let main = allowed(wanted, thread, cpu)?;
+    // CPUs of two kinds may not have the same counters.
+    let main = cpus.iter().try_fold(wanted, |event, cpu| allowed(event, thread, *cpu))?;
     let mut events = vec![main.clone()];
     if options.has_off_cpu {
         // Switches happen in the kernel.
