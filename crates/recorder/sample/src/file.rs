@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tracemill_model::error::{Error, Result};
@@ -111,7 +111,8 @@ impl SampleFile {
         if let Some(old) = &old {
             fs::rename(path, old).map_err(failed)?;
         }
-        let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+        // Copied stacks may hold secrets of the program.
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
         let beginning = write::beginning(events);
         let begin = beginning.len() as u64;
         let made = SampleFile {

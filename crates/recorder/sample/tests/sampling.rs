@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -157,6 +158,7 @@ fn functions_have_the_shares_that_perf_finds() {
     let Some(recorded) = allowed(record(Command::new(&program), &options(output.clone()))) else { return };
     assert_eq!(recorded.status.and_then(|status| status.code()), Some(7));
     assert_eq!((recorded.failed, recorded.lost), (None, 0));
+    assert_eq!(fs::metadata(&output).expect("a file").permissions().mode() & 0o77, 0);
     let printed = lines(&output);
     let samples = count(&printed, " cpu-clock: ") + count(&printed, " cycles: ");
     assert_eq!(samples as u64, recorded.samples);
