@@ -152,6 +152,7 @@ fn rings_that_a_killed_recorder_left_are_gone_with_the_next_recording() {
         let mut recorder = command();
         recorder.current_dir(folder.path("")).args([
             "record",
+            "--no-libcall",
             "-o",
             output,
             "--ring-dir",
@@ -184,7 +185,7 @@ fn rings_that_a_killed_recorder_left_are_gone_with_the_next_recording() {
             }
         }
     };
-    let record = "record -v -o third --ring-dir rings ./program c3 5";
+    let record = "record --no-libcall -v -o third --ring-dir rings ./program c3 5";
     let (mut first, mut second) = (start("first", "c1"), start("second", "c2"));
     assert_eq!(rings(), 2);
     kill(&mut first, true);

@@ -43,10 +43,10 @@ fn what_scripts_and_shells_run_is_recorded() {
     let said = "o: nothing was recorded: 1 program ran with the library of the recorder, and none of them is instrumented: \
         compile what they run with -pg";
     folder.run("record -o o ./none.sh").ends(3, &[said]);
-    folder.run("record -o o --force true").ends(0, &["o: nothing was recorded: "]);
+    folder.run("record --no-libcall -o o --force true").ends(0, &["o: nothing was recorded: "]);
     folder
         .run("record -o o true")
-        .ends(125, &["it is neither instrumented nor linked", "--force runs it all the same, and records"]);
+        .ends(125, &["it is neither instrumented nor linked", "--force records its calls to libraries"]);
 }
 
 #[test]
@@ -82,7 +82,11 @@ fn programs_that_no_library_can_be_loaded_into_are_refused_with_the_reason() {
     let as_nobody = |more: &[&str]| {
         let mut record = Command::new("setpriv");
         record.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_tracemill"), "record"]);
-        record.args(["-o", "open/o"]).args(more).args(["./program", "open/c", "3"]).current_dir(folder.path(""));
+        record
+            .args(["--no-libcall", "-o", "open/o"])
+            .args(more)
+            .args(["./program", "open/c", "3"])
+            .current_dir(folder.path(""));
         let output = record.output().ok()?;
         Some((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
     };
@@ -134,7 +138,7 @@ fn functions_without_room_for_a_patch_are_counted() {
     {
         let flags = format!("-O0 -fpatchable-function-entry={room}");
         let Some(_) = compile(&folder, "counter.c", &flags, "program") else { return };
-        let run = folder.run("record -o o -P . ./program c 3").ends(0, &[]);
+        let run = folder.run("record --no-libcall -o o -P . ./program c 3").ends(0, &[]);
         fs::remove_file(folder.path("c")).expect("it ran");
         let said = "o: 2 of 2 functions that -P names were not patched: they have less than 5 bytes of room at their entry; \
             compile with -fpatchable-function-entry=5\n";
@@ -166,7 +170,7 @@ fn programs_in_strict_sandboxes_go_on_and_their_calls_are_counted() {
         assert_eq!((plain.status.code(), &*plain.stdout), (Some(0), &b"done\n"[..]));
         for (options, raw) in [("", ""), ("", " raw"), ("-A fib@arg1", ""), ("-F .", " raw")] {
             // 177 calls before, 242785 there.
-            let run = folder.run(&format!("record -o o {options} ./program 25{raw}")).ends(0, &[]);
+            let run = folder.run(&format!("record --no-libcall -o o {options} ./program 25{raw}")).ends(0, &[]);
             let said = "o: 242785 calls were not recorded, since their thread had entered seccomp's strict mode, in which no \
                 clock can be read\n";
             assert_eq!((&*run.stdout, &*run.stderr), ("done\n", said), "{way} {options} {raw}");

@@ -15,7 +15,7 @@ use super::parse_size;
 #[derive(Args)]
 #[command(
     after_help = "Options of `uftrace record` are known: those without a line here have no effect, or say why they cannot \
-    be had. Calls to libraries are recorded when these were compiled for it; `--no-libcall` says that this is known.\n\nExit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
+    be had.\n\nExit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
 )]
 #[command(group = ArgGroup::new("of_kernel").multiple(true).args(["kernel_events", "kernel", "kernel_depth"]))]
 pub(crate) struct RecordOptions {
@@ -226,6 +226,14 @@ pub(crate) struct RecordCalls {
     #[arg(long, short = 'U', value_name = "FUNC", requires = "patch")]
     pub(crate) unpatch: Vec<String>,
 
+    /// Record calls that libraries make to other libraries as well; by default, only those of the program itself are
+    #[arg(long, short = 'l', conflicts_with = "no_libcall")]
+    pub(crate) nest_libcall: bool,
+
+    /// Do not record calls to libraries, such as `malloc` and `puts`
+    #[arg(long)]
+    pub(crate) no_libcall: bool,
+
     /// Record nothing until a `trace_on` trigger
     #[arg(long)]
     pub(crate) disable: bool,
@@ -296,39 +304,45 @@ pub(crate) enum ClockArg {
 pub(crate) struct Refused {
     /// Sentences about recorders that cannot be had.
     pub(crate) sentences: Vec<String>,
-    /// Is it known that calls to libraries are not recorded?
-    pub(crate) no_libcall: bool,
 }
 
 /// Options of uftrace that cannot be had: name, letter, whether they have a value, and the reason.
 const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
     ("list-event", None, false, "tracefs lists events of the kernel: /sys/kernel/tracing/available_events"),
-    ("script", Some('S'), true, "scripts are not run"),
-    ("watch", Some('W'), true, "values are not watched"),
-    ("agent", Some('g'), false, "a program that runs takes no commands"),
+    ("script", Some('S'), true, "scripts are not run; SQL, Python and `--format json` read what was recorded"),
+    (
+        "watch",
+        Some('W'),
+        true,
+        "variables are not looked at between calls; -A and -R record values, -E sched the CPU of a task",
+    ),
+    (
+        "agent",
+        Some('g'),
+        false,
+        "a program that runs takes no commands; -T FUNC@trace_on and trace_off switch recording",
+    ),
     ("host", None, true, "recordings are not sent to other machines; copy the folder"),
     ("port", None, true, "recordings are not sent to other machines; copy the folder"),
-    ("signal", None, true, "signals have no triggers"),
+    (
+        "signal",
+        None,
+        true,
+        "signals have no triggers; -T FUNC@trace_on and trace_off switch recording, also for a handler",
+    ),
     (
         "rt-prio",
         None,
         true,
         "the recorder needs no priority: the program waits for it unless --when-full says otherwise",
     ),
-    (
-        "nest-libcall",
-        Some('l'),
-        false,
-        "calls to libraries are recorded where these were compiled for it, and not otherwise",
-    ),
-    ("no-pltbind", None, false, "calls to libraries are not caught when they are bound, so nothing would change"),
     ("opt-file", None, true, "options are not read from files here"),
 ];
 
 /// Options of uftrace that have no effect here; those of the first list have a value.
 const UNUSED: [&str; 2] = [
     "num-thread color libmcount-path debug-domain demangle logfile",
-    "libmcount-single no-libcall no-event no-sched no-sched-preempt no-pager",
+    "libmcount-single no-pltbind no-event no-sched no-sched-preempt no-pager",
 ];
 
 impl Refused {
@@ -343,7 +357,7 @@ impl Refused {
         let is_typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
         let typed = REFUSED.iter().filter(|(name, ..)| is_typed(name));
         let sentences = typed.map(|(name, _, _, reason)| format!("--{name} cannot be had: {reason}")).collect();
-        Ok(Refused { sentences, no_libcall: is_typed("no-libcall") })
+        Ok(Refused { sentences })
     }
 }
 

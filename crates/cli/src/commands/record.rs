@@ -162,6 +162,7 @@ fn run_options(options: &RecordOptions) -> tracemill_run::Options {
     if let Some(folder) = &options.output {
         how.folder.clone_from(folder);
     }
+    how.name = options.program.first().cloned();
     let calls = &options.calls;
     how.rings.clone_from(&calls.rings.ring_dir);
     how.slot_bytes = calls.rings.buffer;
@@ -181,6 +182,12 @@ fn run_options(options: &RecordOptions) -> tracemill_run::Options {
     how.waits_for = Some(notes::print_wait);
     how.has_fixed_addresses = calls.no_randomize_addr;
     how.symbols.clone_from(&calls.with_syms);
+    how.selection.library_calls = match (calls.no_libcall, calls.nest_libcall) {
+        (true, _) => tracemill_run::LibraryCalls::None,
+        (false, true) => tracemill_run::LibraryCalls::OfAll,
+        (false, false) => tracemill_run::LibraryCalls::OfProgram,
+    };
+    how.selection.of_any_program = options.force;
     how.selection.depth = calls.depth;
     how.selection.time_ns = calls.time_filter.unwrap_or(0);
     how.selection.size = calls.rules.0.size;
@@ -250,14 +257,6 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     notes::print_unrecordable(&how.folder, &recorded);
     notes::print_remaining(&how.folder, &recorded.remaining);
     notes::print_nothing_recorded(path, &how, &recorded);
-    if !options.refused.no_libcall && std::io::stderr().is_terminal() {
-        // uftrace records them; for people only, since nothing is wrong.
-        let _ = writeln!(
-            std::io::stderr(),
-            "{}: calls to libraries are recorded only where these were compiled for it (--no-libcall: it is known)",
-            how.folder.display()
-        );
-    }
     Ok(recorded.status.map_or(NOT_RECORDED, status_of))
 }
 

@@ -177,7 +177,7 @@ fn reason(file: &ProgramFile) -> (String, &'static str) {
         ),
         _ => (
             "it is neither instrumented nor linked with tracemill-record".to_string(),
-            "compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same, and records the \
+            "compile it with -pg, -pg -mfentry or -finstrument-functions; --force records its calls to libraries, and the \
              programs that it runs",
         ),
     }

@@ -68,10 +68,10 @@ pub(crate) fn calls(folder: &Folder, data: &str) -> usize {
     String::from_utf8_lossy(&output.stdout).matches("[entry]").count()
 }
 
-/// The number of entries that uftrace records of the program.
-pub(crate) fn calls_of_uftrace(folder: &Folder) -> usize {
+/// The number of entries that uftrace records of the program, with this option.
+pub(crate) fn calls_of_uftrace(folder: &Folder, option: &str) -> usize {
     let mut theirs = Command::new("uftrace");
-    theirs.args(["record", "--no-libcall", "--no-event", "-d", "u", "./program"]);
+    theirs.args(["record", option, "--no-event", "-d", "u", "./program"]);
     theirs.current_dir(folder.path("")).output().expect("it runs");
     calls(folder, "u")
 }

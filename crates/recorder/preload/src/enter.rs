@@ -1,5 +1,7 @@
 //! The beginnings of calls.
 
+use std::arch::naked_asm;
+
 use crate::local::{DatalessState, local};
 use crate::record::{RECORD, RecordKind};
 use crate::same_thread::SameThread;
@@ -10,26 +12,71 @@ use crate::{lifetime, selective, system, wakeup};
 
 /// A function was entered: where its return address stands, and an address in it. Not 0 when the slow path is needed.
 pub(crate) unsafe extern "C" fn entry(saved: &Saved) -> usize {
-    let call = StartedCall { place: saved.place, address: saved.address, hook: Hook::Returns, saved: Some(saved) };
+    let call = StartedCall {
+        place: saved.place,
+        address: saved.address,
+        hook: Hook::Returns,
+        saved: Some(saved),
+        is_library: false,
+    };
     // SAFETY: the stub's caller is a function that has just begun, and its return address stands there.
     usize::from(unsafe { !enter(call) })
 }
 
 /// As [`entry`], after vector registers were put aside.
 pub(crate) unsafe extern "C" fn slow_entry(saved: &Saved) -> usize {
-    let call = StartedCall { place: saved.place, address: saved.address, hook: Hook::Returns, saved: Some(saved) };
+    let call = StartedCall {
+        place: saved.place,
+        address: saved.address,
+        hook: Hook::Returns,
+        saved: Some(saved),
+        is_library: false,
+    };
     // SAFETY: as in `entry`.
     unsafe { slow_enter(call) };
     0
 }
 
-/// A function built with `-finstrument-functions` was entered.
+/// As [`entry`], of a call to a library.
+pub(crate) unsafe extern "C" fn library_entry(saved: &Saved) -> usize {
+    if is_unwinding(saved) {
+        return 0;
+    }
+    // SAFETY: the stub's caller is a trampoline: it looks like a function that has just begun.
+    usize::from(unsafe { !enter(library_call(saved)) })
+}
+
+/// As [`slow_entry`], of a call to a library.
+pub(crate) unsafe extern "C" fn slow_library_entry(saved: &Saved) -> usize {
+    if !is_unwinding(saved) {
+        // SAFETY: as in `library_entry`.
+        unsafe { slow_enter(library_call(saved)) };
+    }
+    0
+}
+
+fn library_call(saved: &Saved) -> StartedCall<'_> {
+    let (place, address) = (saved.place, saved.address);
+    StartedCall { place, address, hook: Hook::Returns, saved: Some(saved), is_library: true }
+}
+
+/// Is a call to a library one of an unwinder that looks at the stack? Return addresses must stay what it expects.
+fn is_unwinding(saved: &Saved) -> bool {
+    current().is_some_and(|thread| thread.is_put_back.get() && saved.place < thread.unwinder.get())
+}
+
+/// A function built with `-finstrument-functions` was entered. It calls this itself, so the place of this call is one of its
+/// frame: what the function calls then stands there, or below.
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cyg_profile_func_enter(function: usize, _call_site: usize) {
-    let here = 0_usize;
-    let place = &raw const here as usize;
-    let call = StartedCall { place, address: function, hook: Hook::Instrumented, saved: None };
-    // SAFETY: the place is on this stack.
+pub unsafe extern "C" fn __cyg_profile_func_enter() {
+    naked_asm!("mov rsi, rsp", "jmp {enter}", enter = sym enter_instrumented)
+}
+
+/// Begins a call of a function that reports its end.
+unsafe extern "C" fn enter_instrumented(function: usize, place: usize) {
+    let call = StartedCall { place, address: function, hook: Hook::Instrumented, saved: None, is_library: false };
+    // SAFETY: the place is on the stack of this thread.
     unsafe {
         if !enter(call) {
             slow_enter(call);
@@ -48,7 +95,9 @@ unsafe fn enter(call: StartedCall<'_>) -> bool {
         count_unrecorded(thread);
         return true;
     }
-    let is_guessed = thread.is_selective && call.hook == Hook::Returns && SETTINGS.guesses.get();
+    // The ends of calls to libraries are known all the same, as with uftrace.
+    let guesses = thread.is_selective && !call.is_library && SETTINGS.guesses.get();
+    let is_guessed = guesses && call.hook == Hook::Returns;
     let call = if is_guessed { StartedCall { hook: Hook::Guessed, ..call } } else { call };
     // SAFETY: the caller's.
     unsafe {

@@ -74,18 +74,21 @@ fn become_child(parent: i32, thread: Option<&ThreadData>) {
     if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() } {
         mark.store(1, Ordering::Relaxed);
     }
-    let line = StackText::new()
-        .add(b"FORK timestamp=")
-        .time(system::clock_ns(SETTINGS.clock()))
-        .add(b" pid=")
-        .number(pid as u64, 1);
-    session::append_line(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
+    append_child(parent as usize);
     ring::forget_kept();
     match thread {
         Some(thread) => thread.go_on(),
         None if local().state() == DatalessState::Ringless => local().set_state(DatalessState::New),
         None => {}
     }
+}
+
+/// Tells that this process is a child.
+pub(crate) fn append_child(parent: usize) {
+    let line = StackText::new().add(b"FORK timestamp=").time(system::clock_ns(SETTINGS.clock())).add(b" pid=");
+    // SAFETY: it takes nothing and cannot fail.
+    let line = line.number(unsafe { system::getpid() } as u64, 1);
+    session::append_line(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
 }
 
 impl ThreadData {

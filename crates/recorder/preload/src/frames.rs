@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::same_thread::SameThread;
-use crate::thread::{Hook, OpenFrame, StartedCall, ThreadData};
+use crate::thread::{Hook, OpenFrame, StartedCall, ThreadData, current};
 
 /// Frames that stand this far apart, outside of the thread's stack, are on one stack all the same.
 const NEAR: usize = 1 << 20;
@@ -17,6 +17,14 @@ unsafe extern "C" {
 /// The address that stands in place of return addresses.
 fn replacement() -> usize {
     returned as *const () as usize
+}
+
+/// The return address of the program that stood where this one was read, which may be ours.
+pub(crate) fn original_return(returns: usize) -> usize {
+    let Some(thread) = current().filter(|_| returns == replacement()) else { return returns };
+    // A function that another one ended in has the address of that.
+    let mut own = thread.returning().rev().map(|frame| frame.returns.get());
+    own.find(|returns| *returns != replacement()).unwrap_or(returns)
 }
 
 impl OpenFrame {
@@ -35,16 +43,18 @@ impl OpenFrame {
         }
     }
 
-    /// Replaces the return address again.
+    /// Replaces the return address again. Where it stands there still, that is: a function that reports its end itself is
+    /// known to be somewhere near its place only, so a frame below that may be dead and not be known to be.
     ///
     /// # Safety
-    /// The frame is live.
+    /// As for [`OpenFrame::put_back`].
     pub(crate) unsafe fn take_again(&self) {
         let place = self.place.get() as *mut usize;
         // SAFETY: the caller's.
         unsafe {
-            self.returns.set(*place);
-            *place = replacement();
+            if *place == self.returns.get() {
+                *place = replacement();
+            }
         }
     }
 }

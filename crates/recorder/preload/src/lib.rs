@@ -18,7 +18,8 @@
 //!
 //! `process` begins and ends with the program; `stubs` is what it calls. From there calls go through `enter` and `exit`
 //! (`selective`, when calls are selected) to `frames` and `record`, which change the `thread`. `lifetime` makes and ends
-//! a thread's data, `ring` its slots, `fork` what children have of them.
+//! a thread's data, `ring` its slots, `fork` what children have of them. `plt` hooks calls to libraries, `special` those
+//! of functions that do not simply return.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 // Functions that programs and the loader call are public for them, and not for other crates.
@@ -36,6 +37,7 @@ mod library;
 mod lifetime;
 mod local;
 mod patch;
+mod plt;
 mod process;
 mod record;
 mod replace;
@@ -47,6 +49,7 @@ mod saved;
 mod selective;
 mod session;
 mod settings;
+mod special;
 mod stubs;
 mod system;
 #[allow(dead_code, reason = "the program that writes the table compiles it, too")]

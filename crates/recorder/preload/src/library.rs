@@ -5,7 +5,8 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::settings::{self, SETTINGS};
-use crate::{session, system};
+use crate::thread::current;
+use crate::{frames, plt, session, system};
 
 type OpenLibrary = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
 
@@ -26,12 +27,24 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_int, caller: *const c_vo
         }
         let open = std::mem::transmute::<*mut c_void, OpenLibrary>(open);
         let time = system::clock_ns(SETTINGS.clock());
+        let caller = frames::original_return(caller as usize) as *const c_void;
         let path = find(open, name, caller);
         let library = open(path.as_ref().map_or(name, |path| path.as_ptr()), flags);
         if settings::is_on() && !library.is_null() && !name.is_null() {
-            record_library(library, name, time);
+            without_recording(|| {
+                record_library(library, name, time);
+                plt::hook_later();
+            });
         }
         library
+    }
+}
+
+/// Does something that is not the program's.
+fn without_recording(work: impl FnOnce()) {
+    match current() {
+        Some(thread) => thread.while_busy(work),
+        None => work(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use crate::local::{DatalessState, local};
 use crate::same_thread::SameThread;
 use crate::settings::SETTINGS;
+use crate::special::{JumpPoints, Lent};
 use crate::thread::{
     FrameState, NotInChildren, OpenFrame, RecordPath, Selected, SelectionCell, ThreadData, ThreadRing,
 };
@@ -82,6 +83,9 @@ fn begin_ring() -> bool {
             len,
             frames,
             stack: stack(),
+            unwinder: AtomicUsize::new(0),
+            jumps: JumpPoints::default(),
+            lent: Lent::none(selection),
             guessed: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             pages,

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::settings::number;
-use crate::{exec, exit, fork, lifetime, patch, rules, selective, session, settings, stubs, system, wakeup};
+use crate::{exec, exit, fork, lifetime, patch, plt, rules, selective, session, settings, stubs, system, wakeup};
 
 /// The loader gives it what `main` gets.
 extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environment: *const *const c_char) {
@@ -47,7 +47,12 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
             rules::load(&folder, &session, settings::has_recorder);
         }
         // SAFETY: the table is of this session, and this is the constructor.
-        unsafe { patch::patch_all() };
+        unsafe {
+            patch::patch_all();
+            if let Some(hooked) = plt::Hooked::wanted() {
+                plt::hook_loaded(hooked);
+            }
+        }
         settings::switch_on();
     }
 }

@@ -244,8 +244,16 @@ impl ThreadData {
         }
     }
 
+    /// A child of `vfork` goes on in a ring of its own. That of the parent stays as it is.
+    pub(crate) fn take_new_ring(&self) -> bool {
+        self.ring.base.set(std::ptr::null_mut());
+        // SAFETY: it takes nothing and cannot fail.
+        self.pid.set(unsafe { system::getpid() } as usize);
+        self.make_ring(SLOTS)
+    }
+
     /// Tells the recorder that nothing more comes, from anyone.
-    fn close_ring(&self) {
+    pub(crate) fn close_ring(&self) {
         self.end_slot();
         // SAFETY: the ring was mapped by this thread, which uses it no more.
         unsafe {

@@ -308,7 +308,7 @@ unsafe fn enter_simply(thread: &ThreadData, call: StartedCall<'_>, arguments: &[
 }
 
 /// Writes the entries of open calls that wait. `false` when there is no room for all of them.
-fn flush(thread: &ThreadData, depth: usize) -> bool {
+pub(crate) fn flush(thread: &ThreadData, depth: usize) -> bool {
     let mut first = depth;
     while first > 0 && thread.extra(first - 1).flags.get() & WRITTEN == 0 {
         first -= 1;
@@ -387,7 +387,14 @@ fn record_exit(thread: &ThreadData, at: usize, flags: u32, saved: Option<&Saved>
     let is_kept = flags & (WRITTEN | TRACED) != 0
         || now.wrapping_sub(clock) > thread.selected.now.time.get()
             && (flags & CALLER != 0 || !rules::has_flag(table::HAS_CALLERS));
-    let end = SETTINGS.guesses.get().then(|| guess(thread, clock, now));
+    let end = SETTINGS.guesses.get().then(|| match thread.frame(at).is_instrumented() {
+        true => guess(thread, clock, now),
+        // The end of a call to a library is known. What is guessed later is not before it.
+        false => {
+            thread.guessed.set(now);
+            now
+        }
+    });
     if !is_kept {
         return true;
     }

@@ -5,8 +5,8 @@ use std::mem::offset_of;
 use std::sync::atomic::AtomicUsize;
 
 use crate::rules::CACHED;
-use crate::selective;
 use crate::thread::{FrameState, RecordPath, SelectionCell, ThreadData};
+use crate::{enter, plt, selective};
 
 /// Text that saves the integer registers that a call may change, in the order of [`Saved`](crate::saved::Saved) from its end.
 macro_rules! push_registers {
@@ -119,14 +119,27 @@ macro_rules! claim_record {
     };
 }
 
+/// Text that puts the address that stands for the function into a register. It is the one that the stub returns to, which
+/// stands at `at`; for a call to a library, the trampoline has it beside that (see [`plt`](crate::plt)).
+macro_rules! load_address {
+    (function, $to:literal, $at:literal) => {
+        concat!("mov ", $to, ", qword ptr [rsp + ", $at, "]")
+    };
+    (library, $to:literal, $at:literal) => {
+        concat!("mov ", $to, ", qword ptr [rsp + ", $at, "]\n", "mov ", $to, ", qword ptr [", $to, " + {beside}]")
+    };
+}
+
 /// Text that fills the frame at rsi for the place in rdi, and leaves the function's address in rax.
 macro_rules! fill_frame {
-    () => {
-        "mov rax, qword ptr [rdi]
-         mov qword ptr [rsi], rax
-         mov qword ptr [rsi + 8], rdi
-         mov rax, qword ptr [rsp + 56]
-         mov qword ptr [rsi + 16], rax"
+    ($callee:ident) => {
+        concat!(
+            "mov rax, qword ptr [rdi]\n",
+            "mov qword ptr [rsi], rax\n",
+            "mov qword ptr [rsi + 8], rdi\n",
+            load_address!($callee, "rax", "56"),
+            "\nmov qword ptr [rsi + 16], rax",
+        )
     };
 }
 
@@ -214,7 +227,7 @@ unsafe extern "C" fn aside() {
 }
 
 macro_rules! entry {
-    ($(#[$doc:meta])* $name:ident, $plain_place:literal, $place:literal) => {
+    ($(#[$doc:meta])* $name:ident, $callee:ident, $plain_place:literal, $place:literal, $entry:path, $slow:path $(, $beside:expr)?) => {
         $(#[$doc])*
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
@@ -235,13 +248,13 @@ macro_rules! entry {
                 "cmp r9, qword ptr [rcx + {limit}]",
                 "jae 22f",
                 "3:",
-                fill_frame!(),
+                fill_frame!($callee),
                 // Calls of a signal handler stand after this one from here on.
                 "lea rax, [r9 + 1]",
                 "mov qword ptr [rcx + {depth}], rax",
                 claim_record!("7f"),
                 // Again: a handler that came before may have had its own there.
-                fill_frame!(),
+                fill_frame!($callee),
                 "shl rax, 16",
                 "shl r9, 6",
                 "lea rax, [rax + r9 + 40]",
@@ -275,7 +288,7 @@ macro_rules! entry {
                 "test r8, r8",
                 "jz 5f",
                 // The cache has the address, and 0 for no action.
-                "mov rdx, qword ptr [rsp + 56]",
+                load_address!($callee, "rdx", "56"),
                 "mov rax, rdx",
                 "shr rax, 16",
                 "xor rax, rdx",
@@ -290,13 +303,13 @@ macro_rules! entry {
                 "jne 8f",
                 "lea rax, [r9 + 1]",
                 "mov qword ptr [rcx + {recorded}], rax",
-                fill_frame!(),
+                fill_frame!($callee),
                 "lea rax, [r9 + 1]",
                 "mov qword ptr [rcx + {depth}], rax",
                 "cmp byte ptr [rcx + {is_late}], 0",
                 "jne 6f",
                 claim_record!("7f"),
-                fill_frame!(),
+                fill_frame!($callee),
                 "shl rax, 16",
                 "mov rsi, r9",
                 "shl rsi, 6",
@@ -313,7 +326,7 @@ macro_rules! entry {
                 "jmp 9b",
                 // The entry waits for the end of the call.
                 "6:",
-                fill_frame!(),
+                fill_frame!($callee),
                 load_extra!("r8", "r9"),
                 "rdtsc",
                 "shl rdx, 32",
@@ -332,7 +345,7 @@ macro_rules! entry {
                 "8:",
                 pop_plain!(),
                 push_registers!(),
-                "mov rsi, [rsp + 72]",
+                load_address!($callee, "rsi", "72"),
                 $place,
                 "push rbp",
                 "mov rbp, rsp",
@@ -353,8 +366,8 @@ macro_rules! entry {
                 "pop rbp",
                 pop_registers!(),
                 "ret",
-                entry = sym crate::enter::entry,
-                slow = sym crate::enter::slow_entry,
+                entry = sym $entry,
+                slow = sym $slow,
                 aside = sym aside,
                 path = const offset_of!(ThreadData, path),
                 plain = const RecordPath::Plain as u8,
@@ -377,6 +390,7 @@ macro_rules! entry {
                 limit = const offset_of!(ThreadData, limit),
                 tells_depth = const offset_of!(ThreadData, tells_depth),
                 frames = const size_of::<ThreadData>(),
+                $(beside = const $beside,)?
             )
         }
     };
@@ -384,15 +398,107 @@ macro_rules! entry {
 
 entry! {
     /// Called by functions built with `-pg`, after their frame pointer.
-    mcount, "lea rdi, [rbp + 8]", "lea rdi, [rbp + 8]"
+    mcount, function, "lea rdi, [rbp + 8]",
+    "lea rdi, [rbp + 8]",
+    enter::entry, enter::slow_entry
 }
 entry! {
     /// Its other name.
-    _mcount, "lea rdi, [rbp + 8]", "lea rdi, [rbp + 8]"
+    _mcount, function, "lea rdi, [rbp + 8]",
+    "lea rdi, [rbp + 8]",
+    enter::entry, enter::slow_entry
 }
 entry! {
     /// Called by functions built with `-pg -mfentry`, as their first instruction, and by patched ones.
-    __fentry__, "lea rdi, [rsp + 64]", "lea rdi, [rsp + 80]"
+    __fentry__, function, "lea rdi, [rsp + 64]",
+    "lea rdi, [rsp + 80]",
+    enter::entry, enter::slow_entry
+}
+
+entry! {
+    /// Called by trampolines of calls to libraries, and not by the program.
+    tracemill_calls_library, library, "lea rdi, [rsp + 64]", "lea rdi, [rsp + 80]",
+    enter::library_entry, enter::slow_library_entry, plt::BESIDE
+}
+
+macro_rules! special {
+    ($($(#[$doc:meta])* $name:ident: $function:path,)*) => {$(
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name() {
+            naked_asm!(
+                push_registers!(),
+                load_address!(library, "rsi", "72"),
+                "lea rdi, [rsp + 80]",
+                "push rbp",
+                "mov rbp, rsp",
+                "sub rsp, 32",
+                "mov [rbp - 8], rdi",
+                "mov [rbp - 16], rsi",
+                save_vectors!("16"),
+                "lea rdi, [rbp - 24]",
+                "lea rdx, [rip + {function}]",
+                "call {aside}",
+                restore_vectors!("16"),
+                "mov rsp, rbp",
+                "pop rbp",
+                pop_registers!(),
+                "ret",
+                function = sym $function,
+                aside = sym aside,
+                beside = const plt::BESIDE,
+            )
+        }
+    )*};
+}
+
+// Stubs of functions that do not simply return. They are rare, so all registers are put aside at once.
+special! {
+    /// Before a function whose return address must stay.
+    library_momentary: crate::special::momentary,
+    /// Before a function of the family of `setjmp`.
+    library_setjmp: crate::special::setjmp,
+    /// Before a function of the family of `longjmp`.
+    library_longjmp: crate::special::longjmp,
+    /// Before a function that the process or its memory may not outlive.
+    library_last: crate::special::last,
+    /// Before `vfork`.
+    library_vfork: crate::special::vfork,
+}
+
+/// `vfork`, in place of the C library's: it tells when it returns, in the child and in the parent.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn library_vfork_itself() {
+    naked_asm!(
+        // The child has the same stack: what stands there is not the parent's any more.
+        "pop rdi",
+        "mov eax, 58",
+        "syscall",
+        "push rdi",
+        "push rax",
+        "lea rdi, [rsp + 8]",
+        "test rax, rax",
+        "jz 3f",
+        "cmp rax, -4095",
+        "jb 2f",
+        "call {errno}",
+        "pop rcx",
+        "neg ecx",
+        "mov [rax], ecx",
+        "push -1",
+        "lea rdi, [rsp + 8]",
+        "2:",
+        "call {parent}",
+        "pop rax",
+        "ret",
+        "3:",
+        "call {child}",
+        "pop rax",
+        "ret",
+        errno = sym crate::system::errno_place,
+        parent = sym crate::special::after_vfork,
+        child = sym crate::special::after_vfork_in_child,
+    )
 }
 
 // Where functions return to whose return address was replaced. It leaves by a jump: a `ret` would take a prediction from
@@ -564,6 +670,7 @@ unwinding! {
     backtrace 4
     __cxa_begin_catch 5
     pthread_exit 6
+    _Unwind_Resume_or_Rethrow 7
 }
 
 /// Sets the bytes that `xsave` needs.

@@ -49,6 +49,10 @@ unsafe extern "C" {
         more: *mut *mut c_void,
         flags: c_int,
     ) -> c_int;
+    pub(crate) fn dl_iterate_phdr(
+        each: unsafe extern "C" fn(*const c_void, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
     pub(crate) fn dlinfo(library: *mut c_void, request: c_int, answer: *mut c_void) -> c_int;
     pub(crate) fn dlclose(library: *mut c_void) -> c_int;
     fn __errno_location() -> *mut c_int;
@@ -57,6 +61,9 @@ unsafe extern "C" {
 
 pub(crate) type Handler = Option<extern "C" fn()>;
 
+pub(crate) const PROT_READ: c_int = 1;
+pub(crate) const PROT_WRITE: c_int = 2;
+pub(crate) const PROT_EXEC: c_int = 4;
 pub(crate) const PROT_READ_WRITE: c_int = 3;
 pub(crate) const PROT_READ_EXEC: c_int = 5;
 pub(crate) const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;

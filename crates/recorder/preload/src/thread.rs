@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use crate::local::local;
 use crate::same_thread::SameThread;
 use crate::saved::Saved;
+use crate::special::{JumpPoints, Lent};
 use crate::system;
 
 const PAGE: usize = 4096;
@@ -75,6 +76,12 @@ pub(crate) struct ThreadData {
     pub(crate) frames: usize,
     /// Where its stack lies.
     pub(crate) stack: [usize; 2],
+    /// Where the return address of the unwinder stands that they were last put back for.
+    pub(crate) unwinder: AtomicUsize,
+    /// Where `setjmp` was called.
+    pub(crate) jumps: JumpPoints,
+    /// The state that is put aside while a child of `vfork` runs.
+    pub(crate) lent: Lent,
     /// When the last call ended whose end was guessed.
     pub(crate) guessed: AtomicU64,
     /// Records that had no room, and that no record counts yet.
@@ -153,6 +160,7 @@ pub(crate) struct SelectionCell {
 }
 
 /// An open call.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct OpenFrame {
     /// Where it returns to; 0 when the program reports its end.
@@ -164,6 +172,7 @@ pub(crate) struct OpenFrame {
 }
 
 /// The state of an open call beside its frame. A place without a call has no flags.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct FrameState {
     pub(crate) clock: AtomicU64,
@@ -209,6 +218,8 @@ pub(crate) struct StartedCall<'a> {
     pub(crate) hook: Hook,
     /// Its registers, when a stub saved them.
     pub(crate) saved: Option<&'a Saved>,
+    /// Is it one of a function of a library?
+    pub(crate) is_library: bool,
 }
 
 /// The data of the calling thread, if its calls are recorded.
@@ -279,6 +290,11 @@ impl ThreadRing {
         }
     }
 
+    /// Becomes a copy of another one.
+    pub(crate) fn take_from(&self, other: &ThreadRing) {
+        self.set(other.base.get(), other.len.get(), other.slots.get(), other.slot_size.get());
+    }
+
     pub(crate) fn set(&self, base: *mut u8, len: usize, slots: u64, slot_size: u64) {
         self.base.set(base);
         self.len.set(len);
@@ -287,7 +303,26 @@ impl ThreadRing {
     }
 }
 
+impl FrameState {
+    /// Becomes a copy of another one.
+    pub(crate) fn take_from(&self, other: &FrameState) {
+        self.clock.set(other.clock.get());
+        self.flags.set(other.flags.get());
+        self.recorded.set(other.recorded.get());
+        self.depth.set(other.depth.get());
+        self.time.set(other.time.get());
+        self.size.set(other.size.get());
+        self.values.set(other.values.get());
+        self.results.iter().zip(&other.results).for_each(|(to, from)| to.set(from.get()));
+    }
+}
+
 impl OpenFrame {
+    /// Becomes a copy of another one.
+    pub(crate) fn take_from(&self, other: &OpenFrame) {
+        self.set(other.returns.get(), other.place.get(), other.address.get());
+    }
+
     #[inline(always)]
     pub(crate) fn set(&self, returns: usize, place: usize, address: usize) {
         self.returns.set(returns);

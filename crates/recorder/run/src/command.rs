@@ -16,7 +16,7 @@ use crate::folder::{self, RunFacts};
 use crate::left_rings;
 use crate::program::ProgramFile;
 use crate::rings::Rings;
-use crate::rules::{self, Describe, Selection, TableWriter};
+use crate::rules::{self, Describe, LibraryCalls, Selection, TableWriter};
 use crate::times::ClockMapping;
 use crate::unrecordable::unrecordable;
 
@@ -53,6 +53,8 @@ pub enum WhenFull {
 pub struct Options {
     /// The data folder; what has its name is renamed.
     pub folder: PathBuf,
+    /// The name that the program is called by, its argument 0; its path when `None`.
+    pub name: Option<OsString>,
     /// Folder for the rings; one in memory when `None`.
     pub rings: Option<PathBuf>,
     /// Bytes of a slot of a ring, of which a thread has eight.
@@ -105,6 +107,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             folder: PathBuf::from("uftrace.data"),
+            name: None,
             rings: None,
             slot_bytes: 128 << 10,
             depth: 1024,
@@ -349,6 +352,9 @@ impl Recording {
     /// The program with what the library needs to know.
     fn command(&self, arguments: &[OsString], options: &Options, recorder: u32) -> Command {
         let mut command = Command::new(&self.program);
+        if let Some(name) = &options.name {
+            command.arg0(name);
+        }
         command.args(arguments).env(FOLDER_VARIABLE, &self.folder).env("TRACEMILL_CALLS_RINGS", &self.rings);
         let slot = options.slot_bytes.next_power_of_two().clamp(4096, 16 << 20);
         let mut set = |name: &str, value: u64| {
@@ -364,6 +370,11 @@ impl Recording {
         let selection = &options.selection;
         set("TIME", rules::cycles(self.rate, selection.time_ns));
         set("SIZE", selection.size);
+        match selection.library_calls {
+            LibraryCalls::None => {}
+            LibraryCalls::OfProgram => set("LIBRARIES", 1),
+            LibraryCalls::OfAll => set("LIBRARIES", 2),
+        }
         if let Some(depth) = selection.depth {
             // Without anything else it is a limit of the stack.
             match selection.is_needed() {
@@ -375,6 +386,7 @@ impl Recording {
             // A smaller depth is what was asked for.
             ("TELLS_DEPTH", selection.is_needed() || selection.depth.is_none_or(|depth| depth > options.depth)),
             ("FULL", selection.is_needed()),
+            ("ANY", selection.of_any_program),
             ("OFF", selection.starts_off),
             ("GUESS", selection.guesses_ends),
             ("RULES", selection.decide.is_some()),

@@ -10,7 +10,7 @@ pub(crate) struct Elf {
     /// The build id, in hexadecimal.
     pub(crate) build_id: Option<String>,
     /// Functions and data by their address from the beginning of the file in memory: a letter as `nm` has it, the end, and
-    /// the name.
+    /// the name. `P` are the slots through which functions of libraries are called.
     pub(crate) symbols: BTreeMap<u64, (char, u64, String)>,
     /// The address in the file that lies where the file begins in memory.
     pub(crate) base: u64,
@@ -80,6 +80,7 @@ impl Elf {
                 // The table for the loader has less, and the same.
                 2 => elf.add_symbols(bytes, section, &sections, base, true),
                 11 => elf.add_symbols(bytes, section, &sections, base, !has_all),
+                4 => elf.add_slots(bytes, section, &sections),
                 _ => {}
             }
         }
@@ -125,6 +126,40 @@ impl Elf {
     }
 }
 
+impl Elf {
+    /// Adds the slots that relocations fill with addresses of functions.
+    fn add_slots(&mut self, bytes: &[u8], table: &ElfSection, sections: &[ElfSection]) {
+        const GLOB_DAT: u64 = 6;
+        const JUMP_SLOT: u64 = 7;
+        const SLOT: u64 = 8;
+        let section = |number: u64| usize::try_from(number).ok().and_then(|at| sections.get(at));
+        // Relocations for the loader name symbols of its table.
+        let Some(symbols) = section(table.link).filter(|symbols| symbols.kind == 11) else { return };
+        let texts = section(symbols.link).map_or(0, |texts| texts.offset);
+        let end = table.offset.saturating_add(table.size).min(bytes.len() as u64);
+        for at in (table.offset..end).step_by(24) {
+            let (Some(place), Some(info)) = (u64_at(bytes, at), u64_at(bytes, at + 8)) else { return };
+            let (kind, number) = (info & 0xffff_ffff, info >> 32);
+            if kind != JUMP_SLOT && kind != GLOB_DAT {
+                continue;
+            }
+            let symbol = symbols.offset.saturating_add(number * 24);
+            let (Some(name), Some(of)) = (u32_at(bytes, symbol), number_at(bytes, symbol.saturating_add(4))) else {
+                continue;
+            };
+            let name = texts.checked_add(name).and_then(|at| text_at(bytes, at)).unwrap_or_default();
+            let is_function = kind == JUMP_SLOT || matches!(of & 15, 2 | 10);
+            if let Some(address) = place.checked_sub(self.base).filter(|_| is_function && !name.is_empty()) {
+                self.symbols.entry(address).or_insert(('P', address.saturating_add(SLOT), name));
+            }
+        }
+    }
+}
+
+fn number_at(bytes: &[u8], at: u64) -> Option<u8> {
+    number::<1>(bytes, at).map(|[byte]| byte)
+}
+
 fn sections(bytes: &[u8]) -> Option<Vec<ElfSection>> {
     let (at, len, count) = (u64_at(bytes, 40)?, u16_at(bytes, 58)?, u16_at(bytes, 60)?);
     let section = |number: u64| {
@@ -159,6 +194,11 @@ mod tests {
         let elf = Elf::read(&bytes).expect("it is an ELF file");
         assert!(elf.symbols.values().any(|(letter, _, name)| *letter == 'T' && name == "main"));
         assert!(elf.patchable.is_empty() && !elf.wanted.is_empty());
+        // As every program that is linked with the C library.
+        let slots = elf.symbols.iter().filter(|(_, (letter, ..))| *letter == 'P');
+        let slots: Vec<_> = slots.map(|(at, (_, end, name))| (at % 8, end - at, name.as_str())).collect();
+        assert!(slots.iter().any(|(_, _, name)| *name == "malloc"), "{slots:?}");
+        assert!(slots.iter().all(|(rest, len, _)| *rest == 0 && *len == 8), "{slots:?}");
         for cut in [0, 5, 16, 63, 64, 100, bytes.len() / 2] {
             let _ = Elf::read(&bytes[..cut]);
         }

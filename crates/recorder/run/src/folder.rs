@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::elf::Elf;
-use crate::rules::{Describe, Description, Selection, ValueLines};
+use crate::rules::{Describe, Description, LibraryCalls, Selection, ValueLines};
 
 /// Sessions are listed, addresses of symbols are relative, the stack's greatest depth is known, tables of arguments are
 /// there.
@@ -43,6 +43,7 @@ pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection, command: &
         (selection.has_lines, "lines"),
         (selection.has_globs, "globs"),
         (selection.guesses_ends, "guesses"),
+        (selection.library_calls != LibraryCalls::None, "libraries"),
     ];
     let flags = flags.into_iter().filter(|(is, _)| *is).map(|(_, name)| format!(" {name}")).collect::<String>();
     let ValueLines { arguments, results } = &selection.values;
@@ -61,7 +62,9 @@ pub(crate) fn read_leftover(folder: &Path) -> RunFacts {
     let has = |name: &str| first.split(' ').any(|word| word == name);
     let mut part = || parts.next().unwrap_or_default().to_string();
     let values = ValueLines { arguments: part(), results: part() };
+    let library_calls = if has("libraries") { LibraryCalls::OfProgram } else { LibraryCalls::None };
     let selection = Selection {
+        library_calls,
         values,
         has_auto_values: has("auto"),
         has_named_types: has("types"),
@@ -78,6 +81,7 @@ fn header(info: u64, depth: u16, selection: &Selection) -> Vec<u8> {
     let ValueLines { arguments, results } = &selection.values;
     let (is_auto, is_described) = (selection.has_auto_values, selection.describe.is_some());
     let more = [
+        (selection.library_calls != LibraryCalls::None, 0),
         (is_auto || !arguments.is_empty(), 3),
         (is_auto || !results.is_empty(), 4),
         (is_described, 10),
@@ -279,8 +283,13 @@ impl Modules<'_> {
         }
         let mut file = io::BufWriter::new(fs::File::create(symbols)?);
         write!(file, "# symbols: {}\n{head}", elf.symbols.len())?;
-        let mut end = 0;
+        let (mut end, mut slot_end) = (0, None);
         for (address, (letter, symbol_end, symbol)) in &elf.symbols {
+            // A symbol ends where the next one begins: not the last of a run of slots.
+            if let Some(slot_end) = slot_end.filter(|slot_end| slot_end < address) {
+                writeln!(file, "{slot_end:016x} ? __dynsym_end")?;
+            }
+            slot_end = (*letter == 'P').then_some(*symbol_end);
             writeln!(file, "{address:016x} {letter} {symbol}")?;
             end = end.max(*symbol_end);
         }

@@ -39,6 +39,6 @@ pub use descendants::{RemainingProcess, has_children};
 pub use left_rings::{LeftRings, sweep};
 pub use program::{Built, Obstacle, ProgramFile, inspect};
 pub use rules::{
-    Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, RecordedFunction, RecordedValue, Selection,
-    StoredForm, ValueLines, ValuePlace,
+    Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, LibraryCalls, RecordedFunction,
+    RecordedValue, Selection, StoredForm, ValueLines, ValuePlace,
 };

@@ -171,9 +171,25 @@ impl std::fmt::Debug for Describe {
     }
 }
 
+/// Where calls to libraries are recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LibraryCalls {
+    /// Nowhere.
+    None,
+    /// In the program itself.
+    #[default]
+    OfProgram,
+    /// In the program and in its libraries.
+    OfAll,
+}
+
 /// Selection of calls.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
+    /// Calls to libraries that are recorded.
+    pub library_calls: LibraryCalls,
+    /// Are they recorded of programs that are not instrumented?
+    pub of_any_program: bool,
     /// Decides about functions, if they differ.
     pub decide: Option<Decide>,
     /// Does it decide only which functions are patched?
@@ -255,9 +271,11 @@ impl TableWriter {
             let (path, base): (Arc<Path>, _) = (file.into(), elf.base);
             patchable.extend(elf.patchable.iter().map(|[at, len]| [begin.saturating_add(*at), *len]));
             for (address, (letter, end, name)) in elf.symbols {
-                if "tTw".contains(letter) {
+                if "tTwP".contains(letter) {
                     places.push([begin.saturating_add(address), begin.saturating_add(end)]);
-                    let (module, path, size) = (module.clone(), path.clone(), end - address);
+                    // A call to a library is as large as the code that the linker makes for it.
+                    let size = if letter == 'P' { PLT_ENTRY } else { end - address };
+                    let (module, path) = (module.clone(), path.clone());
                     functions.push(RecordedFunction {
                         name,
                         module,
@@ -328,6 +346,9 @@ impl TableWriter {
         }
     }
 }
+
+/// Bytes of the code through which a function of a library is called.
+const PLT_ENTRY: u64 = 16;
 
 /// Different actions that the library's cache can name.
 const MOST_ACTIONS: usize = 0xfffe;
