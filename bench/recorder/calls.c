@@ -1,9 +1,14 @@
-/* Calls of an empty function, in ns a call: CPU time of this thread, then time that passed. */
+/* Calls of an empty function, or with -DLIBRARY of one of the C library, in ns a call: CPU time of this thread, then time that passed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#ifdef LIBRARY
+static volatile long result;
+#define leaf(number) (result = labs(number))
+#else
 __attribute__((noinline)) void leaf(long number) { __asm__ volatile("" : : "r"(number)); }
+#endif
 
 __attribute__((no_instrument_function)) static double now(clockid_t clock) {
     struct timespec t;

@@ -104,6 +104,17 @@ def main():
                 if shutil.which("uftrace"):
                     measures[f"{name}, uftrace"] = lambda program=program, more=more: numbers(
                         run("uftrace", "record", "--no-libcall", "--no-event", "-d", folder / "u", *more, program, CALLS))[-2:]
+        # A function of the C library that does nothing else than return, with both ways of binding.
+        for binding in ["lazy", "now"]:
+            program = folder / f"library-{binding}"
+            run("gcc", "-O2", "-fno-builtin", "-DLIBRARY", f"-Wl,-z,{binding}", "-pg", "-o", program, HERE / "calls.c")
+            for more in [[], ["-t", "1us"], ["-A", "labs@arg1"]]:
+                name = " ".join([f"call to a library, {binding}", *more])
+                measures[name] = lambda program=program, more=more: numbers(
+                    run(tracemill, "record", "-o", folder / "o", *more, program, CALLS))[-2:]
+                if shutil.which("uftrace"):
+                    measures[f"{name}, uftrace"] = lambda program=program, more=more: numbers(
+                        run("uftrace", "record", "--no-event", "-d", folder / "u", *more, program, CALLS))[-2:]
         if not shutil.which("uftrace"):
             print("left out: uftrace is not installed")
         switches = folder / "switches"
