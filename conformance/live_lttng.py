@@ -141,7 +141,7 @@ def check(tracemill, daemons, home):
     build = ["cc", "-I.", "-o", str(home / "pulse"), "pulse.c", "-llttng-ust", "-ldl"]
     subprocess.run(build, cwd=home / "source", check=True)
     host = socket.gethostname()
-    plans = {"ours": ["--buffers-uid"], "peers": ["--buffers-uid"], "kept": ["--buffers-pid"]}
+    plans = {"ours": ["--buffers-uid"], "peers": ["--buffers-uid"], "kept": ["--buffers-uid"]}
     for name, buffers in plans.items():
         daemons.lttng("create", name, f"--live={TIMER_US}", f"--ctrl-url=tcp://{HOST}:{daemons.control}",
                       f"--data-url=tcp://{HOST}:{daemons.data}")
