@@ -280,9 +280,11 @@ fn what_a_trace_cannot_feed() {
 fn wrong_usage() {
     let run = |arguments: &str, texts: &[&str]| run(&format!("report orders {arguments}")).ends(2, texts);
     run("--avg-total --state a", &["--avg-total is for function calls"]);
-    for option in ["--by payload.id", "--begin 1"] {
-        run(option, &["is for the time between events: name them with --state"]);
-    }
+    run("--begin 1", &["is for the time between events: name them with --state"]);
+    run(
+        "--by payload.id",
+        &["--by is for samples, and this trace has none", "the time between events: name them with --state"],
+    );
     run("--regress", &["--regress needs the events", "--from EVENT --to EVENT"]);
     run("--state nope", &["no event has the name or number `nope`", "the events are `orders:"]);
     run("--from nope", &["--to"]);

@@ -15,7 +15,7 @@ pub(crate) struct SampleArgs {
     pub(crate) event: Vec<String>,
 
     /// Count each sample by its period (ns of a clock, or events), or as one
-    #[arg(long, value_name = "WEIGHT", default_value = "period", help_heading = OF_SAMPLES)]
+    #[arg(long, value_name = "WEIGHT", default_value = "period", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) weight: WeightArg,
 
     /// Add up samples of what threads execute, time without a CPU (from switches of threads), or both
@@ -33,15 +33,15 @@ pub(crate) struct SampleArgs {
 pub(crate) struct SymbolArgs {
     /// List of the kernel's symbols, a copy of /proc/kallsyms [default: `kallsyms` next to TRACE, perf's cache, or that of
     /// this machine if it runs the same kernel]
-    #[arg(long, value_name = "FILE", help_heading = OF_SAMPLES)]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) kallsyms: Option<PathBuf>,
 
     /// Look below this folder for the programs of the recorded machine
-    #[arg(id = "symbols_target_prefix", long = "debug-info-target-prefix", visible_alias = "symfs", value_name = "DIR", help_heading = OF_SAMPLES)]
+    #[arg(id = "symbols_target_prefix", long = "debug-info-target-prefix", visible_alias = "symfs", value_name = "DIR", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) target_prefix: Option<PathBuf>,
 
     /// Look here for the symbols of stripped programs [default: /usr/lib/debug]
-    #[arg(id = "symbols_dir", long = "debug-info-dir", value_name = "DIR", help_heading = OF_SAMPLES)]
+    #[arg(id = "symbols_dir", long = "debug-info-dir", value_name = "DIR", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) dir: Option<PathBuf>,
 }
 

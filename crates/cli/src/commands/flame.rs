@@ -26,7 +26,7 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
         write(args, &flame, title)?;
         return Ok(Outcome::Done);
     }
-    let open = match samples::open(&args.calls, &args.samples)? {
+    let open = match samples::open(&args.calls, &args.samples, args.by.as_deref())? {
         None => return Ok(Outcome::Nothing),
         Some(OpenRecording::Samples(open)) => return of_samples(args, open),
         Some(OpenRecording::Calls(open)) => open,

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
     let is_function = |word: &Path| call_args.data.is_some() || !word.exists() && calls::default_folder().exists();
     let word = if call_args.trace.as_deref().is_some_and(is_function) { call_args.trace.take() } else { None };
     let function = args.function.clone().or_else(|| word.map(|word| word.to_string_lossy().into_owned()));
-    let open = match samples::open(&call_args, &args.samples)? {
+    let open = match samples::open(&call_args, &args.samples, args.by.as_deref())? {
         None => return Ok(Outcome::Nothing),
         Some(OpenRecording::Samples(open)) => return samples_forms::graph(args, &call_args, function.as_deref(), open),
         Some(OpenRecording::Calls(open)) => open,

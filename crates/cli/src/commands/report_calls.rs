@@ -16,7 +16,7 @@ use crate::report::Outcome;
 
 /// Reports the functions of a trace.
 pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
-    let open = match samples::open(&args.calls, &args.samples)? {
+    let open = match samples::open(&args.calls, &args.samples, args.by.as_deref())? {
         None => return Ok(Outcome::Nothing),
         Some(OpenRecording::Samples(open)) => return samples_forms::report(args, open),
         Some(OpenRecording::Calls(open)) => open,

@@ -32,22 +32,27 @@ pub(super) struct OpenSamples {
     pub(super) reporter: Reporter,
 }
 
-/// Opens the trace of the options: one with calls, otherwise one with samples. `None` when it cannot be read (reported on
-/// stderr).
-pub(super) fn open(args: &CallArgs, samples: &SampleArgs) -> Result<Option<OpenRecording>, Error> {
+/// Opens the trace of the options: one with calls, otherwise one with samples. `by` is what samples are grouped by. `None`
+/// when it cannot be read (reported on stderr).
+pub(super) fn open(args: &CallArgs, samples: &SampleArgs, by: Option<&str>) -> Result<Option<OpenRecording>, Error> {
     let Some((session, reporter)) = calls::open_session(args)? else { return Ok(None) };
     if tracemill_engine::samples::has_samples(&session) && (!samples.event.is_empty() || !calls::has_calls(&session)) {
         return Ok(Some(OpenRecording::Samples(OpenSamples { session, reporter })));
     }
-    if !samples.event.is_empty() {
-        return Err(Error::misuse("--event is for samples, and the trace has none").in_file(&calls::path(args)));
+    let unused = [("--event", !samples.event.is_empty()), ("--by", by.is_some())];
+    if let Some((option, _)) = unused.iter().find(|(_, is_typed)| *is_typed) {
+        let what = if calls::has_calls(&session) { "calls are read from this trace" } else { "this trace has none" };
+        let error = Error::misuse(format!("{option} is for samples, and {what}")).in_file(&calls::path(args));
+        return Err(error.with_help(
+            "`tracemill report` also groups the time between events: name them with --state, or with --from and --to",
+        ));
     }
     Ok(Some(OpenRecording::Calls(Box::new(calls::of_session(args, session, reporter)?))))
 }
 
 /// Opens a trace whose samples are compared with those of another one.
 pub(super) fn open_other(args: &CallArgs, samples: &SampleArgs) -> Result<Option<OpenSamples>, Error> {
-    match open(args, samples)? {
+    match open(args, samples, None)? {
         None => Ok(None),
         Some(OpenRecording::Samples(open)) => Ok(Some(open)),
         Some(OpenRecording::Calls(_)) => {

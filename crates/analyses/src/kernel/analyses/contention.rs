@@ -47,7 +47,7 @@ const TAKERS: &[AnalysisOption] = {
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "contention",
-    about: "waits for locks of programs and of the kernel, who released them, and who took whose CPU",
+    about: "waits for locks of programs and the kernel, who released them, and who took whose CPU",
     forms: &[
         AnalysisForm::plain(
             By::NAMES,
