@@ -69,6 +69,11 @@ impl LiveClient {
         })
     }
 
+    /// The minor version that was agreed.
+    pub fn minor(&self) -> u32 {
+        self.reader.minor()
+    }
+
     /// The sessions of the relay daemon.
     ///
     /// # Errors

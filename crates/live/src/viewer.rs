@@ -43,6 +43,11 @@ const RECONNECTS: u32 = 60;
 /// How often one packet is asked for again because something else had to come first.
 const MAX_REPEATS: u32 = 8;
 
+/// The minor version from which on a relay daemon gives all packets of a process that has ended.
+const MINOR_OF_LAST_PACKETS: u32 = 14;
+/// How long a session may take to close after its streams: longer than that, and it went on without them.
+const CLOSING: Duration = Duration::from_secs(1);
+
 /// Why viewing stops.
 enum ViewerStop {
     /// The reader wants no more.
@@ -86,9 +91,18 @@ struct ViewedStream {
     held: Option<LiveIndex>,
     next_ask: Instant,
     is_over: bool,
+    /// Since when has the relay daemon said so?
+    ended: Option<Instant>,
     /// Was a time seen that goes back?
     went_back: bool,
     end: u64,
+}
+
+impl ViewedStream {
+    /// Is it one of the buffers that a process has for itself?
+    fn is_of_process(&self) -> bool {
+        self.path.starts_with("ust/pid/")
+    }
 }
 
 struct Viewer<'a> {
@@ -101,6 +115,8 @@ struct Viewer<'a> {
     /// How long an answer "later" is believed.
     pause: Duration,
     next_streams: Instant,
+    /// Was there a warning of packets that were withheld?
+    is_withholding_told: bool,
 }
 
 /// Views a session until it ends, or the reader of the feed has enough. What ends it too early is in the feed.
@@ -124,6 +140,7 @@ fn view_all(client: LiveClient, options: &ViewerOptions, feed: &Feed) -> Result<
         streams: BTreeMap::new(),
         pause: Duration::from_millis(10),
         next_streams: now,
+        is_withholding_told: false,
     };
     let mut from_beginning = options.from_beginning;
     loop {
@@ -290,6 +307,7 @@ impl Viewer<'_> {
                 held: None,
                 next_ask: now,
                 is_over: false,
+                ended: None,
                 went_back: false,
                 end: 0,
             };
@@ -325,6 +343,7 @@ impl Viewer<'_> {
                 self.ask_for_streams()?;
                 self.next_streams = Instant::now() + self.pause;
             }
+            self.note_withholding()?;
             if self.feed.wait_to_ask(self.until_next(!due.is_empty())) {
                 return Err(ViewerStop::Asked);
             }
@@ -376,6 +395,42 @@ impl Viewer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Warns when a process ended while its session went on: relay daemons before 2.14 lose their place in the buffers of a process
+    /// when it ends. They say then that a stream has ended though its last packets were not given yet, and nothing else tells it.
+    fn note_withholding(&mut self) -> Viewed<()> {
+        if self.is_withholding_told || self.client.minor() >= MINOR_OF_LAST_PACKETS {
+            return Ok(());
+        }
+        let Some((trace, session)) = self.streams.values().find_map(|of| {
+            let is_long_ago = of.ended.is_some_and(|ended| ended.elapsed() >= CLOSING);
+            (is_long_ago && of.is_of_process() && self.is_open(of.session)).then_some((of.trace, of.session))
+        }) else {
+            return Ok(());
+        };
+        // It may have closed meanwhile.
+        self.ask_for_streams()?;
+        if !self.is_open(session) {
+            return Ok(());
+        }
+        self.is_withholding_told = true;
+        let path = self.traces.get(&trace).map_or("?".into(), |of| shown(&of.path));
+        let minor = self.client.minor();
+        let message = format!(
+            "trace {trace} (`{path}`) ended before its session: the last events of its process may be missing; said once for the session"
+        );
+        let help = format!(
+            "the relay daemon is LTTng 2.{minor}; before 2.14 it withholds them when each process has its own buffers. \
+             The folder that it writes has them, and channels with --buffers-uid are not affected"
+        );
+        let warning = self.place(Error::inconsistent(message).with_help(help));
+        self.feed.change(|state| state.warnings.push(warning));
+        Ok(())
+    }
+
+    fn is_open(&self, session: u64) -> bool {
+        self.sessions.iter().any(|of| of.id == session && !of.is_closed)
     }
 
     /// Asks for the metadata of traces that have none yet, or of which a declaration came in part.
@@ -507,6 +562,9 @@ impl Viewer<'_> {
                         return self.follow_flags(id, index.flags);
                     }
                     index::ENDED | index::END_OF_FILE => {
+                        if let Some(own) = self.streams.get_mut(&id) {
+                            own.ended = Some(Instant::now());
+                        }
                         self.end(id);
                         return Ok(());
                     }

@@ -178,3 +178,33 @@ fn closed_sessions_are_read_to_their_end() {
     });
     assert_eq!(watch(script.serve()).times(), [1, 2, 6, 11, 25]);
 }
+
+/// A relay daemon before 2.14 says that the buffers of a process have ended, but not that it gave all of them.
+#[test]
+fn processes_that_end_before_their_session_may_lack_events() {
+    let script = |path, minor, left: usize| {
+        let goes_on = [packet(5, 9, 0, &[6])].into_iter().chain((0..left).map(|_| Step::Quiet(60)));
+        let mut script = Script::new(&[&[packet(0, 4, 0, &[1, 2])], &goes_on.collect::<Vec<_>>()]);
+        (script.path, script.minor) = (path, minor);
+        script
+    };
+    // A stream is asked every 10 ms here: it goes on for more than a second.
+    let long = 150;
+    let process = "ust/pid/mill-7-20261129-020304";
+    let watched = watch(script(process, 13, long).serve());
+    assert_eq!((watched.times(), watched.faults.len()), (vec![1, 2, 6], 0), "{watched:?}");
+    assert_eq!(watched.warnings.len(), 1, "{watched:?}");
+    for text in ["trace 1 (`ust/pid/mill-7-20261129-020304`) ended before its session", "LTTng 2.13", "--buffers-uid"] {
+        assert!(watched.warnings[0].contains(text), "{text}: {watched:?}");
+    }
+    // The daemon gives everything, buffers are those of a user, or the session ends with its streams.
+    for (path, minor, left) in [(process, 14, long), ("ust/uid/1000/64-bit", 13, long), (process, 13, 2)] {
+        let watched = watch(script(path, minor, left).serve());
+        assert_eq!((watched.times(), watched.warnings), (vec![1, 2, 6], vec![]), "{path} {minor} {left}");
+    }
+    // It was closed, though not all of it was read.
+    let closed = script(process, 13, long).spoiled(|command, _, answer| {
+        Some(if command == 7 { [4u32, 0].map(u32::to_be_bytes).concat() } else { answer })
+    });
+    assert_eq!(watch(closed.serve()).warnings, Vec::<String>::new());
+}
