@@ -19,7 +19,7 @@
 //! `process` begins and ends with the program; `stubs` is what it calls. From there calls go through `enter` and `exit`
 //! (`selective`, when calls are selected) to `frames` and `record`, which change the `thread`. `lifetime` makes and ends
 //! a thread's data, `ring` its slots, `fork` what children have of them. `plt` hooks calls to libraries, `special` those
-//! of functions that do not simply return.
+//! of functions that do not simply return (`jumps` is what threads keep for them).
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 // Functions that programs and the loader call are public for them, and not for other crates.
@@ -31,6 +31,7 @@ mod exec;
 mod exit;
 mod fork;
 mod frames;
+mod jumps;
 #[allow(dead_code, reason = "readers of rings use the rest of it")]
 mod layout;
 mod library;

@@ -3,10 +3,10 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::jumps::{JumpPoints, Lent};
 use crate::local::{DatalessState, local};
 use crate::same_thread::SameThread;
 use crate::settings::SETTINGS;
-use crate::special::{JumpPoints, Lent};
 use crate::thread::{
     FrameState, NotInChildren, OpenFrame, RecordPath, Selected, SelectionCell, ThreadData, ThreadRing,
 };

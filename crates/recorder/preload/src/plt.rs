@@ -128,7 +128,7 @@ unsafe extern "C" fn hook_one(object: *const c_void, _size: usize, walk: *mut c_
         let (info, walk) = (&*object.cast::<LoaderInfo>(), &mut *walk.cast::<Walk<'_>>());
         walk.count += 1;
         let is_program = walk.count == 1;
-        let object = Object::new(info);
+        let object = LoadedObject::new(info);
         // A shell that runs the program has calls, too, which nobody asked for.
         if is_program && settings::number("TRACEMILL_CALLS_ANY").is_none() && !object.is_instrumented() {
             HOOKS_LATER.store(false, Ordering::Relaxed);
@@ -193,7 +193,7 @@ struct Symbol {
 }
 
 /// An object that the loader has mapped.
-struct Object<'a> {
+struct LoadedObject<'a> {
     base: usize,
     segments: &'a [Segment],
     functions: [usize; 2],
@@ -203,7 +203,7 @@ struct Object<'a> {
 }
 
 /// A slot that is to lead to a trampoline.
-struct Slot {
+struct PltSlot {
     place: usize,
     /// Its relocation, when the loader binds it later.
     lazy: Option<*mut Relocation>,
@@ -280,10 +280,10 @@ impl Kind {
 
 const KINDS: [Kind; 6] = [Kind::Usual, Kind::Momentary, Kind::Setjmp, Kind::Longjmp, Kind::Last, Kind::Vfork];
 
-impl Object<'_> {
+impl LoadedObject<'_> {
     /// # Safety
     /// The loader describes an object that stays mapped as long as this is used.
-    unsafe fn new(info: &LoaderInfo) -> Object<'_> {
+    unsafe fn new(info: &LoaderInfo) -> LoadedObject<'_> {
         const PLT_BYTES: usize = 2;
         const TEXTS: usize = 5;
         const SYMBOLS: usize = 6;
@@ -309,7 +309,7 @@ impl Object<'_> {
                 address if address < info.base => address + info.base,
                 address => address,
             };
-            Object {
+            LoadedObject {
                 base: info.base,
                 segments,
                 functions: [absolute(PLT), found[PLT_BYTES]],
@@ -383,7 +383,7 @@ impl Object<'_> {
     }
 
     /// The slots that are to be hooked.
-    unsafe fn slots(&self) -> Vec<Slot> {
+    unsafe fn slots(&self) -> Vec<PltSlot> {
         let mut slots = Vec::new();
         // SAFETY: the tables are those that the loader has used.
         unsafe {
@@ -401,7 +401,7 @@ impl Object<'_> {
                     let lazy = kind == JUMP_SLOT && self.has(target, EXECUTABLE);
                     let lazy = lazy.then_some((&raw const *relocation).cast_mut());
                     if target != 0 {
-                        slots.push(Slot { place, lazy, kind: called, is_address: kind == GLOB_DAT });
+                        slots.push(PltSlot { place, lazy, kind: called, is_address: kind == GLOB_DAT });
                     }
                 }
             }
@@ -413,7 +413,7 @@ impl Object<'_> {
     }
 
     /// Leaves out slots that no instruction calls through, of those that are not only for that.
-    unsafe fn find_calls(&self, slots: &mut Vec<Slot>) {
+    unsafe fn find_calls(&self, slots: &mut Vec<PltSlot>) {
         /// `call [rip + ...]`.
         const CALL: [u8; 2] = [0xff, 0x15];
         const LEN: usize = 6;
@@ -502,7 +502,7 @@ static HOOKS: Mutex<Hooks> = Mutex::new(Hooks { used: Vec::new() });
 
 impl Hooks {
     /// Hooks the slots of an object that are not yet.
-    unsafe fn hook(&mut self, object: &Object<'_>) {
+    unsafe fn hook(&mut self, object: &LoadedObject<'_>) {
         // SAFETY: the loader has mapped and relocated the object.
         unsafe {
             let mut slots = object.slots();
@@ -530,7 +530,7 @@ impl Hooks {
                 }
             };
             let read_only = object.read_only_later();
-            let is_closed = |slot: &Slot| read_only.is_some_and(|[begin, end]| (begin..end).contains(&slot.place));
+            let is_closed = |slot: &PltSlot| read_only.is_some_and(|[begin, end]| (begin..end).contains(&slot.place));
             match read_only.filter(|_| slots.iter().any(is_closed)) {
                 Some(pages) => drop(object.while_open(pages, system::PROT_READ, write_slots)),
                 None => write_slots(),
@@ -539,7 +539,7 @@ impl Hooks {
     }
 
     /// Does a slot lead to a trampoline already?
-    unsafe fn has(&self, slot: &Slot) -> bool {
+    unsafe fn has(&self, slot: &PltSlot) -> bool {
         // SAFETY: the object is mapped.
         let target = unsafe { (*(slot.place as *const AtomicUsize)).load(Ordering::Relaxed) };
         self.used.iter().any(|used| used.code == target)
@@ -547,7 +547,7 @@ impl Hooks {
 
     /// The addresses of trampolines for these slots, which lead where the slots do. One that an object had in this place
     /// before, which is gone, is used again.
-    unsafe fn trampolines(&mut self, slots: &[Slot]) -> Vec<usize> {
+    unsafe fn trampolines(&mut self, slots: &[PltSlot]) -> Vec<usize> {
         let mut codes = Vec::with_capacity(slots.len());
         let known = self.used.len();
         let mut block = (0, MOST);
@@ -589,7 +589,7 @@ fn beside(code: usize) -> *mut Beside {
 }
 
 /// Writes the code of trampolines for the first of these slots. Gives where they are, or 0 when there is no memory.
-unsafe fn make_block(slots: &[Slot]) -> usize {
+unsafe fn make_block(slots: &[PltSlot]) -> usize {
     let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS);
     // SAFETY: a new mapping of three pages, which nobody else knows yet.
     unsafe {

@@ -8,49 +8,14 @@
 //! * `exec`, `exit` and others may be the last that a process does: entries that wait for the ends of their calls are written.
 //! * `vfork` returns twice in the same memory: see [`vfork`].
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::enter::slow_library_entry;
 use crate::record::RecordKind;
 use crate::same_thread::SameThread;
 use crate::saved::Saved;
-use crate::thread::{FrameState, OpenFrame, Selection, SelectionCell, ThreadData, ThreadRing, current};
+use crate::thread::{ThreadData, current};
 use crate::{fork, selective, system};
-
-/// Where `setjmp` was called.
-#[derive(Default)]
-pub(crate) struct JumpPoint {
-    /// Its argument; 0 for none.
-    buffer: AtomicUsize,
-    /// Calls that were open.
-    depth: AtomicU32,
-    /// Of these were recorded.
-    recorded: AtomicU32,
-    /// The address that stands for the function; 0 when its call is not recorded.
-    address: AtomicUsize,
-}
-
-/// The points of a thread, of which the oldest makes room for a new one.
-#[derive(Default)]
-pub(crate) struct JumpPoints {
-    points: [JumpPoint; 32],
-    next: AtomicUsize,
-}
-
-impl JumpPoints {
-    fn find(&self, buffer: usize) -> Option<&JumpPoint> {
-        self.points.iter().find(|point| point.buffer.get() == buffer)
-    }
-
-    /// The point for this buffer: there is one for each.
-    fn place(&self, buffer: usize) -> &JumpPoint {
-        self.find(buffer).unwrap_or_else(|| {
-            let next = self.next.get();
-            self.next.set(next + 1);
-            &self.points[next % self.points.len()]
-        })
-    }
-}
 
 /// A call that has begun, and whose frame is the innermost.
 struct Begun<'a> {
@@ -158,40 +123,6 @@ fn write_waiting(thread: &ThreadData) {
     while thread.is_selective && !selective::flush(thread, thread.depth.get()) {
         if !thread.next_slot() {
             return thread.count_lost(1);
-        }
-    }
-}
-
-/// The state that a thread gives up while a child of `vfork` uses its data.
-pub(crate) struct Lent {
-    is_lent: AtomicBool,
-    ring: ThreadRing,
-    pos: AtomicUsize,
-    end: AtomicUsize,
-    lost: AtomicU64,
-    pid: AtomicUsize,
-    depth: AtomicUsize,
-    over: AtomicUsize,
-    selection: SelectionCell,
-    /// The call of `vfork`: the calls of the child have its place.
-    frame: OpenFrame,
-    extra: FrameState,
-}
-
-impl Lent {
-    pub(crate) fn none(selection: Selection) -> Lent {
-        Lent {
-            is_lent: AtomicBool::new(false),
-            ring: ThreadRing::none(),
-            pos: AtomicUsize::new(0),
-            end: AtomicUsize::new(0),
-            lost: AtomicU64::new(0),
-            pid: AtomicUsize::new(0),
-            depth: AtomicUsize::new(0),
-            over: AtomicUsize::new(0),
-            selection: SelectionCell::new(selection),
-            frame: OpenFrame::default(),
-            extra: FrameState::default(),
         }
     }
 }

@@ -28,10 +28,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
+use crate::jumps::{JumpPoints, Lent};
 use crate::local::local;
 use crate::same_thread::SameThread;
 use crate::saved::Saved;
-use crate::special::{JumpPoints, Lent};
 use crate::system;
 
 const PAGE: usize = 4096;
