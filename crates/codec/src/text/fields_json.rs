@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::bits::Wide;
 use crate::chunk::{EventFields, EventRef, PacketData};
-use crate::plan::{DecoderState, Fault, NodeId, Plan, Visitor};
+use crate::plan::{DecoderState, Fault, NodeId, Plan, Visitor, VisitorCall};
 use tracemill_model::schema::{
     Encoding, FieldClassId, FieldKind, LabelList, Mapping, Schema, Scope, StreamClassId, VariantOption,
 };
@@ -219,6 +219,24 @@ impl<'a> JsonPrinter<'a> {
         }
     }
 
+    /// The labels of an integer, each once, or its flags; `None` when its class has neither.
+    pub fn names_of(&self, node: NodeId, value: VisitorCall<'_>) -> Option<Vec<&str>> {
+        let number = match value {
+            VisitorCall::Unsigned(value) => value.into(),
+            VisitorCall::Signed(value) => value.into(),
+            VisitorCall::Wide(value) => number_for_labels(value),
+            _ => return None,
+        };
+        match &self.table.nodes[node as usize].kind {
+            JsonForm::Enum(labels) => Some(label_names(&labels.class, number)),
+            JsonForm::Flags(flags) => Some(match value {
+                VisitorCall::Wide(wide) => names_of_flags(flags, |flag| has_wide_flag(flag, wide)),
+                _ => names_of_flags(flags, |flag| has_flag(flag, number)),
+            }),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn begin(&mut self, node: NodeId) -> &mut NodeJson {
         let json = &mut self.table.nodes[node as usize];
@@ -239,8 +257,9 @@ impl<'a> JsonPrinter<'a> {
             JsonForm::Flags(flags) => {
                 self.out.put(b"{\"value\":");
                 put(self.out);
-                let names: Vec<&str> = flags.iter().filter(|flag| is_set(flag)).map(|flag| &*flag.label).collect();
-                put_list(self.out, b",\"flags\":[", &names);
+                self.out.put(b",\"flags\":");
+                put_names(self.out, &names_of_flags(flags, is_set));
+                self.out.put_byte(b'}');
             }
             _ => put(self.out),
         }
@@ -257,30 +276,46 @@ pub fn has_flag(flag: &Mapping, value: i128) -> bool {
     flag.ranges.iter().any(|&(low, high)| (low.max(0)..=high.min(126)).any(|bit| value >> bit & 1 == 1))
 }
 
-fn put_list(out: &mut Out, before: &[u8], names: &[&str]) {
-    out.put(before);
+fn names_of_flags(flags: &[Mapping], is_set: impl Fn(&Mapping) -> bool) -> Vec<&str> {
+    flags.iter().filter(|flag| is_set(flag)).map(|flag| &*flag.label).collect()
+}
+
+/// The number whose labels a wide integer has: labels are of at most 127 bits, a larger number has none.
+fn number_for_labels(value: &Wide) -> i128 {
+    value.to_i128().unwrap_or(i128::MIN)
+}
+
+/// Appends names as a JSON array.
+pub fn put_names(out: &mut Out, names: &[&str]) {
+    out.put_byte(b'[');
     for (at, name) in names.iter().enumerate() {
         if at > 0 {
             out.put_byte(b',');
         }
         strings::put_json(out, name.as_bytes());
     }
-    out.put(b"]}");
+    out.put_byte(b']');
 }
 
 impl EnumJson {
     fn write(&mut self, out: &mut Out, value: i128) {
         let EnumJson { class, texts } = self;
         texts.write(out, value, |out| {
-            let mut names: Vec<&str> = Vec::new();
-            for label in class.labels_for(value) {
-                if !names.contains(&&**label) {
-                    names.push(label);
-                }
-            }
-            put_list(out, b",\"labels\":[", &names);
+            out.put(b",\"labels\":");
+            put_names(out, &label_names(class, value));
+            out.put_byte(b'}');
         });
     }
+}
+
+fn label_names(class: &LabelList, value: i128) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for label in class.labels_for(value) {
+        if !names.contains(&&**label) {
+            names.push(label);
+        }
+    }
+    names
 }
 
 /// Appends a float as JSON: the shortest decimal that reads back, or a string where JSON has no number.
@@ -315,9 +350,12 @@ impl Visitor for JsonPrinter<'_> {
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
         let text = value.to_decimal();
-        // Labels are of at most 127 bits; a larger number has none.
-        let number = value.to_i128().unwrap_or(i128::MIN);
-        self.with_labels(node, number, |flag| has_wide_flag(flag, value), |out| out.put(text.as_bytes()));
+        self.with_labels(
+            node,
+            number_for_labels(value),
+            |flag| has_wide_flag(flag, value),
+            |out| out.put(text.as_bytes()),
+        );
     }
 
     fn boolean(&mut self, node: NodeId, value: bool) {
