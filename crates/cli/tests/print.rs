@@ -2,6 +2,8 @@
 
 mod util;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 use util::{Folder, command, csv_rows, json_lines, run, run_with, stdout, ticks_metadata, ticks_packet};
 
@@ -216,17 +218,22 @@ const KINDS: &str = r#"{"type": "preamble", "version": 2}
         {"name": "s", "field-class": {"type": "null-terminated-string"}}]}}}}]}}
 "#;
 
+/// Metadata of CTF 2 of fragments that begin at the left of a line.
+fn metadata_2(fragments: &str) -> String {
+    fragments
+        .split("\n{\"type\": ")
+        .enumerate()
+        .fold(String::new(), |text, (at, part)| text + "\u{1e}" + if at > 0 { "{\"type\": " } else { "" } + part + "\n")
+}
+
 #[test]
 fn columns_of_all_kinds_of_values() {
-    let metadata: String = KINDS.split("\n{\"type\": ").enumerate().fold(String::new(), |text, (at, part)| {
-        text + "\u{1e}" + if at > 0 { "{\"type\": " } else { "" } + part + "\n"
-    });
     let mut stream = b"\x01\x07\x01\x09a\"b,c\nd\0\0\0\xc0\x7f".to_vec();
     stream.extend(b"p\0q\0r\0s\0");
     stream.extend(b"\x00\x02yes\0\0\0\0\0\x3f");
     stream.extend(b"\0t\0u\0\xff\0");
     let folder = Folder::new();
-    folder.file("t/metadata", metadata).file("t/s", stream);
+    folder.file("t/metadata", metadata_2(KINDS)).file("t/s", stream);
     let run = folder.run_with(
         "print t --format csv --columns",
         &["b,o,v,v.x,payload.v.y,`odd,name`,f,a[1][0].s,payload.a[0],a[1][1]"],
@@ -254,6 +261,143 @@ fn columns_of_all_kinds_of_values() {
     );
     let run = folder.run("print t --format csv --columns ns");
     run.ends(2, &["--columns: line 1, column 1", "no stream of the input has a clock"]);
+}
+
+/// The cells that a JSON line should have in `--columns all`: a second implementation, out of the values alone.
+fn flatten(path: &str, value: &Value, cells: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Null => {}
+        Value::Object(members) if members.contains_key("value") && members.contains_key("labels") => {
+            cells.insert(path.to_string(), members["value"].clone());
+            let labels = match members["labels"].as_array().unwrap().as_slice() {
+                [] => return,
+                [label] => label.clone(),
+                _ => members["labels"].clone(),
+            };
+            cells.insert(format!("{path}_label"), labels);
+        }
+        Value::Object(members) if members.contains_key("value") && members.contains_key("flags") => {
+            cells.insert(path.to_string(), members["value"].clone());
+            cells.insert(format!("{path}_flags"), members["flags"].clone());
+        }
+        Value::Object(members) if members.is_empty() && !path.contains('.') => {}
+        Value::Object(members) if !members.is_empty() && !members.contains_key("base64") => {
+            members.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, cells));
+        }
+        value => drop(cells.insert(path.to_string(), value.clone())),
+    }
+}
+
+/// Compares the rows of `--columns all` with the JSON lines; gives the header.
+fn all_columns_of(csv: &str, jsonl: &str) -> Vec<String> {
+    let (rows, lines) = (csv_rows(csv), json_lines(jsonl));
+    assert_eq!(rows.len(), lines.len() + 1);
+    let mut used = BTreeSet::new();
+    for (row, line) in rows[1..].iter().zip(&lines) {
+        assert_eq!(row.len(), rows[0].len());
+        let mut expected = BTreeMap::new();
+        for (key, value) in line.as_object().unwrap() {
+            flatten(key, value, &mut expected);
+        }
+        let is_alone = !expected.contains_key("trace");
+        for (name, cell) in rows[0].iter().zip(row).filter(|(name, _)| !(is_alone && *name == "trace")) {
+            let value = expected.remove(&name.replace('`', ""));
+            assert!(shows(cell, value.as_ref()), "{cell} is not {name} of {line}");
+            used.extend(value.map(|_| name.clone()));
+        }
+        assert!(expected.is_empty(), "{expected:?} have no column");
+    }
+    assert!(used.len() > 5);
+    rows[0].clone()
+}
+
+#[test]
+fn all_columns_show_every_field_of_json_lines() {
+    for trace in ["mill", "orders", "mill orders"] {
+        let csv = stdout(&format!("print {trace} --format csv --columns all"), &[]);
+        let header = all_columns_of(&csv, &stdout(&format!("print {trace} --format jsonl"), &[]));
+        assert_eq!(header[..7].join(","), "trace,ns,cycles,name,id,stream,cpu");
+        assert_eq!(header.iter().collect::<BTreeSet<_>>().len(), header.len());
+        // The names are those of paths, but for the names of numbers.
+        let paths = header.iter().filter(|name| !name.ends_with("_label") && !name.ends_with("_flags"));
+        let list = paths.cloned().collect::<Vec<_>>().join(",");
+        assert_eq!(csv_rows(&stdout(&format!("print {trace} --format csv --columns"), &[&list]))[0].join(","), list);
+    }
+}
+
+#[test]
+fn all_columns_are_those_of_the_selection() {
+    let all = csv_rows(&stdout("print mill --format csv --columns all", &[]))[0].clone();
+    let filter = "name == \"mill:label\"";
+    let some = stdout("print mill --format csv --columns all --filter", &[filter]);
+    let header = all_columns_of(&some, &stdout("print mill --format jsonl --filter", &[filter]));
+    assert!(header.len() < all.len() && header.iter().all(|name| all.contains(name)));
+    assert!(all.contains(&"payload.gear".to_string()) && !header.contains(&"payload.gear".to_string()));
+}
+
+/// Enumerations, flags and names that are taken.
+const NAMED: &str = r#"{"type": "preamble", "version": 2}
+{"type": "data-stream-class"}
+{"type": "event-record-class", "name": "e", "payload-field-class": {"type": "structure", "member-classes": [
+  {"name": "n", "field-class": {"type": "fixed-length-unsigned-integer", "length": 8, "byte-order": "little-endian",
+    "mappings": {"one": [[1, 1]], "low": [[1, 3]]}}},
+  {"name": "n_label", "field-class": {"type": "fixed-length-unsigned-integer", "length": 8,
+    "byte-order": "little-endian"}},
+  {"name": "odd n", "field-class": {"type": "fixed-length-signed-integer", "length": 8, "byte-order": "little-endian",
+    "mappings": {"a,b": [[-1, -1]]}}},
+  {"name": "m", "field-class": {"type": "fixed-length-bit-map", "length": 8, "byte-order": "little-endian",
+    "flags": {"x": [[0, 0]], "y": [[1, 1]]}}},
+  {"name": "v", "field-class": {"type": "variant", "selector-field-location": {"path": ["n_label"]}, "options": [
+    {"name": "none", "selector-field-ranges": [[1, 1]], "field-class": {"type": "structure"}},
+    {"name": "some", "selector-field-ranges": [[2, 2]], "field-class": {"type": "structure", "member-classes": [
+      {"name": "s", "field-class": {"type": "null-terminated-string"}}]}}]}}]}}
+"#;
+
+#[test]
+fn all_columns_of_numbers_with_names() {
+    let folder = Folder::new();
+    let stream = b"\x01\x01\xff\x03\x02\x02\x00\x00s\0\x09\x01\x00\x02";
+    folder.file("t/metadata", metadata_2(NAMED)).file("t/s", stream);
+    let rows = csv_rows(&folder.run("print t --format csv --columns all").ends(0, &[]).stdout);
+    let header = [
+        "payload.n",
+        "payload.n_label_",
+        "payload.n_label",
+        "payload.`odd n`",
+        "payload.`odd n_label`",
+        "payload.m",
+        "payload.m_flags",
+        "payload.v.none",
+        "payload.v.some.s",
+    ];
+    assert_eq!(rows[0][7..], header);
+    assert_eq!(rows[1][7..], ["1", "[\"one\",\"low\"]", "1", "-1", "a,b", "3", "[\"x\",\"y\"]", "{}", ""]);
+    assert_eq!(rows[2][7..], ["2", "low", "2", "0", "", "0", "[]", "", "s"]);
+    assert_eq!(rows[3][7..], ["9", "", "1", "0", "", "2", "[\"y\"]", "{}", ""]);
+}
+
+#[test]
+fn all_columns_are_not_for_traces_that_grow() {
+    run("print orders --follow --format csv --columns all").ends(2, &["--columns all needs traces that are complete"]);
+    run("print orders --columns all").ends(2, &["--columns is for --format csv"]);
+}
+
+#[test]
+fn all_columns_have_a_limit() {
+    let member = |at: usize| {
+        format!(
+            r#"{{"name": "f{at}", "field-class": {{"type": "fixed-length-boolean", "length": 8, "byte-order": "little-endian"}}}}"#
+        )
+    };
+    let members: Vec<String> = (0..20_000).map(member).collect();
+    let class = format!(
+        r#"{{"type": "event-record-class", "name": "e", "payload-field-class": {{"type": "structure", "member-classes": [{}]}}}}"#,
+        members.join(",")
+    );
+    let text = format!("{}\n{class}\n", NAMED.lines().take(2).collect::<Vec<_>>().join("\n"));
+    let folder = Folder::new();
+    folder.file("t/metadata", metadata_2(&text)).file("t/s", vec![0; 20_000]);
+    folder.run("print t --format csv --columns all").ends(2, &["at most 16384 columns", "--columns PATH"]);
 }
 
 #[test]

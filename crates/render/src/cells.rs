@@ -13,9 +13,9 @@ use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
 
 use super::csv::put_cell;
 use super::time::put_seconds;
-use tracemill_codec::text::fields_json::{JsonPrinter, JsonTable};
+use tracemill_codec::text::fields_json::{JsonPrinter, JsonTable, put_names};
 use tracemill_codec::text::out::Out;
-use tracemill_engine::filter::{CapturedFields, Detail, PathColumns, PathHead, PathPlace};
+use tracemill_engine::filter::{CapturedFields, ColumnPart, Detail, PathColumns, PathHead, PathPlace};
 
 /// Prints the events of one trace as rows of chosen columns.
 pub struct CellTrace {
@@ -114,7 +114,7 @@ impl CellTrace {
         let class = event.class();
         let program = programs[class.0 as usize].get_or_insert_with(|| Box::new(Program::new(schema, columns, event)));
         cells.clear(program.places.len());
-        program.read(event, cells, state, indices)?;
+        program.read(event, columns, cells, state, indices)?;
         if program.wants_packet {
             self.read_packet(stream, &event.chunk.packet)?;
         }
@@ -167,7 +167,7 @@ impl CellTrace {
             self.contexts[class.0 as usize].get_or_insert_with(|| Box::new(context_picks(schema, columns, packet)));
         let mut cells = Cells::default();
         cells.clear(columns.names().count());
-        packet.visit_context(&mut Picker::new(picks, &mut cells, &mut self.indices))?;
+        packet.visit_context(&mut Picker::new(picks, columns, &mut cells, &mut self.indices))?;
         let len = self.packets.len().max(stream + 1);
         self.packets.resize_with(len, || None);
         self.packets[stream] = Some((packet.clone(), cells));
@@ -181,12 +181,9 @@ fn context_picks(schema: &Schema, columns: &PathColumns, packet: &PacketData) ->
     let mut picks = Picks::new(schema, packet.plans.packet_context_rows(class));
     let mut is_known = vec![false; columns.names().count()];
     for at in (0..schema.events().len()).filter(|&at| schema.events()[at].stream == class) {
-        for (column, place) in columns.places(schema, EventClassId(at as u32)).iter().enumerate() {
-            if let PathPlace::Field(place) = place
-                && place.scope == Scope::PacketContext
-                && !std::mem::replace(&mut is_known[column], true)
-            {
-                picks.wanted.add(packet.plans.packet_context_rows(class), 0, column, place, Detail::Plain);
+        for (column, place) in columns.places_in_packet(schema, EventClassId(at as u32)) {
+            if !std::mem::replace(&mut is_known[column], true) {
+                picks.wanted.add(packet.plans.packet_context_rows(class), 0, column, &place, Detail::Plain);
             }
         }
     }
@@ -236,19 +233,20 @@ impl Program {
     fn read(
         &mut self,
         event: EventRef<'_>,
+        columns: &PathColumns,
         cells: &mut Cells,
         state: &mut DecoderState,
         indices: &mut Vec<u64>,
     ) -> Result<(), Fault> {
         if let Some(picks) = &mut self.header {
-            event.visit_header(state, &mut Picker::new(picks, cells, indices))?;
+            event.visit_header(state, &mut Picker::new(picks, columns, cells, indices))?;
         }
         if self.sections == [false; 3] {
             return Ok(());
         }
         let mut fields = event.fields(state);
         for (scope, _) in BODY.into_iter().zip(self.sections).filter(|(_, is_wanted)| *is_wanted) {
-            fields.visit(scope, state, &mut Picker::new(&mut self.body, cells, indices))?;
+            fields.visit(scope, state, &mut Picker::new(&mut self.body, columns, cells, indices))?;
         }
         Ok(())
     }
@@ -257,6 +255,7 @@ impl Program {
 /// A printer of the wanted fields.
 struct Picker<'a> {
     wanted: &'a CapturedFields,
+    columns: &'a PathColumns,
     printer: JsonPrinter<'a>,
     bare: &'a mut Vec<u8>,
     places: &'a mut [Cell],
@@ -267,10 +266,10 @@ struct Picker<'a> {
 
 impl<'a> Picker<'a> {
     /// `indices` is storage that is used again and again.
-    fn new(picks: &'a mut Picks, cells: &'a mut Cells, indices: &'a mut Vec<u64>) -> Self {
+    fn new(picks: &'a mut Picks, columns: &'a PathColumns, cells: &'a mut Cells, indices: &'a mut Vec<u64>) -> Self {
         let Picks { wanted, table } = picks;
         let Cells { json, bare, places } = cells;
-        Picker { wanted, printer: JsonPrinter::new(json, table), bare, places, indices, open: 0 }
+        Picker { wanted, columns, printer: JsonPrinter::new(json, table), bare, places, indices, open: 0 }
     }
 
     fn is_chosen(&self, node: NodeId) -> bool {
@@ -289,7 +288,10 @@ impl<'a> Picker<'a> {
         if is_chosen {
             let end = self.printer.printed_bytes();
             for column in self.wanted.chosen(node, self.indices) {
-                self.places[column] = Cell::Json(start..end);
+                self.places[column] = match self.columns.part(column) {
+                    ColumnPart::Whole => Cell::Json(start..end),
+                    part => part_of(&self.printer, node, shown, part, self.bare).unwrap_or(Cell::Json(start..end)),
+                };
             }
         }
     }
@@ -321,6 +323,35 @@ impl<'a> Picker<'a> {
             }
         }
     }
+}
+
+/// A part of an integer with labels or flags, in the buffer of bare texts; `None` for other values, which are shown whole.
+/// One label is bare; several, and flags, are an array.
+fn part_of(
+    printer: &JsonPrinter<'_>,
+    node: NodeId,
+    shown: VisitorCall<'_>,
+    part: ColumnPart,
+    bare: &mut Vec<u8>,
+) -> Option<Cell> {
+    let names = printer.names_of(node, shown)?;
+    let start = bare.len();
+    match (part, names.as_slice()) {
+        (ColumnPart::Labels, []) => {}
+        (ColumnPart::Labels, [label]) => bare.extend_from_slice(label.as_bytes()),
+        (ColumnPart::Labels | ColumnPart::Flags, names) => {
+            let mut list = Out::default();
+            put_names(&mut list, names);
+            bare.extend_from_slice(list.written());
+        }
+        _ => match shown {
+            VisitorCall::Unsigned(value) => bare.extend_from_slice(value.to_string().as_bytes()),
+            VisitorCall::Signed(value) => bare.extend_from_slice(value.to_string().as_bytes()),
+            VisitorCall::Wide(value) => bare.extend_from_slice(value.to_decimal().as_bytes()),
+            _ => return None,
+        },
+    }
+    Some(Cell::Bare(start..bare.len()))
 }
 
 impl Visitor for Picker<'_> {

@@ -58,6 +58,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Some columns, for a spreadsheet",
                 "tracemill print --format csv --columns time,payload.gear -o gears.csv my-trace",
             ),
+            (
+                "Each field of some events in its own column",
+                "tracemill print --format csv --columns all --filter 'name == \"mill:*\"' my-trace",
+            ),
         ],
     ),
     (

@@ -323,8 +323,8 @@ pub(crate) struct PrintOptions {
     #[arg(long, short, value_name = "FIELD,...", value_delimiter = ',')]
     pub(crate) fields: Vec<HeaderField>,
 
-    /// Columns of the CSV output: paths as in filters
-    #[arg(long, value_name = "PATH,...", allow_hyphen_values = true)]
+    /// Columns of the CSV: paths as in filters, or `all` for each field
+    #[arg(long, value_name = "PATH,...|all", allow_hyphen_values = true)]
     pub(crate) columns: Option<String>,
 
     #[command(flatten)]

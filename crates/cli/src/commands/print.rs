@@ -8,6 +8,7 @@ use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::{ColumnList, PathColumns};
 use tracemill_engine::merge::Note;
 use tracemill_engine::parsed_query::misuse_of;
+use tracemill_engine::request::OpenedTraces;
 use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::timeline;
 use tracemill_model::error::Error;
@@ -47,10 +48,10 @@ pub(super) fn run_redacted(options: &PrintOptions, redaction: RedactionOptions<'
     let request = RequestOptions::events(&options.input, &options.select.events, options.clock_gmt);
     let request = RequestOptions { redaction, faults_in_place, ..request };
     let Some((mut opened, mut reporter)) = request.open()? else { return Ok((Outcome::Nothing, 0)) };
-    let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
-    let columns = columns.map_err(|error| misuse_of("--columns", error))?;
     // Events that are not wanted are not merged.
     opened.selection.filter = opened.selection.filter.or(opened.filter.take());
+    let columns = columns.map(|columns| columns.bind(&opened)).transpose();
+    let columns = columns.map_err(|error| misuse_of("--columns", error))?;
     opened.selection.faults_in_place = faults_in_place;
     if options.peer.stream_intersection {
         opened.selection.of_traces_ns = timeline::shared_times(&opened.session)?;
@@ -214,12 +215,37 @@ impl PrintedLines {
     }
 }
 
+/// Columns of a CSV that are asked for.
+pub(super) enum AskedColumns {
+    /// A column for each field of the selected events.
+    All,
+    /// These.
+    List(ColumnList),
+}
+
+impl AskedColumns {
+    /// Reads the value of `--columns`. A field that is called `all` is `payload.all`, or stands in backquotes.
+    fn parse(text: &str) -> Result<AskedColumns, Error> {
+        if text.trim() == "all" { Ok(AskedColumns::All) } else { ColumnList::parse(text).map(AskedColumns::List) }
+    }
+
+    /// The columns in the events that were selected.
+    pub(super) fn bind(&self, opened: &OpenedTraces) -> Result<PathColumns, Error> {
+        match self {
+            AskedColumns::All => {
+                PathColumns::of_all_fields(&opened.session, &opened.streams, &opened.selection.classes)
+            }
+            AskedColumns::List(list) => list.bind(&opened.session),
+        }
+    }
+}
+
 /// The columns that the options ask for.
-pub(super) fn columns(options: &PrintOptions) -> Result<Option<ColumnList>, Error> {
+pub(super) fn columns(options: &PrintOptions) -> Result<Option<AskedColumns>, Error> {
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
-    parse_option(&options.columns, ColumnList::parse, "--columns")
+    parse_option(&options.columns, AskedColumns::parse, "--columns")
 }
 
 pub(super) fn line_format(format: PrintFormat, text: &Arc<TextOptions>, columns: Option<&PathColumns>) -> LineFormat {

@@ -19,7 +19,7 @@ use tracemill_render::text::TextOptions;
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::live::{self, TICK};
-use super::print::{LinePrinter, PrintedLines, columns, line_format, text_options};
+use super::print::{AskedColumns, LinePrinter, PrintedLines, columns, line_format, text_options};
 use super::request::RequestOptions;
 use crate::args::{PrintFormat, PrintOptions};
 use crate::interrupt;
@@ -31,7 +31,10 @@ const MAX_SAID: usize = 10_000;
 /// Prints events as they come.
 pub(super) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     refuse(options)?;
-    columns(options)?;
+    if let Some(AskedColumns::All) = columns(options)? {
+        let error = Error::misuse("--columns all needs traces that are complete: fields may still be added");
+        return Err(error.with_help("choose columns with --columns PATH,..."));
+    }
     if live::is_asked(&options.input) {
         let mut source = live::open(&options.input, &options.live)?;
         return GrowingPrint::new(options, GrowthPlaces::new(false))?.run(&mut source);
@@ -154,6 +157,8 @@ impl<'a> GrowingPrint<'a> {
     /// Prints what is new and certain.
     fn round(&mut self, source: &mut dyn GrowingSource, round: Round) -> Result<ControlFlow<()>, Error> {
         let Some(opened) = self.open(source, &round)? else { return Ok(ControlFlow::Continue(())) };
+        let columns = columns(self.options)?.map(|columns| columns.bind(&opened)).transpose();
+        let columns = columns.map_err(|error| misuse_of("--columns", error))?;
         let OpenedTraces { session, streams, mut selection, filter, .. } = opened;
         match self.times {
             Some((begin_ns, end_ns)) => (selection.begin_ns, selection.end_ns) = (begin_ns, end_ns),
@@ -162,8 +167,6 @@ impl<'a> GrowingPrint<'a> {
             }
             None => {}
         }
-        let columns = columns(self.options)?.map(|columns| columns.bind(&session)).transpose();
-        let columns = columns.map_err(|error| misuse_of("--columns", error))?;
         if self.options.format == PrintFormat::Csv && !std::mem::replace(&mut self.has_header, true) {
             self.sink.write(&csv::header(columns.as_ref()))?;
         }

@@ -1,5 +1,7 @@
 //! From the text of an expression to tokens, one at a time.
 
+use std::borrow::Cow;
+
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
@@ -143,6 +145,13 @@ impl<'a> Lexer<'a> {
             _ => error.with_help("names that are no plain words stand in backquotes, strings in quotes"),
         }
     }
+}
+
+/// The name of a member as it is written after a dot: in backquotes unless it is a plain word.
+pub(super) fn member_text(name: &str) -> Cow<'_, str> {
+    let is_start = |c: char| is_word_start(c) || c.is_ascii_digit();
+    let is_plain = name.starts_with(is_start) && name.chars().all(is_word_part);
+    if is_plain { name.into() } else { format!("`{name}`").into() }
 }
 
 fn is_word_start(c: char) -> bool {

@@ -64,7 +64,7 @@ pub use capture::CapturedFields;
 pub use resolve::{Detail, PathPlace};
 pub use syntax::PathHead;
 
-pub use columns::{ColumnList, PathColumns};
+pub use columns::{ColumnList, ColumnPart, PathColumns};
 pub use fields::{Access, Captured, CapturedValue, FieldReader, THREAD, check_path, damage};
 pub use keys::{ClassFields, KeyBy, KeyReader, KeyValue};
 pub use matcher::Matcher;
