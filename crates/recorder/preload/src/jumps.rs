@@ -1,4 +1,4 @@
-//! What a thread keeps for the functions of `special`: where `setjmp` was called, and what it gives up for a child of `vfork`.
+//! State that a thread keeps for the functions of `special`: the places of `setjmp`, and what it lends to a child of `vfork`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
