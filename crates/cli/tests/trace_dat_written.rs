@@ -65,6 +65,37 @@ fn kernel_events_are_read_back_and_by_trace_cmd() {
     }
 }
 
+/// Adds an option to a file of version 6, and takes its bytes from the padding before the pages.
+fn with_option(mut file: Vec<u8>, id: u16, content: &[u8]) -> Vec<u8> {
+    let after = |file: &[u8], mark: &[u8]| {
+        let at = file.windows(mark.len()).position(|bytes| bytes == mark).expect("a mark of the section");
+        at + mark.len()
+    };
+    let option = [&id.to_le_bytes()[..], &(content.len() as u32).to_le_bytes(), content].concat();
+    let places = after(&file, b"flyrecord\0");
+    let pages = u64::from_le_bytes(file[places..places + 8].try_into().expect("eight bytes")) as usize;
+    assert!(file[pages - option.len()..pages].iter().all(|byte| *byte == 0), "there is room");
+    file.drain(pages - option.len()..pages);
+    let begin = after(&file, b"options  \0");
+    file.splice(begin..begin, option);
+    file
+}
+
+/// A processor's counter becomes ns by an option of the file: 14, with a factor, a shift and an offset.
+#[test]
+fn counts_that_an_option_turns_into_ns_are_so_once() {
+    let folder = Folder::new();
+    folder.run_with("convert -q -o six.dat --to ftrace", &[&bakery()]).ends(0, &[]);
+    let file = std::fs::read(folder.path("six.dat")).expect("it was written");
+    let content = [&3u32.to_le_bytes()[..], &1u32.to_le_bytes(), &100u64.to_le_bytes()].concat();
+    std::fs::write(folder.path("tsc.dat"), with_option(file, 14, &content)).expect("it is written");
+    let (plain, counted) = (lines(&folder, "six.dat"), lines(&folder, "tsc.dat"));
+    let ns = |line: &Value| line["ns"].to_string().trim_matches('"').parse::<i128>().expect("a number");
+    assert_eq!(ns(&counted[0]), ns(&plain[0]) * 3 / 2 - 100);
+    folder.run_with("convert -q --force --begin 0.000000001 --to ftrace -o again.dat tsc.dat", &[]).ends(0, &[]);
+    assert_eq!(lines(&folder, "again.dat"), counted);
+}
+
 #[test]
 fn versions_that_do_not_exist_are_refused() {
     let folder = Folder::new();

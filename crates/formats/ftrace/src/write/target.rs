@@ -65,6 +65,17 @@ fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<
         _ => None,
     };
     let is_own = own.is_some();
+    // Readers turn the counts of records into ns by this option, and records are written in ns.
+    let own = own.map(|mut sections: DatSections| {
+        for (_, content) in sections.options.iter_mut().filter(|(option, _)| *option == id::TSC2NSEC) {
+            let offset = content.get(8..16).unwrap_or_default().to_vec();
+            content.clear();
+            put_uint(content, 1, 4, sections.order);
+            put_uint(content, 0, 4, sections.order);
+            content.extend(offset);
+        }
+        sections
+    });
     let mut sections = own.unwrap_or_else(|| empty(options.byte_order.unwrap_or(ByteOrder::Little)));
     (sections.version, sections.is_packed) = match options.settings.get(FORM) {
         None => (sections.version, sections.is_packed),
