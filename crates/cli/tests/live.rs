@@ -7,26 +7,26 @@ mod util;
 
 use std::time::Duration;
 
-use relay::{Packet, Script, Step};
+use relay::{Packet, Script, ScriptStep};
 use serde_json::Value;
 use util::Folder;
 
-fn packet(begin: u64, end: u64, sequence: u64, times: &[u64]) -> Step {
-    Step::Packet(Packet::new(begin, end, sequence, times))
+fn packet(begin: u64, end: u64, sequence: u64, times: &[u64]) -> ScriptStep {
+    ScriptStep::Packet(Packet::new(begin, end, sequence, times))
 }
 
 /// Nine events in two streams.
 fn script() -> Script {
     Script::new(&[
-        &[packet(0, 100, 0, &[1, 5, 90]), Step::Retry, Step::Quiet(300), packet(400, 500, 1, &[400])],
-        &[Step::Quiet(2), packet(3, 200, 0, &[3, 6, 150]), Step::Retry, packet(210, 600, 1, &[210, 410])],
+        &[packet(0, 100, 0, &[1, 5, 90]), ScriptStep::Retry, ScriptStep::Quiet(300), packet(400, 500, 1, &[400])],
+        &[ScriptStep::Quiet(2), packet(3, 200, 0, &[3, 6, 150]), ScriptStep::Retry, packet(210, 600, 1, &[210, 410])],
     ])
 }
 
 /// A session that goes on: the stream says for ever that nothing comes.
 fn endless() -> Script {
-    let quiet = (0..100_000).map(|_| Step::Quiet(100));
-    let steps: Vec<Step> = [packet(0, 100, 0, &[1, 5, 90])].into_iter().chain(quiet).collect();
+    let quiet = (0..100_000).map(|_| ScriptStep::Quiet(100));
+    let steps: Vec<ScriptStep> = [packet(0, 100, 0, &[1, 5, 90])].into_iter().chain(quiet).collect();
     Script::new(&[&steps])
 }
 

@@ -77,7 +77,7 @@ impl LiveClient {
     /// The sessions of the relay daemon.
     ///
     /// # Errors
-    /// Those of [`ReplyReader`], as for all that follow.
+    /// As [`ReplyReader`] reports them; so do all that follow.
     pub fn sessions(&mut self) -> ReplyResult<Vec<LiveSession>> {
         self.send(LiveCommand::ListSessions, &LiveRequest::new(LiveCommand::ListSessions))?;
         self.reader.sessions()

@@ -26,12 +26,17 @@ pub struct ViewerOptions {
     pub reconnects: bool,
     /// How long a reply may take.
     pub timeout: Duration,
+    /// How long the metadata of a trace may take to come.
+    pub metadata_wait: Duration,
     /// Bytes of packets that may be held.
     pub memory: usize,
 }
 
-/// How long the metadata of a trace may take to come.
-const METADATA_WAIT: Duration = Duration::from_secs(30);
+impl ViewerOptions {
+    /// The usual `metadata_wait`.
+    pub const METADATA_WAIT: Duration = Duration::from_secs(30);
+}
+
 /// How long empty pieces of metadata are asked for again, and how often.
 const EMPTY_WAIT: Duration = Duration::from_secs(60);
 const EMPTY_STEP: Duration = Duration::from_millis(100);
@@ -447,7 +452,7 @@ impl Viewer<'_> {
                 continue;
             }
             trace.next_ask = now + self.pause;
-            let is_late = trace.received == 0 && trace.since.elapsed() > METADATA_WAIT;
+            let is_late = trace.received == 0 && trace.since.elapsed() > self.options.metadata_wait;
             if is_late {
                 let path = shown(&trace.path);
                 return self.fault(format!("the metadata of trace {id} (`{path}`) do not come"));

@@ -8,13 +8,13 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use relay::{Packet, Script, Step, StreamScript};
+use relay::{Packet, Script, ScriptStep, StreamScript};
 use tracemill_live::source::Patience;
 use tracemill_live::viewer::ViewerOptions;
 use watching::{Watched, options, watch, watch_with};
 
-fn packet(begin: u64, end: u64, sequence: u64, times: &[u64]) -> Step {
-    Step::Packet(Packet::new(begin, end, sequence, times))
+fn packet(begin: u64, end: u64, sequence: u64, times: &[u64]) -> ScriptStep {
+    ScriptStep::Packet(Packet::new(begin, end, sequence, times))
 }
 
 /// One stream with two packets.
@@ -237,12 +237,13 @@ fn streams_that_are_named_twice() {
 
 /// A trace whose metadata never come ends the session; the others are shown until then.
 #[test]
-#[ignore = "takes 30 s"]
 fn a_trace_without_metadata() {
     let mut script = one_stream();
-    let steps = (0..10_000).map(|_| Step::Retry).collect();
+    let steps = (0..10_000).map(|_| ScriptStep::Retry).collect();
     script.streams.push(StreamScript { id: 50, trace: 2, channel: "c_9".into(), steps });
-    has_fault(&watch(script.serve()), "the metadata of trace 2");
+    let quick = ViewerOptions { metadata_wait: Duration::from_millis(300), ..options(script.serve()) };
+    let watched = watch_with(quick, Patience::Timers(10)).expect("the connection is made");
+    has_fault(&watched, "the metadata of trace 2");
 }
 
 #[test]
@@ -278,7 +279,7 @@ fn times_that_go_back() {
 #[test]
 fn a_beacon_that_is_not_kept() {
     // It promises 500 and then gives 20.
-    let liar = [Step::Quiet(500), packet(10, 600, 0, &[20, 510])];
+    let liar = [ScriptStep::Quiet(500), packet(10, 600, 0, &[20, 510])];
     let other = [packet(0, 90, 0, &[1, 80]), packet(100, 900, 1, &[100, 400, 700])];
     let mut script = Script::new(&[&liar, &other]);
     script.delay = Duration::from_millis(30);

@@ -7,12 +7,12 @@ mod watching;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use relay::{METADATA, MORE, Packet, Script, Step, StreamScript};
+use relay::{METADATA, MORE, Packet, Script, ScriptStep, StreamScript};
 use tracemill_live::source::Patience;
 use watching::{options, watch, watch_with};
 
-fn packet(begin: u64, end: u64, sequence: u64, times: &[u64]) -> Step {
-    Step::Packet(Packet::new(begin, end, sequence, times))
+fn packet(begin: u64, end: u64, sequence: u64, times: &[u64]) -> ScriptStep {
+    ScriptStep::Packet(Packet::new(begin, end, sequence, times))
 }
 
 /// Two streams whose packets overlap, with what a relay daemon says between them.
@@ -20,12 +20,17 @@ fn two_streams() -> Script {
     Script::new(&[
         &[
             packet(0, 100, 0, &[1, 5, 90]),
-            Step::Retry,
-            Step::Quiet(300),
-            Step::Quiet(300),
+            ScriptStep::Retry,
+            ScriptStep::Quiet(300),
+            ScriptStep::Quiet(300),
             packet(400, 500, 1, &[400, 450]),
         ],
-        &[Step::Quiet(2), packet(3, 200, 0, &[3, 6, 150]), Step::Retry, packet(210, 600, 1, &[210, 410, 600])],
+        &[
+            ScriptStep::Quiet(2),
+            packet(3, 200, 0, &[3, 6, 150]),
+            ScriptStep::Retry,
+            packet(210, 600, 1, &[210, 410, 600]),
+        ],
     ])
 }
 
@@ -67,7 +72,7 @@ fn metadata_may_be_cut_anywhere() {
 #[test]
 fn the_schema_grows() {
     let later = Packet { events: vec![(1, 20, 2000), (0, 21, 2001)], ..Packet::new(20, 29, 1, &[]) };
-    let mut script = Script::new(&[&[packet(0, 9, 0, &[1, 2]), Step::Flagged(later, 1)]]);
+    let mut script = Script::new(&[&[packet(0, 9, 0, &[1, 2]), ScriptStep::Flagged(later, 1)]]);
     // It is given when it is asked for the second time, after the first was answered by "nothing new".
     let mut asked = 0;
     script = script.spoiled(move |command, _, answer| {
@@ -82,9 +87,9 @@ fn the_schema_grows() {
 
 #[test]
 fn streams_and_traces_may_come_later() {
-    let flagged = Step::Flagged(Packet::new(50, 60, 1, &[55]), 2);
+    let flagged = ScriptStep::Flagged(Packet::new(50, 60, 1, &[55]), 2);
     let mut script = Script::new(&[&[packet(0, 9, 0, &[1, 2]), flagged, packet(70, 80, 2, &[75])]]);
-    let added = [Step::Quiet(52), packet(53, 90, 0, &[54, 74, 76])];
+    let added = [ScriptStep::Quiet(52), packet(53, 90, 0, &[54, 74, 76])];
     script.later.push(StreamScript { id: 20, trace: 1, channel: "c_0".into(), steps: added.into_iter().collect() });
     let watched = watch(script.serve());
     assert_eq!(watched.times(), [1, 2, 54, 55, 74, 75, 76], "{watched:?}");
@@ -93,7 +98,12 @@ fn streams_and_traces_may_come_later() {
 #[test]
 fn losses_are_counted_as_in_a_file() {
     let late = Packet { discarded: 5, ..Packet::new(20, 29, 4, &[20]) };
-    let script = Script::new(&[&[packet(0, 9, 0, &[1, 2]), packet(10, 19, 1, &[11]), Step::Retry, Step::Packet(late)]]);
+    let script = Script::new(&[&[
+        packet(0, 9, 0, &[1, 2]),
+        packet(10, 19, 1, &[11]),
+        ScriptStep::Retry,
+        ScriptStep::Packet(late),
+    ]]);
     let watched = watch(script.serve());
     // Two packets and five events, each once.
     assert_eq!((watched.times(), watched.lost), (vec![1, 2, 11, 20], 7), "{watched:?}");
@@ -102,10 +112,10 @@ fn losses_are_counted_as_in_a_file() {
 /// More packets than are held at a time; a large one comes in pieces.
 #[test]
 fn many_and_large_packets_are_read_within_the_memory() {
-    let many: Vec<Step> = (0..400).map(|at| packet(at * 10, at * 10 + 9, at, &[at * 10, at * 10 + 5])).collect();
+    let many: Vec<ScriptStep> = (0..400).map(|at| packet(at * 10, at * 10 + 9, at, &[at * 10, at * 10 + 5])).collect();
     let times: Vec<u64> = (200_000..300_000).collect();
     let large = packet(200_000, 300_000, 0, &times);
-    let port = Script::new(&[&many, &[Step::Quiet(199_999), large]]).serve();
+    let port = Script::new(&[&many, &[ScriptStep::Quiet(199_999), large]]).serve();
     let watched =
         watch_with(tracemill_live::viewer::ViewerOptions { memory: 4096, ..options(port) }, Patience::Timers(10));
     let watched = watched.unwrap();
@@ -117,9 +127,9 @@ fn many_and_large_packets_are_read_within_the_memory() {
 /// A stream that stays unknown holds the others up, but not for ever.
 #[test]
 fn patience_ends() {
-    let silent: Vec<Step> = std::iter::repeat_n(Step::Retry, 60).chain([packet(5, 9, 0, &[6])]).collect();
-    let busy: Vec<Step> =
-        [packet(0, 50, 0, &[1, 20, 40])].into_iter().chain((0..60).map(|_| Step::Quiet(60))).collect();
+    let silent: Vec<ScriptStep> = std::iter::repeat_n(ScriptStep::Retry, 60).chain([packet(5, 9, 0, &[6])]).collect();
+    let busy: Vec<ScriptStep> =
+        [packet(0, 50, 0, &[1, 20, 40])].into_iter().chain((0..60).map(|_| ScriptStep::Quiet(60))).collect();
     let port = Script::new(&[&silent, &busy]).serve();
     let watched = watch_with(options(port), Patience::Time(Duration::from_millis(100))).unwrap();
     assert_eq!(watched.times(), [1, 20, 40, 6]);
@@ -171,7 +181,7 @@ fn a_session_is_waited_for() {
 /// A session that is closed may have packets that nobody has asked for yet.
 #[test]
 fn closed_sessions_are_read_to_their_end() {
-    let flagged = Step::Flagged(Packet::new(0, 9, 0, &[1, 2]), 2);
+    let flagged = ScriptStep::Flagged(Packet::new(0, 9, 0, &[1, 2]), 2);
     let script = Script::new(&[&[flagged, packet(10, 19, 1, &[11])], &[packet(5, 30, 0, &[6, 25])]]);
     let script = script.spoiled(|command, _, answer| {
         Some(if command == 7 { [4u32, 0].map(u32::to_be_bytes).concat() } else { answer })
@@ -183,7 +193,7 @@ fn closed_sessions_are_read_to_their_end() {
 #[test]
 fn processes_that_end_before_their_session_may_lack_events() {
     let script = |path, minor, left: usize| {
-        let goes_on = [packet(5, 9, 0, &[6])].into_iter().chain((0..left).map(|_| Step::Quiet(60)));
+        let goes_on = [packet(5, 9, 0, &[6])].into_iter().chain((0..left).map(|_| ScriptStep::Quiet(60)));
         let mut script = Script::new(&[&[packet(0, 4, 0, &[1, 2])], &goes_on.collect::<Vec<_>>()]);
         (script.path, script.minor) = (path, minor);
         script

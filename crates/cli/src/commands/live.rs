@@ -64,6 +64,7 @@ pub(super) fn open(input: &InputOptions, options: &LiveOptions) -> Result<LiveSo
         waits: !options.no_wait,
         reconnects: options.reconnect,
         timeout: options.timeout.unwrap_or(TIMEOUT),
+        metadata_wait: ViewerOptions::METADATA_WAIT,
         memory: input.memory.unwrap_or(MEMORY),
     };
     LiveSource::open(options, patience)

@@ -63,7 +63,7 @@ impl Packet {
 
 /// An answer to `next index`.
 #[derive(Clone)]
-pub enum Step {
+pub enum ScriptStep {
     Packet(Packet),
     /// A packet with flags.
     Flagged(Packet, u32),
@@ -78,7 +78,7 @@ pub struct StreamScript {
     pub id: u64,
     pub trace: u64,
     pub channel: String,
-    pub steps: VecDeque<Step>,
+    pub steps: VecDeque<ScriptStep>,
 }
 
 /// Changes an answer: gets the command, the request and the answer; no answer closes the connection.
@@ -104,8 +104,8 @@ pub struct Script {
 }
 
 impl Script {
-    pub fn new(streams: &[&[Step]]) -> Script {
-        let stream = |(at, steps): (usize, &&[Step])| StreamScript {
+    pub fn new(streams: &[&[ScriptStep]]) -> Script {
+        let stream = |(at, steps): (usize, &&[ScriptStep])| StreamScript {
             id: 10 + at as u64,
             trace: 1,
             channel: format!("c_{at}"),
@@ -205,15 +205,15 @@ impl Script {
                 };
                 match stream.steps.pop_front() {
                     None => index(0, None, 0, 3, 0),
-                    Some(Step::Retry) => index(0, None, 0, 2, 0),
-                    Some(Step::Status(status)) => index(0, None, 0, status, 0),
-                    Some(Step::Quiet(end)) => index(0, None, end, 5, 0),
-                    Some(Step::Packet(packet)) => {
+                    Some(ScriptStep::Retry) => index(0, None, 0, 2, 0),
+                    Some(ScriptStep::Status(status)) => index(0, None, 0, status, 0),
+                    Some(ScriptStep::Quiet(end)) => index(0, None, end, 5, 0),
+                    Some(ScriptStep::Packet(packet)) => {
                         let offset = held.get(&id).map_or(0, |(offset, bytes)| offset + bytes.len() as u64);
                         held.insert(id, (offset, packet.bytes()));
                         index(offset, Some(&packet), packet.end, 1, 0)
                     }
-                    Some(Step::Flagged(packet, flags)) => {
+                    Some(ScriptStep::Flagged(packet, flags)) => {
                         let offset = held.get(&id).map_or(0, |(offset, bytes)| offset + bytes.len() as u64);
                         held.insert(id, (offset, packet.bytes()));
                         index(offset, Some(&packet), packet.end, 1, flags)

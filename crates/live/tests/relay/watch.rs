@@ -38,6 +38,7 @@ pub fn options(port: u16) -> ViewerOptions {
         waits: false,
         reconnects: false,
         timeout: Duration::from_secs(2),
+        metadata_wait: ViewerOptions::METADATA_WAIT,
         memory: 1 << 20,
     }
 }
