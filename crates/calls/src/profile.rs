@@ -453,7 +453,7 @@ impl Profile {
         Profile { by, ..profile }
     }
 
-    /// The same samples on other stacks: `change` gets the nodes of each stack, the outermost first, without the root.
+    /// Moves the samples to other stacks: `change` gets the nodes of each stack, the outermost first, without the root.
     fn rebuilt(&self, change: impl Fn(&mut Vec<usize>)) -> Profile {
         let mut builder = ProfileBuilder::new();
         let labels: Vec<u32> = self.labels.iter().map(|label| builder.label(label.clone())).collect();

@@ -245,7 +245,7 @@ fn commands_for_calls_say_that_samples_are_none() {
     run_with("report --event cpu-clock -t 5us", &[&recording()]).ends(0, &["--time-filter has no effect on samples"]);
 }
 
-/// The same numbers as `perf report`, where that is installed.
+/// Compares the numbers with those of `perf report`, where that is installed.
 #[test]
 fn perf_reports_the_same() {
     let mut perf = Command::new("perf");

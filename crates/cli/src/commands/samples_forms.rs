@@ -66,6 +66,7 @@ fn headline(profile: &Profile) -> String {
     let (weight, samples) = profile.total();
     let of = match profile.cpu {
         CpuTime::Off => " off CPU".to_string(),
+        CpuTime::Both if profile.events.is_empty() => " off CPU".to_string(),
         CpuTime::Both => format!(" of {} and off CPU", profile.events.join(", ")),
         CpuTime::On if profile.events.is_empty() => String::new(),
         CpuTime::On => format!(" of {}", profile.events.join(", ")),

@@ -209,7 +209,7 @@ impl PathColumn {
     fn place(&self, schema: &Schema, class: EventClassId) -> PathPlace {
         let place = resolve::resolve(schema, class, &self.path).unwrap_or(PathPlace::Absent);
         let PathPlace::Field(field) = &place else { return place };
-        // The same path may be another kind of field in another class.
+        // A path may name another kind of field in another class.
         let kind = &schema.field_class(field.class).kind;
         let is_shown = match self.part {
             ColumnPart::Whole => true,

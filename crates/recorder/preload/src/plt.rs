@@ -55,7 +55,7 @@
 //!
 //! # Guards
 //!
-//! Nothing that this library does is recorded: its own slots are never changed, and what it calls in other libraries meets a
+//! The library does not record itself: its own slots are never changed, and what it calls in other libraries meets a
 //! thread that is `busy`, or that has no data yet. An allocator with hooked slots is the same.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -207,14 +207,14 @@ struct PltSlot {
     place: usize,
     /// Its relocation, when the loader binds it later.
     lazy: Option<*mut Relocation>,
-    kind: Kind,
+    kind: FunctionKind,
     /// May the slot be there to know the function's address?
     is_address: bool,
 }
 
 /// The kind of a function, by the stub that its trampoline calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FunctionKind {
     Usual = 0,
     Momentary,
     Setjmp,
@@ -246,39 +246,50 @@ const LEFT_ALONE: [&CStr; 15] = [
 const LIBRARIES_LEFT_OUT: [&[u8]; 7] =
     [b"libtracemill_calls", b"libc", b"libgcc_s", b"libpthread", b"libdl", b"linux-vdso", b"ld-linux-"];
 
-impl Kind {
+impl FunctionKind {
     /// How a function of this name is called; `None` when it is left alone.
-    fn of(name: &CStr) -> Option<Kind> {
+    fn of(name: &CStr) -> Option<FunctionKind> {
         if LEFT_ALONE.contains(&name) {
             return None;
         }
         Some(match name.to_bytes() {
-            b"setjmp" | b"_setjmp" | b"sigsetjmp" | b"__sigsetjmp" => Kind::Setjmp,
-            b"longjmp" | b"_longjmp" | b"siglongjmp" | b"__longjmp_chk" => Kind::Longjmp,
-            b"vfork" | b"__vfork" => Kind::Vfork,
+            b"setjmp" | b"_setjmp" | b"sigsetjmp" | b"__sigsetjmp" => FunctionKind::Setjmp,
+            b"longjmp" | b"_longjmp" | b"siglongjmp" | b"__longjmp_chk" => FunctionKind::Longjmp,
+            b"vfork" | b"__vfork" => FunctionKind::Vfork,
             // They keep the return address for later, or look at it to know who calls.
-            b"getcontext" | b"setcontext" | b"swapcontext" | b"jump_fcontext" | b"ontop_fcontext" => Kind::Momentary,
-            b"dlsym" | b"dlvsym" | b"dlmopen" => Kind::Momentary,
-            b"exit" | b"_exit" | b"_Exit" | b"quick_exit" | b"abort" | b"daemon" | b"fork" => Kind::Last,
-            b"execl" | b"execlp" | b"execle" | b"execv" | b"execve" | b"execvp" | b"execvpe" | b"fexecve" => Kind::Last,
-            b"posix_spawn" | b"posix_spawnp" | b"pthread_exit" => Kind::Last,
-            _ => Kind::Usual,
+            b"getcontext" | b"setcontext" | b"swapcontext" | b"jump_fcontext" | b"ontop_fcontext" => {
+                FunctionKind::Momentary
+            }
+            b"dlsym" | b"dlvsym" | b"dlmopen" => FunctionKind::Momentary,
+            b"exit" | b"_exit" | b"_Exit" | b"quick_exit" | b"abort" | b"daemon" | b"fork" => FunctionKind::Last,
+            b"execl" | b"execlp" | b"execle" | b"execv" | b"execve" | b"execvp" | b"execvpe" | b"fexecve" => {
+                FunctionKind::Last
+            }
+            b"posix_spawn" | b"posix_spawnp" | b"pthread_exit" => FunctionKind::Last,
+            _ => FunctionKind::Usual,
         })
     }
 
     fn stub(self) -> unsafe extern "C" fn() {
         match self {
-            Kind::Usual => stubs::tracemill_calls_library,
-            Kind::Momentary => stubs::library_momentary,
-            Kind::Setjmp => stubs::library_setjmp,
-            Kind::Longjmp => stubs::library_longjmp,
-            Kind::Last => stubs::library_last,
-            Kind::Vfork => stubs::library_vfork,
+            FunctionKind::Usual => stubs::tracemill_calls_library,
+            FunctionKind::Momentary => stubs::library_momentary,
+            FunctionKind::Setjmp => stubs::library_setjmp,
+            FunctionKind::Longjmp => stubs::library_longjmp,
+            FunctionKind::Last => stubs::library_last,
+            FunctionKind::Vfork => stubs::library_vfork,
         }
     }
 }
 
-const KINDS: [Kind; 6] = [Kind::Usual, Kind::Momentary, Kind::Setjmp, Kind::Longjmp, Kind::Last, Kind::Vfork];
+const KINDS: [FunctionKind; 6] = [
+    FunctionKind::Usual,
+    FunctionKind::Momentary,
+    FunctionKind::Setjmp,
+    FunctionKind::Longjmp,
+    FunctionKind::Last,
+    FunctionKind::Vfork,
+];
 
 impl LoadedObject<'_> {
     /// # Safety
@@ -394,7 +405,7 @@ impl LoadedObject<'_> {
                     if !self.symbol(relocation).is_some_and(is_function) {
                         continue;
                     }
-                    let Some(called) = self.name(relocation).and_then(Kind::of) else { continue };
+                    let Some(called) = self.name(relocation).and_then(FunctionKind::of) else { continue };
                     let place = self.base + relocation.place;
                     let target = (*(place as *const AtomicUsize)).load(Ordering::Relaxed);
                     // One that is bound leads elsewhere, or to a function of the object itself: the same is done for that.
@@ -493,7 +504,7 @@ struct Hooks {
 }
 
 struct Used {
-    kind: Kind,
+    kind: FunctionKind,
     slot: usize,
     code: usize,
 }
@@ -570,7 +581,7 @@ impl Hooks {
             // SAFETY: the place belongs to this trampoline, and the slot is mapped.
             unsafe {
                 let target = match slot.kind {
-                    Kind::Vfork => stubs::library_vfork_itself as *const () as usize,
+                    FunctionKind::Vfork => stubs::library_vfork_itself as *const () as usize,
                     _ => (*(slot.place as *const AtomicUsize)).load(Ordering::Relaxed),
                 };
                 (*beside(code)).slot = slot.place;

@@ -498,7 +498,7 @@ impl Observer for Takers {
 
 /// Times for which one thread had the CPU of another one.
 #[derive(Clone, Copy, Default)]
-struct Taken {
+struct CpuTakeover {
     waits: u64,
     total: Ns,
     longest: Ns,
@@ -509,7 +509,7 @@ struct TakerRow<'r> {
     thread: &'r Thread,
     occupant: Occupant,
     by: Option<&'r Thread>,
-    taken: Taken,
+    taken: CpuTakeover,
 }
 
 impl<'r> TakerRow<'r> {
@@ -540,7 +540,7 @@ impl Analysis for Takers {
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Takers { query, occupancy, waits } = *self;
-        let mut pairs: BTreeMap<(ThreadIndex, Occupant), Taken> = BTreeMap::new();
+        let mut pairs: BTreeMap<(ThreadIndex, Occupant), CpuTakeover> = BTreeMap::new();
         for (thread, from, to) in waits {
             let mut of_wait: BTreeMap<Occupant, Ns> = BTreeMap::new();
             for (cpu, from, to) in occupancy.queued(machines, thread, (from, to)) {

@@ -140,7 +140,7 @@ pub(super) struct Search {
 
 /// A piece of the path.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct PathPiece {
     pub(super) from: Ns,
     pub(super) to: Ns,
     pub(super) thread: ThreadIndex,
@@ -161,15 +161,15 @@ pub(super) struct Walk<'p> {
 
 /// The next step of a walk.
 enum Step {
-    Found(Found),
+    Found(PathPiece),
     Search(Search),
 }
 
 impl Pieces {
     /// Shows the pieces of a thread in a range in their order, waits replaced by what their wakers did. Equal neighbours are
     /// one.
-    fn search(&self, machines: &Machines, first: Search, mut show: impl FnMut(Found)) {
-        let mut last: Option<Found> = None;
+    fn search(&self, machines: &Machines, first: Search, mut show: impl FnMut(PathPiece)) {
+        let mut last: Option<PathPiece> = None;
         self.each_part(machines, first, |_, found| match &mut last {
             Some(last) if (last.thread, last.state, last.to) == (found.thread, found.state, found.from) => {
                 last.to = found.to;
@@ -181,7 +181,7 @@ impl Pieces {
 
     /// Shows the pieces one by one, each with the searches that led to it: that of the first thread, of the thread that it
     /// waited for, .., of the thread of the piece.
-    pub(super) fn each_part(&self, machines: &Machines, first: Search, mut show: impl FnMut(&[Walk<'_>], Found)) {
+    pub(super) fn each_part(&self, machines: &Machines, first: Search, mut show: impl FnMut(&[Walk<'_>], PathPiece)) {
         let origin = machines.begin().unwrap_or(0);
         let mut walks = vec![self.walk(origin, first)];
         while let Some(walk) = walks.last_mut() {
@@ -260,7 +260,7 @@ impl Pieces {
         }
         let found = |walk: &mut Walk<'_>, until: Ns, state| {
             let from = std::mem::replace(&mut walk.at, until);
-            Some(Step::Found(Found { from, to: until, thread, state }))
+            Some(Step::Found(PathPiece { from, to: until, thread, state }))
         };
         let Some((piece, rest)) = walk.pieces.split_first().filter(|_| walk.begin < to && walk.at < to) else {
             return if walk.at < to { found(walk, to, "unknown") } else { None };
@@ -496,7 +496,7 @@ impl Analysis for CriticalPath {
 
 /// A part of the path.
 struct PathRow<'r> {
-    found: Found,
+    found: PathPiece,
     thread: &'r Thread,
 }
 

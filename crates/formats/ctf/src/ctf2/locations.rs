@@ -102,7 +102,7 @@ impl Location {
         Ok(Location { span, origin: Some((scope, first.span)), path })
     }
 
-    /// The same location without members that `null` leaves again.
+    /// Removes the members of the location that `null` leaves again.
     fn without_detours(&self) -> Location {
         let mut path: Vec<LocationElement> = Vec::with_capacity(self.path.len());
         for element in &self.path {

@@ -7,20 +7,20 @@ use tracemill_semantics::states::{Machines, Ns, ThreadIndex, thread_title};
 
 use super::facts::{CallObject, Facts, OpenCall, Wait};
 use crate::kernel::analyses::occupancy::Occupant;
-use crate::kernel::analyses::path::{Found, Walk};
+use crate::kernel::analyses::path::{PathPiece, Walk};
 
 /// A thread, as rows and sentences name it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(super) struct Named {
+pub(super) struct NamedThread {
     /// Its number; none where several threads of a name are meant.
     pub(super) tid: Option<i64>,
     pub(super) comm: Option<Rc<str>>,
 }
 
-impl Named {
-    pub(super) fn new(machines: &Machines, thread: ThreadIndex) -> Named {
+impl NamedThread {
+    pub(super) fn new(machines: &Machines, thread: ThreadIndex) -> NamedThread {
         let of = machines.thread(thread);
-        Named { tid: Some(of.tid), comm: of.comm.as_deref().map(Rc::from) }
+        NamedThread { tid: Some(of.tid), comm: of.comm.as_deref().map(Rc::from) }
     }
 
     /// Its name and its number.
@@ -38,7 +38,7 @@ impl Named {
 pub(super) struct Cause {
     pub(super) machine: u32,
     /// The thread of the part.
-    pub(super) thread: Named,
+    pub(super) thread: NamedThread,
     /// Is it the thread that the path is about?
     pub(super) is_own: bool,
     /// As `path` has it.
@@ -51,7 +51,7 @@ pub(super) struct Cause {
     /// The CPU that it waits for.
     pub(super) cpu: Option<u64>,
     /// The thread that had that CPU; 0 is the idle one.
-    pub(super) by: Option<Named>,
+    pub(super) by: Option<NamedThread>,
     /// The waits that led here from the thread that the path is about, in words.
     pub(super) through: Option<Rc<str>>,
 }
@@ -68,13 +68,18 @@ fn object_text(object: &CallObject) -> Rc<str> {
 
 impl Cause {
     /// The causes of a part of the path, each with its time.
-    pub(super) fn of_part(machines: &Machines, facts: &Facts, walks: &[Walk<'_>], found: Found) -> Vec<(Cause, Ns)> {
+    pub(super) fn of_part(
+        machines: &Machines,
+        facts: &Facts,
+        walks: &[Walk<'_>],
+        found: PathPiece,
+    ) -> Vec<(Cause, Ns)> {
         let through = through(machines, facts, walks);
         let wait = facts.wait_at(machines, found.thread, found.to).filter(|_| is_wait(found.state));
         let call = wait.and_then(|wait| wait.call.as_ref());
         let cause = Cause {
             machine: machines.thread(found.thread).machine,
-            thread: Named::new(machines, found.thread),
+            thread: NamedThread::new(machines, found.thread),
             is_own: walks.first().is_none_or(|first| first.search.thread == found.thread),
             state: found.state,
             call: call.map(|call| call.name.clone()),
@@ -96,8 +101,8 @@ impl Cause {
                     for (occupant, time) in facts.occupancy.occupants(machines, cpu, (from, to)) {
                         let mut one = of_cpu.clone();
                         match occupant {
-                            Occupant::Thread(thread) => one.by = Some(Named::new(machines, thread)),
-                            Occupant::Idle => one.by = Some(Named { tid: Some(IDLE), comm: None }),
+                            Occupant::Thread(thread) => one.by = Some(NamedThread::new(machines, thread)),
+                            Occupant::Idle => one.by = Some(NamedThread { tid: Some(IDLE), comm: None }),
                             Occupant::Interrupt(interrupt) => {
                                 let title = interrupt.map(|interrupt| facts.title(cause.machine, interrupt));
                                 one.source = Some(title.map_or_else(|| INTERRUPTS.into(), Rc::from));
@@ -188,7 +193,7 @@ fn call_text(call: &str, object: Option<&str>) -> String {
 fn through(machines: &Machines, facts: &Facts, walks: &[Walk<'_>]) -> String {
     let mut links = Vec::new();
     for pair in walks.windows(2) {
-        let [waiter, waker] = [&pair[0], &pair[1]].map(|walk| Named::new(machines, walk.search.thread).title());
+        let [waiter, waker] = [&pair[0], &pair[1]].map(|walk| NamedThread::new(machines, walk.search.thread).title());
         let text = match facts.wait_at(machines, pair[0].search.thread, pair[0].at) {
             Some(Wait { call: Some(OpenCall { object: Some(CallObject::Lock(lock)), .. }), is_released, .. }) => {
                 let how = if *is_released { format!("which {waker} released") } else { format!("and {waker} woke it") };

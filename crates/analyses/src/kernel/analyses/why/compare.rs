@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::Ns;
 
-use super::cause::{Cause, Named, UnitOf, list};
+use super::cause::{Cause, NamedThread, UnitOf, list};
 use super::{FOR_PROGRAMS, OBJECT, SOURCE, STATE, WHY_TEXT};
 use crate::kernel::question::query::{AnalysisQuery, View};
 use crate::kernel::rows::column_of::{ColumnOf, columns_of, own_column, share, values_of};
@@ -83,10 +83,11 @@ impl Cause {
 
     /// The part of a cause that tells periods apart: threads by their names, as each period may have others.
     fn kind(&self) -> Cause {
-        let no_number = |named: &Named| Named { tid: named.tid.filter(|tid| *tid == 0), comm: named.comm.clone() };
+        let no_number =
+            |named: &NamedThread| NamedThread { tid: named.tid.filter(|tid| *tid == 0), comm: named.comm.clone() };
         Cause {
             // Own time is one cause, whichever thread ended a period.
-            thread: if self.is_own { Named::default() } else { no_number(&self.thread) },
+            thread: if self.is_own { NamedThread::default() } else { no_number(&self.thread) },
             by: self.by.as_ref().map(no_number),
             object: None,
             cpu: None,
@@ -110,21 +111,21 @@ impl Cause {
             Cell::Text(std::borrow::Cow::Borrowed(word)) => *word,
             _ => return None,
         };
-        let by = Named { tid: number("by"), comm: text("by_comm").filter(|_| number("by") != Some(0)) };
+        let by = NamedThread { tid: number("by"), comm: text("by_comm").filter(|_| number("by") != Some(0)) };
         let total = match at("total_ns")? {
             Cell::Integer(total) => *total,
             _ => return None,
         };
         let cause = Cause {
             machine: 0,
-            thread: Named { tid: number("tid"), comm: text("comm") },
+            thread: NamedThread { tid: number("tid"), comm: text("comm") },
             is_own: at("own") == Some(&Cell::Bool(true)),
             state,
             call: text("call"),
             object: text("object"),
             source: text("source"),
             cpu: number("cpu").and_then(|cpu| u64::try_from(cpu).ok()),
-            by: (by != Named::default()).then_some(by),
+            by: (by != NamedThread::default()).then_some(by),
             through: text("through"),
         };
         Some((cause, total))

@@ -15,9 +15,9 @@ use tracemill_semantics::states::{
     Woken,
 };
 
-use self::cause::{Cause, Named, UnitOf, list};
+use self::cause::{Cause, NamedThread, UnitOf, list};
 use self::facts::Facts;
-use crate::kernel::analyses::path::{Found, Pieces};
+use crate::kernel::analyses::path::{PathPiece, Pieces};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{AnalysisForm, RowNouns, WHY};
 use crate::kernel::question::query::{AnalysisQuery, View};
@@ -43,7 +43,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 
 /// The paths of all threads, and the facts beside them.
 #[derive(Default)]
-struct Known {
+struct PathFacts {
     pieces: Pieces,
     facts: Facts,
 }
@@ -51,12 +51,12 @@ struct Known {
 struct Why {
     query: AnalysisQuery,
     role: PeriodRole,
-    known: Rc<RefCell<Known>>,
+    known: Rc<RefCell<PathFacts>>,
 }
 
 impl Why {
     /// Records, where this analysis is one that records.
-    fn record(&mut self, observe: impl FnOnce(&mut Known, &AnalysisQuery)) {
+    fn record(&mut self, observe: impl FnOnce(&mut PathFacts, &AnalysisQuery)) {
         if self.role.is_tracking() {
             observe(&mut self.known.borrow_mut(), &self.query);
         }
@@ -216,7 +216,7 @@ impl Analysis for Why {
 
 /// A part of the path, with what most of it was spent on.
 struct PathPart {
-    found: Found,
+    found: PathPiece,
     cause: Cause,
     words: String,
     /// Time of that cause.
@@ -233,7 +233,7 @@ fn sentence(machines: &Machines, thread: ThreadIndex, length: Ns, causes: &BTree
     causes.sort_by_key(|(_, total)| std::cmp::Reverse(**total));
     let unit = UnitOf::new(length);
     let causes = causes.into_iter().map(|(cause, total)| (*total as f64, cause.words()));
-    let title = Named::new(machines, thread).title();
+    let title = NamedThread::new(machines, thread).title();
     format!("{title} took {}: {}", unit.whole(length as f64), list(&unit, length as f64, causes))
 }
 
