@@ -60,7 +60,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             (
                 "Each field of some events in its own column",
-                "tracemill print --format csv --columns all --filter 'name == \"mill:*\"' my-trace",
+                "tracemill print --format csv --columns all --filter 'cpu == 1' my-trace",
             ),
         ],
     ),

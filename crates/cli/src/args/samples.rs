@@ -1,5 +1,6 @@
 //! Options of the commands that take samples as they take calls.
 
+#[cfg(feature = "debug-info")]
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
