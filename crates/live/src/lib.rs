@@ -1,7 +1,7 @@
 //! Traces while they are recorded: sessions of LTTng's relay daemon, and files that grow.
 //!
 //! [`protocol`] has the requests and replies of LTTng's live protocol, [`client`] a connection, [`source`] a session as traces
-//! that grow ([`tracemill_engine::growth`]), [`follow`] files and folders.
+//! that grow ([`tracemill_engine::growth`]), [`follow`] files and folders, [`streams`] bytes that come without a folder.
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ mod memory;
 pub mod metadata;
 pub mod protocol;
 pub mod source;
+pub mod streams;
 mod url;
 pub mod viewer;
 

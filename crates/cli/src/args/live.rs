@@ -1,21 +1,33 @@
 //! Options of commands that read what is still being written.
 
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 /// Heading of the options, in the help.
 pub(super) const GROWING: &str = "Traces that grow";
 
 /// Options of commands that read what is still being written.
 #[derive(Args, Clone, Default)]
+#[command(group(ArgGroup::new("growing").multiple(true).args(["follow", "metadata"])))]
 pub(crate) struct LiveOptions {
     /// Read on when the trace grows: CTF folders, uftrace folders, JSON lines
     #[arg(long, help_heading = GROWING)]
     pub(crate) follow: bool,
 
-    /// With --follow: end when nothing has grown for so long, such as 5s
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "follow", help_heading = GROWING)]
+    /// Read TRACE as the bytes of a CTF stream that this file describes: a file, `-` for stdin, a FIFO, a serial device, or
+    /// `tcp://PORT`, a port at which each connection is a stream
+    #[arg(long, value_name = "FILE", help_heading = GROWING)]
+    pub(crate) metadata: Option<PathBuf>,
+
+    /// With `tcp://PORT`: listen at this address of the machine, instead of for its own programs only
+    #[arg(long, value_name = "ADDRESS", requires = "metadata", help_heading = GROWING)]
+    pub(crate) listen: Option<IpAddr>,
+
+    /// With --follow or --metadata: end when nothing has come for so long, such as 5s
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "growing", help_heading = GROWING)]
     pub(crate) until_idle: Option<Duration>,
 
     /// With --follow: end when this process does not run any more
@@ -46,6 +58,13 @@ pub(crate) struct LiveOptions {
     /// Stop reading a trace that grows after so long, such as 10s or 5m
     #[arg(long = "for", value_name = "DURATION", value_parser = duration, help_heading = GROWING)]
     pub(crate) for_duration: Option<Duration>,
+}
+
+impl LiveOptions {
+    /// May the input grow while it is read, but for live sessions?
+    pub(crate) fn may_grow(&self) -> bool {
+        self.follow || self.metadata.is_some()
+    }
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

@@ -15,7 +15,7 @@ const TOPICS: [(&str, &str, &[&str]); 6] = [
     ("report", LIVE, &[GROWING]),
 ];
 
-/// The topic of the options for live sessions.
+/// The topic of the options for traces that grow.
 const LIVE: &str = "live";
 
 /// The help of a command about a topic, where it has such a page.
@@ -49,5 +49,5 @@ pub(crate) fn help_without_topics(command: Command) -> Command {
         return command;
     }
     let before = command.get_after_help().map(|help| format!("{help}\n")).unwrap_or_default();
-    command.after_help(format!("{before}`tracemill {name} --help live` lists the options for live sessions."))
+    command.after_help(format!("{before}`tracemill {name} --help live` lists the options for traces that grow: files, byte streams, live sessions."))
 }

@@ -79,7 +79,7 @@ fn decide(options: &ConvertOptions) -> Result<ConvertOptions, Error> {
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let mut options = decide(options)?;
-    if live::is_asked(&options.input) || options.live.follow {
+    if live::is_asked(&options.input) || options.live.may_grow() {
         // Before something is kept for hours.
         let is_folder = targets().any(|target| target.is_folder && target.names.contains(&options.to()));
         refuse(&options, is_folder || options.split.is_some())?;

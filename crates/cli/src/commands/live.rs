@@ -1,5 +1,6 @@
 //! Live sessions of relay daemons as inputs of commands.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use tracemill_live::follow::{FollowOptions, FollowSource};
 use tracemill_live::keep::keep;
 use tracemill_live::protocol::LiveSession;
 use tracemill_live::source::{LiveSource, Patience};
+use tracemill_live::streams::{StreamOptions, StreamSource};
 use tracemill_live::viewer::ViewerOptions;
 use tracemill_live::{LiveUrl, is_live};
 use tracemill_model::error::{Error, ErrorKind};
@@ -27,6 +29,8 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const PATIENCE: u32 = 10;
 /// How often an interrupt is looked for while nothing comes.
 pub(super) const TICK: Duration = Duration::from_millis(50);
+/// Name of the folder of streams in messages.
+const STREAMS: &str = "stream";
 /// Bytes of packets that may be held.
 const MEMORY: usize = 64 << 20;
 
@@ -83,13 +87,61 @@ pub(super) fn follow(input: &InputOptions, options: &LiveOptions) -> Result<Foll
     })
 }
 
-/// Waits until files and folders grow no more. `meanwhile` is called between looks at them.
-fn wait_for_end(
+/// Reads the streams that the options name into a folder, which is called `name` in messages. `None` without --metadata.
+fn streams(
     input: &InputOptions,
     options: &LiveOptions,
+    folder: &Path,
+    reporter: &Reporter,
+) -> Result<Option<StreamSource>, Error> {
+    let Some(metadata) = &options.metadata else { return Ok(None) };
+    let source = StreamSource::open(StreamOptions {
+        metadata: metadata.clone(),
+        inputs: input.traces.clone(),
+        listen: options.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        folder: folder.to_path_buf(),
+        patience: options.patience.unwrap_or(FILE_PATIENCE),
+        until_idle: options.until_idle,
+        files_grow: options.follow,
+    })?;
+    report::show_as(folder, STREAMS);
+    for address in source.ports() {
+        reporter.note(&format!("listening on {address}: an interrupt (Ctrl-C) ends it"));
+    }
+    Ok(Some(source))
+}
+
+/// Streams that the options name, and the folder into which they are read, which is removed with it.
+pub(super) fn open_streams(
+    input: &InputOptions,
+    options: &LiveOptions,
+    output: Option<&Path>,
+    reporter: &Reporter,
+) -> Result<Option<(StreamSource, KeptInput)>, Error> {
+    if options.metadata.is_none() {
+        return Ok(None);
+    }
+    let folder = interrupt::begin(&near(output))?;
+    let traces = folder.path().join(STREAMS);
+    let Some(source) = streams(input, options, &traces, reporter)? else { return Ok(None) };
+    let input = InputOptions { traces: vec![traces], ..input.clone() };
+    Ok(Some((source, KeptInput { input, _folder: Some(folder) })))
+}
+
+/// Where a folder may be that can get large: next to the output is room for it, as a rule.
+fn near(output: Option<&Path>) -> PathBuf {
+    let near = output.filter(|path| !is_flow(path)).and_then(|path| Some((path, path.file_name()?.to_string_lossy())));
+    near.map_or(PathBuf::from("-"), |(path, name)| path.with_file_name(format!(".{name}.live")))
+}
+
+/// Waits until files and folders grow no more. `meanwhile` is called between looks at them.
+fn wait_for_end(
+    source: &mut dyn GrowingSource,
+    input: &InputOptions,
+    options: &LiveOptions,
+    reporter: &mut Reporter,
     meanwhile: &mut dyn FnMut(&InputOptions) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut source = follow(input, options)?;
     let until = options.for_duration.map(|time| Instant::now() + time);
     interrupt::ends_growing();
     loop {
@@ -97,12 +149,16 @@ fn wait_for_end(
         if is_over || interrupt::has_ended_growing() {
             source.leave();
         }
-        if source.next_round(TICK)?.is_some_and(|round| round.is_last) {
+        let is_last = source.next_round(TICK)?.is_some_and(|round| round.is_last);
+        let (faults, warnings) = source.take_faults();
+        warnings.iter().for_each(|warning| reporter.warning(warning));
+        if is_last || faults.iter().filter(|fault| reporter.fault(fault)).count() > 0 {
             break;
         }
         meanwhile(input)?;
     }
     interrupt::grows_no_more();
+    report::keep_faults(reporter);
     Ok(())
 }
 
@@ -131,20 +187,20 @@ impl KeptInput {
         output: Option<&Path>,
         meanwhile: &mut dyn FnMut(&InputOptions) -> Result<(), Error>,
     ) -> Result<Option<KeptInput>, Error> {
+        let mut reporter = Reporter::new(input.messages);
+        if let Some((mut source, kept)) = open_streams(input, options, output, &reporter)? {
+            wait_for_end(&mut source, &kept.input, options, &mut reporter, meanwhile)?;
+            return Ok(Some(kept));
+        }
         if options.follow && !is_asked(input) {
-            wait_for_end(input, options, meanwhile)?;
+            wait_for_end(&mut follow(input, options)?, input, options, &mut reporter, meanwhile)?;
         }
         if !is_asked(input) {
             return Ok(Some(KeptInput { input: input.clone(), _folder: None }));
         }
         let mut source = open(input, options)?;
         let address = url(input)?.to_string();
-        // Next to the output is room for it, as a rule.
-        let near =
-            output.filter(|path| !is_flow(path)).and_then(|path| Some((path, path.file_name()?.to_string_lossy())));
-        let target = near.map_or(PathBuf::from("-"), |(path, name)| path.with_file_name(format!(".{name}.live")));
-        let folder = interrupt::begin(&target)?;
-        let mut reporter = Reporter::new(input.messages);
+        let folder = interrupt::begin(&near(output))?;
         // The folder itself is called unfinished, and is never opened.
         let traces = folder.path().join("session");
         report::show_as(&traces, &address);

@@ -34,7 +34,7 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         let (begin, end) = ends.ok_or_else(|| Error::misuse(format!("`{range}` is not BEGIN,END for --timerange")))?;
         (options.select.events.begin, options.select.events.end) = (Some(begin.into()), Some(end.into()));
     }
-    if live::is_asked(&options.input) || options.live.follow {
+    if live::is_asked(&options.input) || options.live.may_grow() {
         return print_growing::run(&options);
     }
     run_redacted(&options, RedactionOptions::default()).map(|(outcome, _)| outcome)

@@ -10,8 +10,10 @@ use tracemill_engine::growth::{GrowingSource, GrowthPlaces, Round};
 use tracemill_engine::merge::Note;
 use tracemill_engine::parsed_query::misuse_of;
 use tracemill_engine::request::{OpenStep, OpenedTraces};
+use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::packet::Packet;
 use tracemill_render::csv;
 use tracemill_render::lines::LinePlan;
 use tracemill_render::print::{PrintOutput, print};
@@ -38,6 +40,10 @@ pub(super) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     if live::is_asked(&options.input) {
         let mut source = live::open(&options.input, &options.live)?;
         return GrowingPrint::new(options, GrowthPlaces::new(false))?.run(&mut source);
+    }
+    let reporter = Reporter::new(options.input.messages);
+    if let Some((mut source, _folder)) = live::open_streams(&options.input, &options.live, None, &reporter)? {
+        return GrowingPrint::new(options, GrowthPlaces::new(true))?.run(&mut source);
     }
     let mut source = live::follow(&options.input, &options.live)?;
     GrowingPrint::new(options, GrowthPlaces::new(true))?.run(&mut source)
@@ -193,7 +199,7 @@ impl<'a> GrowingPrint<'a> {
         print(&session, &mut merger, &plan, jobs, |output| {
             let output = match output {
                 // Its end is being written.
-                PrintOutput::Note(Note::Fault(error)) if may_be_cut && error.kind() == ErrorKind::Truncated => {
+                PrintOutput::Note(Note::Fault(error)) if may_be_cut && is_at_end(&streams, &error) => {
                     return ControlFlow::Continue(());
                 }
                 PrintOutput::Fault(error) => PrintOutput::Fault(source.placed(error)),
@@ -247,6 +253,20 @@ impl<'a> GrowingPrint<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Is it an error of the end of a stream? Where a packet that says how large it is ends too early, it stays too short.
+fn is_at_end(streams: &[SelectedStream], error: &Error) -> bool {
+    let place = error.place();
+    let is_last = |of: &SelectedStream| {
+        let last = of.stream.packets.last();
+        let is_it = |last: Packet| {
+            let file = of.stream.files.get(last.file as usize).map(|file| &file.path);
+            file == place.file.as_ref() && Some(last.index) == place.packet
+        };
+        last.is_some_and(is_it)
+    };
+    error.kind() == ErrorKind::Truncated && (place.packet.is_none() || streams.iter().any(is_last))
 }
 
 /// Reports what opening found, each thing once. Is there something that cannot be followed?

@@ -97,6 +97,14 @@ impl fmt::Display for FaultKind {
 /// The message without a place: [`Fault::at_bits`] counts from a packet that it does not know.
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
-        Error::malformed(fault.kind.to_string())
+        let message = fault.kind.to_string();
+        match fault.kind {
+            // There may be more of it one day.
+            FaultKind::PastEnd { .. }
+            | FaultKind::Unterminated
+            | FaultKind::EndlessInteger
+            | FaultKind::TooLong { .. } => Error::truncated(message),
+            _ => Error::malformed(message),
+        }
     }
 }

@@ -32,10 +32,7 @@ pub(super) static CPEL: &[Setting] = &[
         "FILE",
         "Read the event names of Gist logs from a C header with lines `#define NAME CODE /* name: format */`",
     ),
-    Setting::switch(
-        OCTETS,
-        "Add the raw octets of names and data, which need not be UTF-8, to the events of CPEL logs",
-    ),
+    Setting::switch(OCTETS, "Add the raw octets of names and data to the events of CPEL logs"),
 ];
 
 /// The wishes of the user.

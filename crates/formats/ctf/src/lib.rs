@@ -15,6 +15,7 @@ mod open;
 mod packet_order;
 mod packets;
 mod quirks;
+mod resync;
 mod rings;
 mod same_class;
 pub mod tsdl;
@@ -22,7 +23,7 @@ pub mod write;
 
 pub use packets::CtfReader;
 
-use tracemill_format::Format;
+use tracemill_format::{Format, Setting};
 
 /// CTF 1.8 and CTF 2.
 pub static FORMAT: Format = Format::new(
@@ -33,4 +34,5 @@ pub static FORMAT: Format = Format::new(
 )
 .looks_like("a CTF trace is a folder with a file `metadata`")
 .with_common_name("ctf")
+.with_settings(&[Setting::switch(resync::RESYNC, "Read on after damage in CTF streams without packets")])
 .with_calls();

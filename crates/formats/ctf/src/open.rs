@@ -11,7 +11,7 @@ use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
 
-use super::{ctf2, gaps, lttng_index, names, packet_order, packets, quirks, rings::Rings, tsdl};
+use super::{ctf2, gaps, lttng_index, names, packet_order, packets, quirks, resync, rings::Rings, tsdl};
 use tracemill_format::{DataFile, EntryKind, FoundTrace, OpenContext, OpenTrace, Storage, Stream};
 
 /// Name of the metadata stream.
@@ -73,6 +73,8 @@ struct TraceFolder {
     remarks: Vec<Error>,
     /// Files that are no streams: their faults, and the warning that is enough where there are streams beside them.
     foreign: Vec<(Vec<Error>, Error)>,
+    /// Is damage in streams without packets passed over?
+    resyncs: bool,
 }
 
 /// One data stream file.
@@ -143,6 +145,7 @@ impl TraceFolder {
             warnings: in_metadata(read.warnings),
             remarks: Vec::new(),
             foreign: Vec::new(),
+            resyncs: context.settings.get(resync::RESYNC).is_some(),
         };
         let mut rings = Rings::open(storage, &found.path);
         let mut begun = Vec::new();
@@ -218,6 +221,10 @@ impl TraceFolder {
                 scanned
             }
         };
+        if self.resyncs && self.has_no_packets() {
+            let found = resync::stretches(&self.plans, StreamClassId(0), &data.path, data.bytes.bytes());
+            scanned = packets::Scanned { packets: found.packets, faults: found.faults, ..scanned };
+        }
         if let Some(warning) = scanned.foreign {
             return self.foreign.push((scanned.faults, warning));
         }
@@ -232,6 +239,13 @@ impl TraceFolder {
             self.warnings.push(Error::inconsistent(message).in_file(&data.path));
         }
         self.files.push(File { data, class, id, packets: list, widths });
+    }
+
+    /// Are streams nothing but events?
+    fn has_no_packets(&self) -> bool {
+        let is_empty = |root| layout::children(self.schema.field_class(root)).is_empty();
+        let [stream] = self.schema.streams() else { return false };
+        [self.schema.packet_header, stream.packet_context].into_iter().flatten().all(is_empty)
     }
 
     /// The packets of a file in the order in which they were written. A ring that was dumped as it lay has overwritten those
