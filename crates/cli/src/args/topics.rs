@@ -49,5 +49,7 @@ pub(crate) fn help_without_topics(command: Command) -> Command {
         return command;
     }
     let before = command.get_after_help().map(|help| format!("{help}\n")).unwrap_or_default();
-    command.after_help(format!("{before}`tracemill {name} --help live` lists the options for traces and streams that grow."))
+    command.after_help(format!(
+        "{before}`tracemill {name} --help live` lists the options for traces and streams that grow."
+    ))
 }
