@@ -158,6 +158,33 @@ fn reports_are_repeated() {
 }
 
 #[test]
+fn analyses_are_repeated() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("t")).expect("a folder");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/kernel/bakery");
+    let [metadata, one, two] =
+        ["metadata", "channel0_0", "channel0_1"].map(|name| std::fs::read(demo.join(name)).expect("it is there"));
+    append(&folder.path("t/metadata"), &metadata);
+    let child = start(&folder, "analyze cpu --follow --until-idle 1500ms --every 300ms t");
+    for part in 0..4 {
+        for (name, bytes) in [("channel0_0", &one), ("channel0_1", &two)] {
+            let len = bytes.len() / 4;
+            append(&folder.path("t").join(name), &bytes[part * len..][..len]);
+        }
+        sleep(Duration::from_millis(400));
+    }
+    let output = child.wait_with_output().expect("it ends");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), messages.matches("warning").count()), (Some(0), 1), "{messages}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let tables: Vec<&str> = text.split("tid ").skip(1).collect();
+    assert!(tables.len() >= 3, "{text}");
+    // The last one is of all that there is.
+    let whole = folder.run("analyze cpu t").ends(0, &[]).stdout;
+    assert!(whole.ends_with(tables[tables.len() - 1]) && tables[0] != tables[tables.len() - 1], "{text}");
+}
+
+#[test]
 fn what_cannot_be_followed_is_said() {
     let folder = Folder::new();
     let demo = std::fs::canonicalize(util::demo("../logs")).expect("the demo is there");

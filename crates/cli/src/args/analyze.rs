@@ -1,10 +1,11 @@
 //! Options of `analyze`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{InputOptions, PeriodOptions, When, parse_duration};
+use super::{InputOptions, LiveOptions, PeriodOptions, When, parse_duration};
 
 /// `tracemill analyze`.
 #[derive(Args)]
@@ -18,6 +19,14 @@ that define periods."
 pub(crate) struct AnalyzeOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
+
+    #[command(flatten)]
+    pub(crate) live: LiveOptions,
+
+    /// With --follow or a live session: repeat the tables every so often, such as 1s, each of that time before the newest event
+    /// unless --begin says another
+    #[arg(long, value_name = "DURATION", value_parser = super::live::duration, help_heading = super::live::GROWING)]
+    pub(crate) every: Option<Duration>,
 
     /// Show state from this time on: hh:mm:ss as in rows, a date, SECONDS, Nns, +DURATION after the first event, or -DURATION
     /// before the last

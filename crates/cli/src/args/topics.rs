@@ -6,9 +6,10 @@ use super::live::GROWING;
 use super::report::report_help;
 
 /// Options that stand on a page of their own: command, topic, and the headings of the options.
-const TOPICS: [(&str, &str, &[&str]); 6] = [
+const TOPICS: [(&str, &str, &[&str]); 7] = [
     ("analyze", "periods", &["Periods"]),
     ("analyze", "analyses", &["One analysis", "Meaning of events"]),
+    ("analyze", LIVE, &[GROWING]),
     ("info", LIVE, &[GROWING]),
     ("print", LIVE, &[GROWING]),
     ("convert", LIVE, &[GROWING]),

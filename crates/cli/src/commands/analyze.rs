@@ -24,10 +24,11 @@ use tracemill_table::{TableClock, Value};
 
 use super::analyze_options::{self as choices, NamedAnalyses};
 use super::analyze_periods as periods;
+use super::live::{KeptInput, RepeatedTables};
 use super::losses::report_note;
 use super::request::{RequestOptions, parse_option};
 use super::{analyze_empty as empty, analyze_forms as forms, analyze_list as list, analyze_rows as rows, no_events};
-use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions};
+use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions, InputOptions};
 use crate::progress;
 use crate::report::{Outcome, OutputSink, Reporter};
 
@@ -36,15 +37,32 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     if let Some(None) = options.concepts {
         return OutputSink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
     }
+    let mut tables = RepeatedTables::new(options.every);
+    let mut meanwhile = |input: &InputOptions| match tables.begin()? {
+        true => tables.end(of_input(options, &RepeatedTables::quiet(input), true)),
+        false => Ok(()),
+    };
+    let input = choices::named(options)?.input;
+    let Some(kept) = KeptInput::with_reports(&input, &options.live, None, &mut meanwhile)? else {
+        return Ok(Outcome::Nothing);
+    };
+    of_input(options, &kept.input, false)
+}
+
+/// Analyses of these traces, or of what is there of them so far.
+fn of_input(options: &AnalyzeOptions, input: &InputOptions, is_unfinished: bool) -> Result<Outcome, Error> {
     let concepts = concepts_of(options)?;
     let mut question = Question::from_options(options)?;
+    question.named.input = input.clone();
+    let so_far = options.every.filter(|_| is_unfinished).map(|every| format!("-{}ns", every.as_nanos()));
     let events = EventOptions {
-        begin: options.begin.clone(),
+        begin: options.begin.clone().or(so_far),
         end: options.end.clone(),
         stream: options.stream.clone(),
         ..EventOptions::default()
     };
-    let request = RequestOptions::events(&question.named.input, &events, options.clock_gmt);
+    let request = RequestOptions::events(input, &events, options.clock_gmt);
+    let request = RequestOptions { is_unfinished, ..request };
     let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
     let OpenedTraces { session, streams, selection, .. } = &opened;
     let what =

@@ -1,5 +1,6 @@
 //! Live sessions of relay daemons as inputs of commands.
 
+use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use tracemill_table::{Align, Layout, LayoutColumn};
 
 use crate::args::{InputOptions, LiveOptions};
 use crate::interrupt;
-use crate::report::{self, Outcome, Reporter, printable};
+use crate::report::{self, Outcome, OutputSink, Reporter, printable};
 
 /// How long a reply may take.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -160,6 +161,46 @@ fn wait_for_end(
     interrupt::grows_no_more();
     report::keep_faults(reporter);
     Ok(())
+}
+
+/// Tables of what is there so far, every so often.
+pub(super) struct RepeatedTables {
+    every: Option<Duration>,
+    last: Instant,
+}
+
+impl RepeatedTables {
+    pub(super) fn new(every: Option<Duration>) -> Self {
+        RepeatedTables { every, last: Instant::now() }
+    }
+
+    /// Is it time for one? Then a terminal is emptied for it.
+    pub(super) fn begin(&mut self) -> Result<bool, Error> {
+        if self.every.is_none_or(|every| self.last.elapsed() < every) {
+            return Ok(false);
+        }
+        if std::io::stdout().is_terminal() {
+            // To the top of an empty screen.
+            OutputSink::stdout().print(b"\x1b[H\x1b[2J", Outcome::Done)?;
+        }
+        Ok(true)
+    }
+
+    /// The input of a table: losses are reported with the last one, not with each.
+    pub(super) fn quiet(input: &InputOptions) -> InputOptions {
+        let mut input = input.clone();
+        input.messages.quiet = true;
+        input
+    }
+
+    /// The table is there. Events and fields that are asked for may still come.
+    pub(super) fn end(&mut self, table: Result<Outcome, Error>) -> Result<(), Error> {
+        self.last = Instant::now();
+        match table {
+            Err(error) if matches!(error.kind(), ErrorKind::Misuse | ErrorKind::Unsupported) => Ok(()),
+            shown => shown.map(|_| ()),
+        }
+    }
 }
 
 /// Inputs of a command that needs all of a trace: of a live session, a folder that holds it.

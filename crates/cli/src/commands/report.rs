@@ -1,8 +1,6 @@
 //! `tracemill report`: statistics of the time between events.
 
-use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::time::Instant;
 
 use tracemill_analyses::report::{Report, Sort};
 use tracemill_analyses::run::Input;
@@ -19,7 +17,7 @@ use tracemill_model::error::{Error, ErrorKind};
 use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::names;
 
-use super::live::KeptInput;
+use super::live::{KeptInput, RepeatedTables};
 use super::losses::report_note;
 use super::no_events;
 use super::report_forms::{Form, render};
@@ -35,21 +33,10 @@ const ABOUT: KeyBy = KeyBy::First(names::ABOUT);
 
 /// Statistics of traces.
 pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
-    let mut last = Instant::now();
-    let mut meanwhile = |input: &InputOptions| {
-        if options.every.is_none_or(|every| last.elapsed() < every) {
-            return Ok(());
-        }
-        last = Instant::now();
-        if std::io::stdout().is_terminal() {
-            // To the top of an empty screen.
-            OutputSink::stdout().print(b"\x1b[H\x1b[2J", Outcome::Done)?;
-        }
-        match of_input(options, input, true) {
-            // Events and fields that are asked for may still come.
-            Err(error) if error.kind() == ErrorKind::Misuse => Ok(()),
-            reported => reported.map(|_| ()),
-        }
+    let mut tables = RepeatedTables::new(options.every);
+    let mut meanwhile = |input: &InputOptions| match tables.begin()? {
+        true => tables.end(of_input(options, &RepeatedTables::quiet(input), true)),
+        false => Ok(()),
     };
     let Some(kept) = KeptInput::with_reports(&options.input, &options.live, None, &mut meanwhile)? else {
         return Ok(Outcome::Nothing);
