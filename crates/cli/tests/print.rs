@@ -377,6 +377,38 @@ fn all_columns_of_numbers_with_names() {
 }
 
 #[test]
+fn flat_lines_have_what_all_columns_have() {
+    let folder = Folder::new();
+    let stream = b"\x01\x01\xff\x03\x02\x02\x00\x00s\0\x09\x01\x00\x02";
+    folder.file("t/metadata", metadata_2(NAMED)).file("t/s", stream);
+    let demo = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo");
+    for trace in ["traces/mill", "kernel/bakery", "logs/dock.elog", "logs/belt.cpel", "calls/tasting", "samples"] {
+        std::os::unix::fs::symlink(demo.join(trace), folder.path(&trace.replace('/', "-"))).expect("a link");
+        let trace = &trace.replace('/', "-");
+        let rows = csv_rows(&folder.run(&format!("print {trace} -q --format csv --columns all")).stdout);
+        let lines = util::json_lines(&folder.run(&format!("print {trace} -q --format jsonl --flat")).stdout);
+        assert!(lines.len() > 10 && rows.len() == lines.len() + 1, "{trace}: {}", lines.len());
+        for (row, line) in rows[1..].iter().zip(&lines) {
+            for (name, cell) in rows[0].iter().zip(row).filter(|(name, _)| *name != "trace") {
+                let value = line.get(name).filter(|value| !value.is_null());
+                assert!(shows(cell, value) || name == "cycles", "{trace}: {name}: {cell} {value:?}");
+            }
+            let keys = line.as_object().expect("an object").keys();
+            assert!(keys.filter(|key| !rows[0].contains(key)).count() == 0, "{line}");
+        }
+    }
+    let lines = folder.run("print t --format jsonl --flat").stdout;
+    let first = "{\"ns\":null,\"name\":\"e\",\"id\":0,\"stream\":0,\"payload.n\":1,\"payload.n_label_\":[\"one\",\"low\"],\
+                 \"payload.n_label\":1,\"payload.`odd n`\":-1,\"payload.`odd n_label`\":\"a,b\",\"payload.m\":3,\
+                 \"payload.m_flags\":[\"x\",\"y\"],\"payload.v.none\":{}}";
+    assert_eq!(lines.lines().next(), Some(first));
+    folder.file("flat.jsonl", lines);
+    folder.run("print flat.jsonl").ends(0, &["the key `payload.n` is not known", "without --flat"]);
+    folder.run("print t --flat").ends(2, &["--format jsonl"]);
+    folder.run("print t --follow --format jsonl --flat").ends(2, &["--flat needs traces that are complete"]);
+}
+
+#[test]
 fn all_columns_are_not_for_traces_that_grow() {
     run("print orders --follow --format csv --columns all").ends(2, &["--columns all needs traces that are complete"]);
     run("print orders --columns all").ends(2, &["--columns is for --format csv"]);

@@ -1,4 +1,5 @@
-//! The columns that the user chose: values of paths, scalars bare and the rest as JSON (`docs/cli.md`, "CSV").
+//! The columns that the user chose: values of paths, scalars bare and the rest as JSON (`docs/cli.md`, "CSV"), or all of them as
+//! members of one flat JSON object (`docs/cli.md`, "JSON lines").
 //!
 //! A scope is visited once for all columns in it. Fields that they want are printed as JSON into one buffer, and a cell
 //! is a range of it: columns inside each other (`payload`, `payload.x`) share their text. Only strings that are a
@@ -15,6 +16,7 @@ use super::csv::put_cell;
 use super::time::put_seconds;
 use tracemill_codec::text::fields_json::{JsonPrinter, JsonTable, put_names};
 use tracemill_codec::text::out::Out;
+use tracemill_codec::text::strings::put_json;
 use tracemill_engine::filter::{CapturedFields, ColumnPart, Detail, PathColumns, PathHead, PathPlace};
 
 /// Prints the events of one trace as rows of chosen columns.
@@ -22,6 +24,10 @@ pub struct CellTrace {
     schema: Arc<Schema>,
     trace: String,
     columns: PathColumns,
+    /// The keys of the columns, as JSON, where events are objects and not rows.
+    keys: Option<Vec<Vec<u8>>>,
+    /// Do objects name the trace?
+    names_trace: bool,
     /// By event class.
     programs: Vec<Option<Box<Program>>>,
     /// By stream class: wanted fields of its packet contexts.
@@ -32,6 +38,8 @@ pub struct CellTrace {
     state: DecoderState,
     indices: Vec<u64>,
 }
+
+const NS_KEY: &[u8] = b"\"ns\":";
 
 /// The columns, prepared for one event class.
 struct Program {
@@ -67,7 +75,10 @@ enum Cell {
     #[default]
     Empty,
     Json(Range<usize>),
+    /// Numbers, or JSON text.
     Bare(Range<usize>),
+    /// Text that JSON quotes.
+    Text(Range<usize>),
 }
 
 impl Cells {
@@ -82,7 +93,22 @@ impl Cells {
         match &self.places[column] {
             Cell::Empty => b"",
             Cell::Json(range) => &self.json.written()[range.clone()],
-            Cell::Bare(range) => &self.bare[range.clone()],
+            Cell::Bare(range) | Cell::Text(range) => &self.bare[range.clone()],
+        }
+    }
+
+    /// Adds a cell to a JSON object; an empty one has no member.
+    fn put_member(&self, out: &mut Out, key: &[u8], column: usize) {
+        match &self.places[column] {
+            Cell::Empty => {}
+            Cell::Text(_) => {
+                out.put(key);
+                put_json(out, self.text(column));
+            }
+            Cell::Json(_) | Cell::Bare(_) => {
+                out.put(key);
+                out.put(self.text(column));
+            }
         }
     }
 }
@@ -93,6 +119,8 @@ impl CellTrace {
         CellTrace {
             trace: trace.to_string(),
             columns: columns.clone(),
+            keys: None,
+            names_trace: false,
             programs: schema.events().iter().map(|_| None).collect(),
             contexts: schema.streams().iter().map(|_| None).collect(),
             packets: Vec::new(),
@@ -101,6 +129,20 @@ impl CellTrace {
             indices: Vec::new(),
             schema,
         }
+    }
+
+    /// Prints events as objects: a member for each column that has a value, and one for the trace if `names_trace`.
+    #[must_use]
+    pub fn as_objects(mut self, names_trace: bool) -> Self {
+        let key = |name: &str| {
+            let mut key = Out::default();
+            put_json(&mut key, name.as_bytes());
+            key.put_byte(b':');
+            key.written().to_vec()
+        };
+        self.keys = Some(self.columns.names().map(key).collect());
+        self.names_trace = names_trace;
+        self
     }
 
     pub(crate) fn line(
@@ -120,6 +162,35 @@ impl CellTrace {
         }
         let packet = self.packets.get(stream).and_then(Option::as_ref);
         let Some(Some(program)) = self.programs.get(class.0 as usize) else { return Ok(()) };
+        if let Some(keys) = &self.keys {
+            out.put_byte(b'{');
+            let begin = out.len();
+            for (column, (place, key)) in program.places.iter().zip(keys).enumerate() {
+                let before = out.len();
+                if before > begin {
+                    out.put_byte(b',');
+                }
+                let start = out.len();
+                match place {
+                    // As in canonical lines, of an event without a time too.
+                    PathPlace::Absent if *key == NS_KEY => {
+                        out.put(key);
+                        out.put(b"null");
+                    }
+                    PathPlace::Absent => {}
+                    PathPlace::Spine(head) => self.put_spine_member(out, key, *head, event, ns),
+                    PathPlace::Field(place) if place.scope == Scope::PacketContext => {
+                        packet.iter().for_each(|(_, cells)| cells.put_member(out, key, column));
+                    }
+                    PathPlace::Field(_) => self.cells.put_member(out, key, column),
+                }
+                if out.len() == start {
+                    out.truncate(before);
+                }
+            }
+            out.put(b"}\n");
+            return Ok(());
+        }
         for (column, place) in program.places.iter().enumerate() {
             if column > 0 {
                 out.put_byte(b',');
@@ -135,6 +206,26 @@ impl CellTrace {
         }
         out.put_byte(b'\n');
         Ok(())
+    }
+
+    /// Adds what an event is to a JSON object, as canonical lines have it.
+    fn put_spine_member(&self, out: &mut Out, key: &[u8], head: PathHead, event: EventRef<'_>, ns: Option<i128>) {
+        let is_there = match head {
+            PathHead::Trace => self.names_trace,
+            PathHead::Cpu => event.chunk.packet.cpu.is_some(),
+            PathHead::Cycles => self.schema.has_cycles(event.class()),
+            _ => true,
+        };
+        if !is_there {
+            return;
+        }
+        out.put(key);
+        match head {
+            PathHead::Trace => put_json(out, self.trace.as_bytes()),
+            PathHead::Name => put_json(out, event.name(&mut Vec::new()).unwrap_or_default()),
+            PathHead::Ns if ns.is_none() => out.put(b"null"),
+            _ => self.put_spine(out, head, event, ns),
+        }
     }
 
     fn put_spine(&self, out: &mut Out, head: PathHead, event: EventRef<'_>, ns: Option<i128>) {
@@ -337,8 +428,11 @@ fn part_of(
     let names = printer.names_of(node, shown)?;
     let start = bare.len();
     match (part, names.as_slice()) {
-        (ColumnPart::Labels, []) => {}
-        (ColumnPart::Labels, [label]) => bare.extend_from_slice(label.as_bytes()),
+        (ColumnPart::Labels, []) => return Some(Cell::Empty),
+        (ColumnPart::Labels, [label]) => {
+            bare.extend_from_slice(label.as_bytes());
+            return Some(Cell::Text(start..bare.len()));
+        }
         (ColumnPart::Labels | ColumnPart::Flags, names) => {
             let mut list = Out::default();
             put_names(&mut list, names);
@@ -390,7 +484,7 @@ impl Visitor for Picker<'_> {
             let start = self.bare.len();
             self.bare.extend_from_slice(self.printer.text_of(node, bytes).as_bytes());
             for column in self.wanted.chosen(node, self.indices) {
-                self.places[column] = Cell::Bare(start..self.bare.len());
+                self.places[column] = Cell::Text(start..self.bare.len());
             }
         }
     }

@@ -27,6 +27,8 @@ pub enum LineFormat {
     Text(Arc<TextOptions>),
     /// Canonical JSON Lines.
     Jsonl,
+    /// JSON Lines of which each is one flat object, with a member for each of these columns that the event has.
+    FlatJsonl(PathColumns),
     /// CSV with these columns, or with the default ones.
     Csv(Option<PathColumns>),
 }
@@ -91,6 +93,10 @@ impl LineRenderer {
                     found_as,
                 ))),
                 LineFormat::Jsonl => TracePrinter::Json(Box::new(JsonLines::new(schema, found_as))),
+                LineFormat::FlatJsonl(columns) => {
+                    let cells = CellTrace::new(schema, &trace.name, columns);
+                    TracePrinter::Cells(Box::new(cells.as_objects(plan.many_traces)))
+                }
                 LineFormat::Csv(None) => TracePrinter::Csv(Box::new(CsvTrace::new(schema, found_as))),
                 LineFormat::Csv(Some(columns)) => {
                     TracePrinter::Cells(Box::new(CellTrace::new(schema, &trace.name, columns)))

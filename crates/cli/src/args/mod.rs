@@ -327,6 +327,10 @@ pub(crate) struct PrintOptions {
     #[arg(long, value_name = "PATH,...|all", allow_hyphen_values = true)]
     pub(crate) columns: Option<String>,
 
+    /// JSON lines with one key per field, enumerations also by label
+    #[arg(long, conflicts_with = "columns")]
+    pub(crate) flat: bool,
+
     #[command(flatten)]
     pub(crate) live: LiveOptions,
 

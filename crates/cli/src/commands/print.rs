@@ -245,13 +245,19 @@ pub(super) fn columns(options: &PrintOptions) -> Result<Option<AskedColumns>, Er
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
+    if options.flat && options.format != PrintFormat::Jsonl {
+        return Err(Error::misuse("--flat is for --format jsonl"));
+    }
+    if options.flat {
+        return Ok(Some(AskedColumns::All));
+    }
     parse_option(&options.columns, AskedColumns::parse, "--columns")
 }
 
 pub(super) fn line_format(format: PrintFormat, text: &Arc<TextOptions>, columns: Option<&PathColumns>) -> LineFormat {
     match format {
         PrintFormat::Text => LineFormat::Text(text.clone()),
-        PrintFormat::Jsonl => LineFormat::Jsonl,
+        PrintFormat::Jsonl => columns.map_or(LineFormat::Jsonl, |columns| LineFormat::FlatJsonl(columns.clone())),
         PrintFormat::Csv => LineFormat::Csv(columns.cloned()),
     }
 }

@@ -34,8 +34,12 @@ const MAX_SAID: usize = 10_000;
 pub(super) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     refuse(options)?;
     if let Some(AskedColumns::All) = columns(options)? {
-        let error = Error::misuse("--columns all needs traces that are complete: fields may still be added");
-        return Err(error.with_help("choose columns with --columns PATH,..."));
+        let (option, help) = match options.flat {
+            true => ("--flat", "without it, the members of each scope stand together"),
+            false => ("--columns all", "choose columns with --columns PATH,..."),
+        };
+        let error = Error::misuse(format!("{option} needs traces that are complete: fields may still be added"));
+        return Err(error.with_help(help));
     }
     if live::is_asked(&options.input) {
         let mut source = live::open(&options.input, &options.live)?;

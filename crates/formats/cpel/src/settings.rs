@@ -22,11 +22,7 @@ pub(super) static CPEL: &[Setting] = &[
         "s|us",
         "Read the clock rates of CPEL logs as ticks per second or per microsecond, whatever their size",
     ),
-    Setting::with_value(
-        WRAP,
-        "32",
-        "Extend the times of CPEL and Gist logs that come from a wrapping counter of 32 bits",
-    ),
+    Setting::with_value(WRAP, "32", "Extend times of CPEL and Gist logs from a counter of 32 bits"),
     Setting::with_value(
         POINTDEFS,
         "FILE",

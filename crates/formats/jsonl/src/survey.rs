@@ -17,6 +17,8 @@ const MAX_CLASSES: usize = 1 << 14;
 const MAX_FIELDS: usize = 1 << 20;
 /// Packets that differ by their contexts.
 const MAX_CONTEXTS: usize = 1 << 20;
+/// Beginnings of keys of flat lines.
+const FLAT: [&str; 5] = ["header.", "packet_context.", "stream_context.", "event_context.", "payload."];
 /// Wrong lines that are reported one by one.
 const MAX_REPORTED: u64 = 1000;
 
@@ -185,7 +187,10 @@ impl Survey {
             let key = String::from_utf8_lossy(key.bytes(line));
             let message =
                 format!("line {number}: the key `{key}` is not known and is left out; reported once for the file");
-            self.warnings.push(Error::inconsistent(message).at_offset(at as u64));
+            let warning = Error::inconsistent(message).at_offset(at as u64);
+            let is_flat = FLAT.iter().any(|scope| key.starts_with(scope));
+            let help = "lines of `print --flat` are for other programs: write lines without --flat to read them here";
+            self.warnings.push(if is_flat { warning.with_help(help) } else { warning });
         }
         let group = &mut self.groups[group];
         if let (Some(cycles), Some(ns)) = (own.cycles, own.ns) {
