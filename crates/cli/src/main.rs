@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         Command::Record(mut options) => commands::record::run(&mut options),
         #[cfg(not(has_recorder))]
         Command::Record(options) => commands::record_missing::run(&options),
+        Command::Recv(options) => commands::recv::run(&options),
         Command::Print(options) => commands::print::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Convert(options) => commands::convert::run(&options),

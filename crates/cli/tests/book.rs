@@ -310,7 +310,7 @@ fn check_names(place: &str, line: &str, known: &str) {
 }
 
 /// Commands that do not end by themselves, or need rights that a test lacks.
-const WITHOUT_END: [&str; 6] = ["view", "tui", "record", "cluster", "cache", "man"];
+const WITHOUT_END: [&str; 7] = ["recv", "view", "tui", "record", "cluster", "cache", "man"];
 
 #[test]
 fn commands_in_tables_and_texts_run() {

@@ -128,7 +128,7 @@ fn each_command_begins_with_examples() {
 }
 
 /// Commands that end when somebody ends them, and a terminal that a test does not have.
-const LASTING: [&str; 2] = ["tracemill view ", "tracemill cluster "];
+const LASTING: [&str; 3] = ["tracemill view ", "tracemill cluster ", "tracemill recv "];
 
 #[test]
 fn examples_run() {

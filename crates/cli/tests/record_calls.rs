@@ -394,7 +394,7 @@ fn options_of_uftrace_are_known() {
     let folder = Folder::new();
     let Some(_) = compile(&folder, "values.c", "-pg", "program") else { return };
     let letters = ["-S x", "-W cpu", "-g"];
-    let names = ["--host x", "--port 1", "--signal x", "--rt-prio 1", "--list-event"];
+    let names = ["--signal x", "--rt-prio 1", "--list-event"];
     for option in letters.into_iter().chain(names) {
         folder.run(&format!("record -o r {option} ./program")).ends(125, &["cannot be had: "]);
         assert!(!folder.path("r").exists(), "{option}");

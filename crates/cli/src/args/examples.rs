@@ -184,6 +184,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "recv",
+        &[
+            ("Take recordings of programs of this machine", "tracemill recv -d recordings"),
+            ("Take them from other machines", "tracemill recv --listen 0.0.0.0"),
+            ("One recording, then end", "tracemill recv --once --port 9000"),
+        ],
+    ),
+    (
         "cache",
         &[
             ("Kept indexes, and the room that they take", "tracemill cache info"),

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 
+use super::MessageOptions;
+
 /// Heading of the options, in the help.
 pub(super) const GROWING: &str = "Traces that grow";
 
@@ -65,6 +67,29 @@ impl LiveOptions {
     pub(crate) fn may_grow(&self) -> bool {
         self.follow || self.metadata.is_some()
     }
+}
+
+/// `tracemill recv`.
+#[derive(Args, Clone, Default)]
+pub(crate) struct RecvOptions {
+    /// Make the folders of recordings in this folder [default: the current one]
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Listen at this port [default: 8090]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+
+    /// Listen at this address of the machine, such as 0.0.0.0 for all, instead of for its own programs only
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<IpAddr>,
+
+    /// End after the first recording
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    #[command(flatten)]
+    pub(crate) messages: MessageOptions,
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

@@ -37,7 +37,7 @@ pub(crate) use self::cluster::ClusterOptions;
 pub(crate) use self::cluster::ClusterPart;
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::examples::{examples_of, with_examples};
-pub(crate) use self::live::LiveOptions;
+pub(crate) use self::live::{LiveOptions, RecvOptions};
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
 pub(crate) use self::record::RecordOptions;
 #[cfg(has_recorder)]
@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Info(Deferred<InfoOptions>),
     /// Record a program's calls, events or samples, or finish the trace of one that was killed
     Record(Deferred<RecordOptions>),
+    /// Receive recordings of calls that other machines send with `record --host`, by uftrace's protocol
+    Recv(Deferred<RecvOptions>),
     /// Print the events of traces in time order
     Print(Deferred<PrintOptions>),
     /// Check the integrity of traces: damage, order, losses, times that go back, unreachable bytes

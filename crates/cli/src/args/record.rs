@@ -188,6 +188,14 @@ pub(crate) struct RingArgs {
     /// Keep the rings of calls in this folder, not in memory
     #[arg(long, value_name = "DIR")]
     pub(crate) ring_dir: Option<PathBuf>,
+
+    /// Send the recording of calls to this machine, where `recv` takes it, and write nothing here
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["of_kernel", "recover", "snapshot", "keep_pid", "SampleArgs"])]
+    pub(crate) host: Option<String>,
+
+    /// With --host: the port there [default: 8090]
+    #[arg(long, value_name = "PORT", requires = "host")]
+    pub(crate) port: Option<u16>,
 }
 
 /// How calls are recorded.
@@ -322,8 +330,6 @@ const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
         false,
         "a program that runs takes no commands; -T FUNC@trace_on and trace_off switch recording",
     ),
-    ("host", None, true, "recordings are not sent to other machines; copy the folder"),
-    ("port", None, true, "recordings are not sent to other machines; copy the folder"),
     (
         "signal",
         None,

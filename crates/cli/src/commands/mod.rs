@@ -40,6 +40,7 @@ mod record_notes;
 mod record_samples;
 #[cfg(has_recorder)]
 mod record_selection;
+pub(crate) mod recv;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod report_calls;

@@ -6,11 +6,13 @@ use std::io::{IsTerminal, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_engine::output::refuse_input;
+use tracemill_live::calls_network::{CALLS_PORT, CallSender};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_record::Recovered;
 use tracemill_run::{Built, Obstacle};
@@ -213,10 +215,13 @@ fn run_options(options: &RecordOptions) -> tracemill_run::Options {
 fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     selection::check(&options.calls.rules.0)?;
     selection::check_values(&options.calls.argument, &options.calls.retval)?;
-    let how = run_options(options);
+    let mut how = run_options(options);
     let has_files = !options.calls.rules.0.locations.is_empty();
     debug::check(has_files || how.selection.describe.is_some())?;
     let arguments = &options.program[1..];
+    // The command that is run again sends.
+    let sends = options.calls.beside.is_none() && !tracemill_run::has_children();
+    let sent = if sends { SentRecording::begin(options, &mut how)? } else { None };
     let failed = |error| Error::io("record calls into", &how.folder, &error);
     if options.calls.keep_pid && options.calls.beside.is_none() {
         if has_kernel(options) {
@@ -248,7 +253,12 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         None if has_kernel(options) => record_both(path, arguments, &how, options)?,
         None => tracemill_run::record(path, arguments, &how).map_err(failed)?,
     };
-    print_failed(&how.folder, recorded.failed.as_deref(), tracemill_run::is_left(&how.folder));
+    let is_sent = sent.is_some();
+    let why = match sent.map(|sent| sent.finish(&how.folder)) {
+        Some(Err(error)) => Some(error.to_string()),
+        _ => recorded.failed.clone(),
+    };
+    print_failed(&how.folder, why.as_deref(), !is_sent && tracemill_run::is_left(&how.folder));
     if recorded.lost > 0 || options.verbose {
         let lost = notes::lost_phrase(recorded.lost);
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
@@ -258,6 +268,40 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     notes::print_remaining(&how.folder, &recorded.remaining);
     notes::print_nothing_recorded(path, &how, &recorded);
     Ok(recorded.status.map_or(NOT_RECORDED, status_of))
+}
+
+/// A recording that is sent to another machine. The files beside those of tasks are in a folder in memory until its end.
+struct SentRecording {
+    sender: Arc<CallSender>,
+    folder: PathBuf,
+}
+
+impl SentRecording {
+    /// Connects, and has records sent, when the options ask for it.
+    fn begin(options: &RecordOptions, how: &mut tracemill_run::Options) -> Result<Option<SentRecording>, Error> {
+        let rings = &options.calls.rings;
+        let Some(host) = &rings.host else { return Ok(None) };
+        let name = how.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let sender = Arc::new(CallSender::connect(host, rings.port.unwrap_or(CALLS_PORT), &name)?);
+        let memory = PathBuf::from("/dev/shm");
+        let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let folder = parent.join(format!("tracemill-sent-{}", std::process::id()));
+        how.folder = folder.join(&name);
+        let records = sender.clone();
+        how.send = Some(tracemill_run::SendRecords(Arc::new(move |task, bytes| records.data(task, bytes))));
+        Ok(Some(SentRecording { sender, folder }))
+    }
+
+    /// Sends what is left.
+    fn finish(self, folder: &Path) -> std::io::Result<()> {
+        self.sender.finish(folder)
+    }
+}
+
+impl Drop for SentRecording {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
 }
 
 /// Tells why a recording is not complete, and how it can be finished when something is left.

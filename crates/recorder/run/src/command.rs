@@ -1,11 +1,13 @@
 //! The program that is recorded, and the loop beside it.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -76,6 +78,8 @@ pub struct Options {
     /// Set when recording is to end although processes that came from the program go on. It counts once the program itself
     /// has ended; before that an interrupt is the program's.
     pub stop: Option<&'static AtomicBool>,
+    /// Takes the records of tasks in place of the folder, whose files of tasks stay empty.
+    pub send: Option<SendRecords>,
     /// Called once when processes go on for a while after the program has ended.
     pub waits_for: Option<fn(&Path, &[RemainingProcess])>,
 }
@@ -118,8 +122,22 @@ impl Default for Options {
             symbols: None,
             selection: Selection::default(),
             stop: None,
+            send: None,
             waits_for: None,
         }
+    }
+}
+
+/// A function that takes records of a task, by its id.
+pub type SendFn = dyn Fn(u32, &[u8]) -> io::Result<()> + Send + Sync;
+
+/// Takes records of a task, by its id.
+#[derive(Clone)]
+pub struct SendRecords(pub Arc<SendFn>);
+
+impl fmt::Debug for SendRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SendRecords")
     }
 }
 
@@ -410,6 +428,7 @@ impl Recording {
         options: &Options,
     ) -> io::Result<Recorded> {
         let mut watch = RingWatch::new(Rings::new(&self.rings, &self.folder, true), options.clock);
+        watch.rings.send.clone_from(&options.send);
         watch.rings.find_bell();
         watch.read_clocks();
         let selection = &options.selection;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tracemill_record::Bell;
 use tracemill_ring::{self as ring, Header, Pair, SlotContents, header};
 
+use crate::command::SendRecords;
 use crate::records::{MARKER, MARKERS, RECORD, SeenPart, TaskRecords, number};
 use crate::times::ClockMapping;
 
@@ -27,6 +28,8 @@ pub(crate) struct Rings {
     pub(crate) lost: u64,
     /// The first error of files that could not be written.
     pub(crate) failed: Option<io::Error>,
+    /// Takes records in place of the files of tasks.
+    pub(crate) send: Option<SendRecords>,
     /// Does recording go on after such an error? What cannot be written is lost then; otherwise it stays in its ring.
     goes_on: bool,
     /// Tells threads that there is room.
@@ -155,6 +158,7 @@ impl Rings {
             tasks: BTreeMap::new(),
             lost: 0,
             failed: None,
+            send: None,
             goes_on,
             bell: None,
             open_tasks: 0,
@@ -402,7 +406,14 @@ impl Rings {
                 file.write_all_at(&note, NOTE)?;
             }
         }
-        task.append(&self.records.bytes)
+        match &self.send {
+            Some(send) => {
+                (send.0)(tid, &self.records.bytes)?;
+                task.len += self.records.bytes.len() as u64;
+                Ok(())
+            }
+            None => task.append(&self.records.bytes),
+        }
     }
 
     /// Records that were written.
