@@ -36,7 +36,8 @@ pub(crate) fn run(options: &RecvOptions) -> Result<Outcome, Error> {
                 }
             }
         }
-        !(options.once && has_one) && !interrupt::has_ended_growing()
+        let is_over = options.once && has_one || interrupt::has_ended_growing();
+        !is_over
     });
     Ok(reporter.outcome())
 }
