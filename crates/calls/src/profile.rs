@@ -303,6 +303,11 @@ pub fn sample_events(session: &Session, reader: &SampleReader<'_>, query: &Profi
 const OFF_CPU: &str = "(off CPU)";
 const PREEMPTED: &str = "(preempted)";
 
+/// The unit of the periods of samples of some events.
+pub fn unit_of(events: &[String]) -> WeightUnit {
+    if events.iter().all(|event| is_clock(event)) { WeightUnit::Ns } else { WeightUnit::Events }
+}
+
 /// Does an event count time?
 fn is_clock(event: &str) -> bool {
     names::CLOCK_EVENTS.contains(&event.split([':', '/']).next().unwrap_or_default())
@@ -429,12 +434,10 @@ impl Profile {
         };
         Events::new(session, streams, &selection, None).for_each(take, note);
         let mut profile = builder.finish();
-        let all_clocks = events.iter().all(|event| is_clock(event));
         profile.unit = match () {
             () if query.cpu == CpuTime::Off => WeightUnit::Ns,
             () if query.counts_samples => WeightUnit::Samples,
-            () if all_clocks => WeightUnit::Ns,
-            () => WeightUnit::Events,
+            () => unit_of(&events),
         };
         (profile.by, profile.events, profile.unnamed, profile.cpu) = (by, events, unnamed, query.cpu);
         if query.cpu == CpuTime::Off {

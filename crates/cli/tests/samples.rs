@@ -269,3 +269,76 @@ fn perf_reports_the_same() {
     }
     assert_eq!(ours, theirs);
 }
+
+/// Sums of the innermost functions, in the three formats of stacks.
+#[test]
+fn stacks_of_samples_are_written_for_other_tools() {
+    let folder = Folder::new();
+    let recording = recording();
+    let mut flame: BTreeMap<String, u64> = BTreeMap::new();
+    let folded = stdout("flame --format folded --by event,thread", &[&recording]);
+    let split = |line: &str| {
+        let (stack, weight) = line.rsplit_once(' ').expect("a weight");
+        (stack.rsplit(';').next().expect("a function").to_string(), weight.parse::<u64>().expect("a number"))
+    };
+    for line in folded.lines() {
+        let (function, weight) = split(line);
+        *flame.entry(function).or_default() += weight;
+    }
+    assert!(flame.len() > 3, "{folded}");
+    let told = "events that are no samples (118)";
+    folder.run(&format!("convert {recording} out.folded")).ends(0, &[told]);
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    let written = std::fs::read_to_string(folder.path("out.folded")).expect("a file");
+    for (function, weight) in written.lines().map(split) {
+        *sums.entry(function).or_default() += weight;
+    }
+    assert_eq!(sums, flame);
+
+    folder.run(&format!("convert {recording} out.speedscope.json")).ends(0, &[told]);
+    let text = std::fs::read_to_string(folder.path("out.speedscope.json")).expect("a file");
+    let profile: Value = serde_json::from_str(&text).expect("an object");
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let names: Vec<String> = list(&profile["shared"]["frames"]).iter().map(|frame| text_of(frame, "name")).collect();
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for thread in list(&profile["profiles"]) {
+        let is_clock = text_of(&thread, "name").starts_with("cpu-clock");
+        assert_eq!(text_of(&thread, "unit"), if is_clock { "nanoseconds" } else { "none" });
+        let weights: Vec<u64> =
+            list(&thread["weights"]).iter().map(|weight| weight.as_u64().expect("a number")).collect();
+        assert_eq!(thread["endValue"].as_u64(), Some(weights.iter().sum()));
+        for (stack, weight) in list(&thread["samples"]).iter().zip(weights) {
+            let last = list(stack).last().and_then(Value::as_u64).expect("a frame");
+            *sums.entry(names[last as usize].clone()).or_default() += weight;
+        }
+    }
+    assert_eq!(sums, flame);
+
+    folder.run(&format!("convert {recording} out.firefox.json")).ends(0, &[told]);
+    let text = std::fs::read_to_string(folder.path("out.firefox.json")).expect("a file");
+    let profile: Value = serde_json::from_str(&text).expect("an object");
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for thread in list(&profile["threads"]) {
+        let names = list(&thread["stringArray"]);
+        let of = |at: &Value| {
+            let frame = &thread["stackTable"]["frame"][at.as_u64().expect("a stack") as usize];
+            let function = &thread["frameTable"]["func"][frame.as_u64().expect("a frame") as usize];
+            let name = &thread["funcTable"]["name"][function.as_u64().expect("a function") as usize];
+            names[name.as_u64().expect("a name") as usize].as_str().expect("a text").to_string()
+        };
+        let scale = if text_of(&thread["samples"], "weightType") == "tracing-ms" { 1e6 } else { 1.0 };
+        for (stack, weight) in list(&thread["samples"]["stack"]).iter().zip(list(&thread["samples"]["weight"])) {
+            *sums.entry(of(stack)).or_default() += (weight.as_f64().expect("a number") * scale).round() as u64;
+        }
+    }
+    assert_eq!(sums, flame);
+
+    folder.run(&format!("convert {recording} one.folded --limit 1")).ends(0, &[]);
+    assert_eq!(std::fs::read_to_string(folder.path("one.folded")).expect("a file").lines().count(), 1);
+    folder.run(&format!("convert {recording} --to folded --split stream -o parts")).ends(2, &["of samples"]);
+    folder.run(&format!("convert {recording} out.svg")).ends(0, &[told]);
+}
+
+fn text_of(value: &Value, key: &str) -> String {
+    text(value, key).to_string()
+}

@@ -19,7 +19,7 @@ use tracemill_codec::text::strings;
 /// See the module.
 pub(super) static FIREFOX: Target =
     Target::file(&["firefox"], "calls and markers of threads for profiler.firefox.com", |path, sources, _| {
-        let sink = Firefox { spill: Spill::new(path, "parts"), threads: Vec::new(), nodes: 0, cut: 0 };
+        let sink = Firefox::new(Spill::new(path, "parts"));
         Ok(Box::new(Follower::new(path, sources, sink)?))
     })
     .with_endings(&["firefox.json", "firefox"])
@@ -35,7 +35,7 @@ const WEIGHT: usize = 2;
 const MARKER_NAME: usize = 3;
 const MARKER_TIME: usize = 4;
 
-struct Firefox {
+pub(crate) struct Firefox {
     spill: Spill,
     threads: Vec<ThreadTables>,
     nodes: usize,
@@ -55,6 +55,8 @@ struct ThreadTables {
     last: u64,
     has_begun: bool,
     samples: u64,
+    /// Are weights numbers, not times?
+    has_counts: bool,
     markers: u64,
 }
 
@@ -103,6 +105,50 @@ fn ms(ns: u64) -> String {
 }
 
 impl Firefox {
+    pub(crate) fn new(spill: Spill) -> Firefox {
+        Firefox { spill, threads: Vec::new(), nodes: 0, cut: 0 }
+    }
+
+    /// Adds a sample of a thread: its stack, the outermost function first, its time, and its weight and whether that is a time.
+    pub(crate) fn add(&mut self, at: usize, stack: &[u32], time: u64, (weight, is_time): (u64, bool)) -> Result<()> {
+        while self.threads.len() <= at {
+            self.threads.push(ThreadTables::default());
+        }
+        let stack = stack.iter().fold(None, |caller, &frame| self.stack(at, caller, frame));
+        self.threads[at].has_counts |= !is_time;
+        let weight = if is_time { ms(weight) } else { weight.to_string() };
+        self.sample(at, stack, &ms(time), &weight)
+    }
+
+    /// The way to a call on another one.
+    fn stack(&mut self, at: usize, caller: Option<u32>, frame: u32) -> Option<u32> {
+        let of = &mut self.threads[at];
+        let key = (caller, of.name(frame));
+        match of.of_stack.get(&key) {
+            Some(&next) => Some(next),
+            None if self.nodes >= MAX_NODES => {
+                self.cut += 1;
+                caller
+            }
+            None => {
+                self.nodes += 1;
+                of.stacks.push(key);
+                of.of_stack.insert(key, of.stacks.len() as u32 - 1);
+                Some(of.stacks.len() as u32 - 1)
+            }
+        }
+    }
+
+    fn sample(&mut self, at: usize, stack: Option<u32>, time: &str, weight: &str) -> Result<()> {
+        let samples = &mut self.threads[at].samples;
+        let is_first = *samples == 0;
+        *samples += 1;
+        let stack = stack.map_or_else(|| "null".to_string(), |stack| stack.to_string());
+        self.column(at, STACK, is_first, &stack)?;
+        self.column(at, TIME, is_first, time)?;
+        self.column(at, WEIGHT, is_first, weight)
+    }
+
     /// The head of a thread, before its tables: its identity and its names.
     fn head(&self, at: usize, stacks: &Stacks) -> String {
         let (of, thread) = (&self.threads[at], &stacks.threads[at]);
@@ -133,7 +179,8 @@ impl Firefox {
     /// The columns of samples and markers, and the end of a thread.
     fn put_columns(&mut self, at: usize, out: &mut dyn Write) -> io::Result<()> {
         let (samples, markers) = (self.threads[at].samples, self.threads[at].markers);
-        write!(out, ",\"samples\":{{\"length\":{samples},\"weightType\":\"tracing-ms\"")?;
+        let weight_type = if self.threads[at].has_counts { "samples" } else { "tracing-ms" };
+        write!(out, ",\"samples\":{{\"length\":{samples},\"weightType\":\"{weight_type}\"")?;
         for (name, column) in [("stack", STACK), ("time", TIME), ("weight", WEIGHT)] {
             write!(out, ",\"{name}\":[")?;
             self.spill.copy(at * COLUMNS + column, out)?;
@@ -177,37 +224,16 @@ impl StackSink for Firefox {
             return self.column(at, MARKER_TIME, is_first, &ms(time));
         }
         let (last, stack) = (std::mem::replace(&mut of.last, time), of.open.last().copied().flatten());
-        let is_first = of.samples == 0;
-        of.samples += u64::from(time > last);
         match change {
             Change::Push(frame) => {
-                let key = (stack, of.name(frame));
-                let next = match of.of_stack.get(&key) {
-                    Some(&next) => Some(next),
-                    None if self.nodes >= MAX_NODES => {
-                        self.cut += 1;
-                        stack
-                    }
-                    None => {
-                        self.nodes += 1;
-                        of.stacks.push(key);
-                        of.of_stack.insert(key, of.stacks.len() as u32 - 1);
-                        Some(of.stacks.len() as u32 - 1)
-                    }
-                };
-                of.open.push(next);
+                let next = self.stack(at, stack, frame);
+                self.threads[at].open.push(next);
             }
             _ => {
                 of.open.pop();
             }
         }
-        if time > last {
-            let stack = stack.map_or_else(|| "null".to_string(), |stack| stack.to_string());
-            self.column(at, STACK, is_first, &stack)?;
-            self.column(at, TIME, is_first, &ms(last))?;
-            self.column(at, WEIGHT, is_first, &ms(time - last))?;
-        }
-        Ok(())
+        if time > last { self.sample(at, stack, &ms(last), &ms(time - last)) } else { Ok(()) }
     }
 
     fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, losses: &mut Losses) -> io::Result<()> {

@@ -22,7 +22,7 @@ pub(super) static FOLDED: Target =
 const MAX_NODES: usize = 1 << 20;
 
 #[derive(Default)]
-struct Folded {
+pub(crate) struct Folded {
     /// Caller, name, and own ns; the first ones are threads.
     nodes: Vec<StackNode>,
     of: HashMap<(u32, u32), u32>,
@@ -40,15 +40,46 @@ struct StackNode {
 /// The caller of a thread.
 const NOBODY: u32 = u32::MAX;
 
-impl StackSink for Folded {
-    const KEEPS_POINTS: bool = false;
-
-    fn change(&mut self, at: usize, thread: &CallThread, time: u64, change: Change) -> Result<()> {
+impl Folded {
+    fn find_thread(&mut self, at: usize, thread: &CallThread) {
         while self.threads.len() <= at {
             let root = self.nodes.len() as u32;
             self.nodes.push(StackNode { caller: NOBODY, frame: self.threads.len() as u32, ns: 0 });
             self.threads.push((vec![root], thread.first));
         }
+    }
+
+    /// The node of a call on another one.
+    fn node(&mut self, caller: u32, frame: u32) -> u32 {
+        match self.of.get(&(caller, frame)) {
+            Some(&next) => next,
+            None if self.nodes.len() >= MAX_NODES => {
+                self.cut += 1;
+                caller
+            }
+            None => {
+                let next = self.nodes.len() as u32;
+                self.nodes.push(StackNode { caller, frame, ns: 0 });
+                self.of.insert((caller, frame), next);
+                next
+            }
+        }
+    }
+
+    /// Adds a stack of a thread, the outermost function first, with a weight.
+    pub(crate) fn add(&mut self, at: usize, thread: &CallThread, stack: &[u32], weight: u64) {
+        self.find_thread(at, thread);
+        let root = self.threads[at].0[0];
+        let node = stack.iter().fold(root, |node, &frame| self.node(node, frame)) as usize;
+        self.nodes[node].ns = self.nodes[node].ns.saturating_add(weight);
+    }
+}
+
+impl StackSink for Folded {
+    const KEEPS_POINTS: bool = false;
+
+    fn change(&mut self, at: usize, thread: &CallThread, time: u64, change: Change) -> Result<()> {
+        self.find_thread(at, thread);
         let (open, last) = &mut self.threads[at];
         let node = open.last().copied().unwrap_or(0);
         // Time outside of all calls is not the thread's own.
@@ -58,20 +89,8 @@ impl StackSink for Folded {
         *last = time;
         match change {
             Change::Push(frame) => {
-                let next = match self.of.get(&(node, frame)) {
-                    Some(&next) => next,
-                    None if self.nodes.len() >= MAX_NODES => {
-                        self.cut += 1;
-                        node
-                    }
-                    None => {
-                        let next = self.nodes.len() as u32;
-                        self.nodes.push(StackNode { caller: node, frame, ns: 0 });
-                        self.of.insert((node, frame), next);
-                        next
-                    }
-                };
-                open.push(next);
+                let next = self.node(node, frame);
+                self.threads[at].0.push(next);
             }
             Change::Pop => {
                 open.pop();
@@ -84,10 +103,15 @@ impl StackSink for Folded {
     fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, losses: &mut Losses) -> io::Result<()> {
         let titles: Vec<String> = stacks.threads.iter().map(CallThread::title).collect();
         for node in &self.nodes {
-            if node.caller == NOBODY || node.ns == 0 {
+            if node.ns == 0 {
                 continue;
             }
-            let mut names = vec![stacks.frames[node.frame as usize].as_str()];
+            let name = match node.caller {
+                // A sample without a stack.
+                NOBODY => &titles[node.frame as usize],
+                _ => &stacks.frames[node.frame as usize],
+            };
+            let mut names = vec![name.as_str()];
             let mut at = node.caller;
             while at != NOBODY {
                 let of = &self.nodes[at as usize];

@@ -8,6 +8,7 @@ mod firefox;
 mod folded;
 mod late_file;
 mod perfetto;
+pub mod sampled;
 mod speedscope;
 mod stacks;
 mod tracks;

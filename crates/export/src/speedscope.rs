@@ -20,6 +20,18 @@ pub(super) static SPEEDSCOPE: Target =
     .with_endings(&["speedscope.json", "speedscope"])
     .cannot_hold(&[Lost::Values, Lost::NoCalls, Lost::Packets, Lost::Clocks, Lost::Environment]);
 
+/// The file up to its profiles.
+pub(crate) fn put_head(text: &mut Out, stacks: &Stacks) {
+    text.put(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tracemill\",");
+    text.put(b"\"shared\":{\"frames\":[");
+    for (at, name) in stacks.frames.iter().enumerate() {
+        text.put(if at > 0 { b",\n{\"name\":" } else { b"\n{\"name\":" });
+        strings::put_json(text, name.as_bytes());
+        text.put_byte(b'}');
+    }
+    text.put(b"\n]},\"profiles\":[");
+}
+
 struct Speedscope {
     /// The events of each thread.
     spill: Spill,
@@ -45,14 +57,7 @@ impl StackSink for Speedscope {
 
     fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, _losses: &mut Losses) -> io::Result<()> {
         let mut text = Out::default();
-        text.put(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tracemill\",");
-        text.put(b"\"shared\":{\"frames\":[");
-        for (at, name) in stacks.frames.iter().enumerate() {
-            text.put(if at > 0 { b",\n{\"name\":" } else { b"\n{\"name\":" });
-            strings::put_json(&mut text, name.as_bytes());
-            text.put_byte(b'}');
-        }
-        text.put(b"\n]},\"profiles\":[");
+        put_head(&mut text, stacks);
         let mut is_first = true;
         for (at, thread) in stacks.threads.iter().enumerate() {
             if !self.is_filled.get(at).is_some_and(|is| *is) {

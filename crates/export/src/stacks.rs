@@ -38,9 +38,9 @@ pub(super) enum Change {
 /// A thread, or another track on which calls stand.
 pub(super) struct CallThread {
     /// Its name, without its id; empty when it has none.
-    name: Vec<u8>,
+    pub(super) name: Vec<u8>,
     /// The stream of its first event.
-    stream: usize,
+    pub(super) stream: usize,
     /// Name of its process, when all events were seen.
     pub(super) process_name: Option<String>,
     /// Its id.

@@ -43,6 +43,8 @@ pub(crate) use self::record::RecordOptions;
 #[cfg(has_recorder)]
 pub(crate) use self::record::{CallGraphArg, ClockArg, RecordMode, WhenFull};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
+#[cfg(feature = "debug-info")]
+pub(crate) use self::samples::SymbolArgs;
 pub(crate) use self::samples::{CpuArg, SampleArgs, WeightArg};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};

@@ -3,12 +3,13 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use serde_json::json;
 use tracemill::{target, targets};
 use tracemill_calls::flame::{Flame, FlameOptions};
-use tracemill_engine::convert::{self, convert};
+use tracemill_engine::convert::{self, Converted, convert};
 use tracemill_engine::output::is_flow;
 use tracemill_engine::request::OpenedTraces;
 use tracemill_format::lost::Losses;
@@ -23,7 +24,8 @@ use super::live::{self, KeptInput};
 use super::losses::report_note;
 use super::output::refuse;
 use super::request::{RedactionOptions, RequestOptions};
-use super::{no_events, print};
+use super::samples::Symbols;
+use super::{calls, convert_samples, no_events, print};
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, OutputSink, Reporter};
 use crate::{interrupt, progress};
@@ -115,13 +117,35 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     // Errors of packets are reported where they stand, so that the output can mark them there too.
     let request = RequestOptions::events(&options.input, &options.select.events, options.clock_gmt);
     let request = RequestOptions { redaction: redaction(options), faults_in_place: true, ..request };
-    let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
+    let Some((mut opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
+    let of_stacks = if is_picture { FOLDED } else { options.to() };
+    let mut has_samples = convert_samples::can_write(of_stacks, &opened.session);
+    if has_samples {
+        // Calls are asked for in a session that is shared.
+        let shared = Arc::new(opened.session);
+        has_samples = !calls::has_calls(&shared);
+        let Some(session) = Arc::into_inner(shared) else { return Ok(Outcome::Nothing) };
+        opened.session = session;
+    }
+    if has_samples && options.split.is_some() {
+        return Err(Error::misuse(format!("--split writes no {} of samples", options.to())));
+    }
     let wishes = wishes(options, &opened);
     let mut pending = interrupt::begin(options.output())?;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let OpenedTraces { session, streams, .. } = &opened;
     let mut take = |note| report_note(note, &mut reporter, &mut wall, session, streams);
-    let converted = {
+    let converted = if has_samples {
+        let mut is_stopped = false;
+        let note = |note| {
+            let flow = take(note);
+            is_stopped |= flow.is_break();
+            flow
+        };
+        let symbols = Symbols::found(session);
+        let written = convert_samples::write(options, of_stacks, &opened, pending.path(), &symbols, note)?;
+        Converted { events: written.samples, losses: written.losses, is_stopped }
+    } else {
         let _shown = progress::show(&options.input, &session.progress, false);
         convert(session, streams, target, &mut pending, &wishes, &mut take)?
     };

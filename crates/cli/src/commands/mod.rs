@@ -14,6 +14,7 @@ pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod convert;
+mod convert_samples;
 pub(crate) mod dump;
 pub(crate) mod flame;
 pub(crate) mod formats;

@@ -11,12 +11,16 @@ use tracemill_engine::selection;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::ends_of;
 use tracemill_engine::timeline::Selection;
+#[cfg(feature = "debug-info")]
+use tracemill_format::Demangle;
 use tracemill_model::error::Error;
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::calls::{self, OpenCalls};
 use super::losses::report_note;
 use super::request::jobs;
+#[cfg(feature = "debug-info")]
+use crate::args::SymbolArgs;
 use crate::args::{CallArgs, CpuArg, SampleArgs, WeightArg};
 use crate::report::{Outcome, Reporter, counted};
 
@@ -103,7 +107,7 @@ impl OpenSamples {
         let mut selection = Selection { jobs: jobs(args.jobs), ..Selection::default() };
         let range = args.choice.time_range.as_deref().map(calls::time_range).transpose()?.unwrap_or_default();
         (selection.begin_ns, selection.end_ns) = bounds(&range, || ends_of(session, &streams, (true, false)).0);
-        let symbols = symbols(args, samples, session);
+        let symbols = Symbols::of_options(args, samples, session);
         let mut wall = WallClock::new(TimeStyle { date: true, ..TimeStyle::default() });
         let mut stopped = false;
         let reporter = &mut self.reporter;
@@ -188,15 +192,14 @@ fn warn_of_unused(args: &CallArgs, reporter: &Reporter) {
 }
 
 /// Symbols of the programs of a recording, where this program can read them.
-struct Symbols {
+pub(super) struct Symbols {
     #[cfg(feature = "debug-info")]
     files: tracemill_debug_info::SymbolFiles,
 }
 
 #[cfg(feature = "debug-info")]
-fn symbols(args: &CallArgs, samples: &SampleArgs, session: &Session) -> Symbols {
+fn symbols(options: &SymbolArgs, demangle: Demangle, session: &Session) -> Symbols {
     let folder = |path: &std::path::Path| path.parent().map(std::path::Path::to_path_buf).unwrap_or_default();
-    let options = &samples.symbols;
     // A link to a recording has its symbols where the recording is.
     let folders = |trace: &tracemill_format::OpenTrace| [Some(trace.path.clone()), trace.path.canonicalize().ok()];
     let mut beside: Vec<_> = session.traces.iter().flat_map(folders).flatten().map(|path| folder(&path)).collect();
@@ -208,19 +211,38 @@ fn symbols(args: &CallArgs, samples: &SampleArgs, session: &Session) -> Symbols 
         cache: cache.map(|home| std::path::Path::new(&home).join(".debug")),
         kallsyms: options.kallsyms.clone(),
         beside,
-        demangle: args.demangle.form(),
+        demangle,
     };
     Symbols { files: tracemill_debug_info::SymbolFiles::new(search) }
 }
 
-#[cfg(not(feature = "debug-info"))]
-fn symbols(_: &CallArgs, _: &SampleArgs, _: &Session) -> Symbols {
-    Symbols {}
+impl Symbols {
+    /// Symbols as the options of a command ask for them.
+    #[cfg(feature = "debug-info")]
+    fn of_options(args: &CallArgs, samples: &SampleArgs, session: &Session) -> Symbols {
+        symbols(&samples.symbols, args.demangle.form(), session)
+    }
+
+    #[cfg(not(feature = "debug-info"))]
+    fn of_options(_: &CallArgs, _: &SampleArgs, _: &Session) -> Symbols {
+        Symbols {}
+    }
+
+    /// Symbols that are found without options.
+    #[cfg(feature = "debug-info")]
+    pub(super) fn found(session: &Session) -> Symbols {
+        symbols(&SymbolArgs::default(), Demangle::default(), session)
+    }
+
+    #[cfg(not(feature = "debug-info"))]
+    pub(super) fn found(_: &Session) -> Symbols {
+        Symbols {}
+    }
 }
 
 #[cfg(feature = "debug-info")]
 impl Symbols {
-    fn symbolizer(&self) -> Option<&dyn Symbolizer> {
+    pub(super) fn symbolizer(&self) -> Option<&dyn Symbolizer> {
         Some(&self.files)
     }
 
@@ -247,7 +269,7 @@ impl Symbols {
 
 #[cfg(not(feature = "debug-info"))]
 impl Symbols {
-    fn symbolizer(&self) -> Option<&dyn Symbolizer> {
+    pub(super) fn symbolizer(&self) -> Option<&dyn Symbolizer> {
         None
     }
 
