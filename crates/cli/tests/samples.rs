@@ -333,6 +333,9 @@ fn stacks_of_samples_are_written_for_other_tools() {
     }
     assert_eq!(sums, flame);
 
+    folder.run_with("convert", &[&recording, "some.folded", "--filter", "name == \"sched_switch\""]).ends(0, &[]);
+    let some = std::fs::read_to_string(folder.path("some.folded")).expect("a file");
+    assert_eq!(some.lines().map(|line| split(line).1).sum::<u64>(), 54, "{some}");
     folder.run(&format!("convert {recording} one.folded --limit 1")).ends(0, &[]);
     assert_eq!(std::fs::read_to_string(folder.path("one.folded")).expect("a file").lines().count(), 1);
     folder.run(&format!("convert {recording} --to folded --split stream -o parts")).ends(2, &["of samples"]);

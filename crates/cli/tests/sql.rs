@@ -84,6 +84,48 @@ mod asked {
     ];
 
     #[test]
+    fn samples_and_their_stacks_are_tables() {
+        let trace = demo("samples");
+        let rows = |sql: &str| -> Vec<Vec<String>> {
+            let output = run(&["query", &trace, sql]);
+            assert_eq!(output.status, 0, "{}", output.stderr);
+            output.stdout.lines().skip(1).map(|line| line.split(',').map(str::to_string).collect()).collect()
+        };
+        // Samples of functions are those of `report`.
+        let report = run(&["report", &trace, "--format", "json"]);
+        let report: Value = serde_json::from_str(&report.stdout).expect("an object");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+        let mut own: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+        for function in report["functions"].as_array().expect("a list") {
+            let number = |key: &str| function[key].as_u64().unwrap_or_default();
+            let key = (text(&function["event"]), text(&function["name"]));
+            own.insert(key, (number("self_samples"), number("total_samples")));
+        }
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        let mut found: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+        for row in rows("select event, function, count(*) from samples group by 1, 2") {
+            found.entry((row[0].clone(), row[1].clone())).or_default().0 = number(&row[2]);
+        }
+        let all =
+            "select event, k.function, count(distinct sample) from samples join stacks k using (stack) group by 1, 2";
+        for row in rows(all) {
+            found.entry((row[0].clone(), row[1].clone())).or_default().1 = number(&row[2]);
+        }
+        assert!(found.len() > 10);
+        assert_eq!(found, own);
+        // The times of events, and what narrows them.
+        let events = "select count(*) from samples s join events e on s.ns = e.ns and s.event = e.name";
+        assert!(number(&rows(events)[0][0]) >= 84);
+        assert_eq!(rows("select count(*) from samples where event = 'sched_switch'"), [["54"]]);
+        let narrowed = run(&["query", "--filter", "name == \"sched_switch\"", &trace, "select count(*) from samples"]);
+        assert_eq!(narrowed.stdout, "count(*)\n54\n");
+        assert_eq!(rows("select sample, function from samples order by sample limit 1"), [["0", "__schedule"]]);
+        assert_eq!(rows("select min(level), count(distinct stack) = max(stack) + 1 from stacks"), [["0", "true"]]);
+        let none = run(&["query", &demo("calls/tasting"), "select count(*) from samples, stacks"]);
+        assert_eq!(none.stdout, "count(*)\n0\n");
+    }
+
+    #[test]
     fn tables_hold_the_events_of_the_lines() {
         for name in TRACES {
             let trace = &demo(name);

@@ -192,6 +192,17 @@ impl<'s> SampleReader<'s> {
         self.classes.iter().map(set).collect()
     }
 
+    /// The classes of samples among those that a selection wants; `wanted` is by trace, and all are wanted of one without a set.
+    pub fn wanted_class_sets(&self, wanted: &[Option<Arc<ClassSet>>]) -> Vec<Option<Arc<ClassSet>>> {
+        let set = |(trace, classes): (usize, &Vec<Option<SampleFields>>)| {
+            let wanted = wanted.get(trace).and_then(Option::as_ref);
+            let is_wanted = |class: usize| wanted.is_none_or(|wanted| wanted.has(class as u32));
+            let is_sample = |class: usize| classes.get(class).is_some_and(Option::is_some);
+            Some(Arc::new(ClassSet::new(classes.len(), |class| is_sample(class) && is_wanted(class))))
+        };
+        self.classes.iter().enumerate().map(set).collect()
+    }
+
     /// As [`SampleReader::class_sets`], with the classes of events by which threads leave and get CPUs.
     pub fn class_sets_with_turns(&self) -> Vec<Option<Arc<ClassSet>>> {
         let set = |(classes, turns): (&Vec<Option<SampleFields>>, &Vec<Option<TurnFields>>)| {

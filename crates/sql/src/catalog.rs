@@ -13,6 +13,7 @@ use datafusion_session::SessionStore;
 use crate::calls::CallTable;
 use crate::database::Database;
 use crate::metadata_tables::{KINDS, MetadataTable};
+use crate::samples::{SampleTable, SampleTableKind};
 use crate::scan::EventProvider;
 
 /// The name of the catalog.
@@ -86,7 +87,7 @@ pub(crate) fn is_file(name: &str) -> bool {
 
 /// The names of our tables.
 pub(crate) fn own_names() -> impl Iterator<Item = &'static str> {
-    ["events", "calls"].into_iter().chain(KINDS.iter().map(|kind| kind.name))
+    ["events", "calls", "samples", "stacks"].into_iter().chain(KINDS.iter().map(|kind| kind.name))
 }
 
 #[async_trait]
@@ -102,6 +103,8 @@ impl SchemaProvider for Main {
                 return Ok(Some(Arc::new(EventProvider { database: database.clone(), table: database.events() })));
             }
             Some("calls") => return Ok(Some(Arc::new(CallTable::new(database)))),
+            Some("samples") => return Ok(Some(Arc::new(SampleTable::new(database, SampleTableKind::Samples)))),
+            Some("stacks") => return Ok(Some(Arc::new(SampleTable::new(database, SampleTableKind::Stacks)))),
             Some(own) => {
                 let kind = KINDS.iter().find(|kind| kind.name == own);
                 return Ok(kind.map(|kind| Arc::new(MetadataTable::new(database, kind)) as Arc<dyn TableProvider>));

@@ -9,6 +9,7 @@ use tracemill_columns::Dropped;
 use tracemill_engine::check::{Severity, check};
 use tracemill_engine::collector::Collector;
 use tracemill_engine::filter::Filter;
+use tracemill_engine::samples::Symbolizer;
 use tracemill_engine::selection::{self, SelectedStream};
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::{TraceSurvey, survey};
@@ -49,6 +50,8 @@ pub struct Database {
     /// Classes by the name of their table, in the order of their numbers.
     pub(crate) by_name: Vec<(String, Vec<(usize, EventClassId)>)>,
     tables: Mutex<HashMap<String, Arc<EventTable>>>,
+    /// Finds the functions of samples.
+    pub(crate) symbolizer: Option<Arc<dyn Symbolizer>>,
     /// Are queries kept from writing, and from files that are no traces?
     pub(crate) reads_only: bool,
     headers: OnceLock<Vec<TraceSurvey>>,
@@ -175,6 +178,7 @@ impl Database {
             stream_names,
             by_name,
             tables: Mutex::default(),
+            symbolizer: None,
             reads_only: false,
             headers: OnceLock::new(),
             counted: OnceLock::new(),
@@ -182,6 +186,11 @@ impl Database {
             rows_of_parts: Mutex::default(),
             session,
         }
+    }
+
+    /// Has the functions of samples named by symbols.
+    pub fn name_functions_by(&mut self, symbolizer: Arc<dyn Symbolizer>) {
+        self.symbolizer = Some(symbolizer);
     }
 
     /// Keeps queries from writing anything, and from reading files that are not those of its traces.

@@ -37,6 +37,7 @@ mod read;
 pub mod remote;
 mod rewrite;
 pub mod rows;
+mod samples;
 pub mod saved;
 mod scan;
 mod since;

@@ -42,7 +42,7 @@ pub(super) fn write(
 ) -> Result<ConvertedSamples, Error> {
     let OpenedTraces { session, streams, selection, filter, .. } = opened;
     let mut reader = SampleReader::new(session, symbols.symbolizer());
-    let classes = reader.class_sets();
+    let classes = reader.wanted_class_sets(&selection.classes);
     // Which events have samples, and so whose they are, is known when all were read.
     let mut events: BTreeSet<String> = BTreeSet::new();
     let mut others = 0;

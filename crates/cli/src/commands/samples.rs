@@ -246,6 +246,12 @@ impl Symbols {
         Some(&self.files)
     }
 
+    /// To be kept as long as queries are asked.
+    #[cfg(feature = "sql")]
+    pub(super) fn into_symbolizer(self) -> Option<Arc<dyn Symbolizer>> {
+        Some(Arc::new(self.files))
+    }
+
     /// Says which functions have no names, and why.
     fn warn(&self, profile: &Profile, reporter: &Reporter) {
         /// Modules that are named in a warning.
@@ -270,6 +276,11 @@ impl Symbols {
 #[cfg(not(feature = "debug-info"))]
 impl Symbols {
     pub(super) fn symbolizer(&self) -> Option<&dyn Symbolizer> {
+        None
+    }
+
+    #[cfg(feature = "sql")]
+    pub(super) fn into_symbolizer(self) -> Option<Arc<dyn Symbolizer>> {
         None
     }
 

@@ -33,6 +33,7 @@ mod asked {
     use tracemill_table::Layout;
 
     use super::super::request::RequestOptions;
+    use super::super::samples::Symbols;
     use super::super::{no_events, shell};
     use crate::args::{SqlFormat, SqlOptions, SqlText};
     use crate::report::{Outcome, OutputSink, Reporter};
@@ -81,7 +82,9 @@ mod asked {
         no_events::explain_if_certain(&opened, &reporter);
         let OpenedTraces { session, streams, selection, filter, query } = opened;
         let shown = (!is_shell).then(|| progress::show(&options.input, &session.progress, options.output.is_none()));
-        let database = Database::from_streams(session.into(), streams, selection, filter, query.jobs);
+        let symbols = Symbols::found(&session).into_symbolizer();
+        let mut database = Database::from_streams(session.into(), streams, selection, filter, query.jobs);
+        symbols.into_iter().for_each(|symbols| database.name_functions_by(symbols));
         let limits = MemoryLimits {
             memory_bytes: options.input.memory.unwrap_or_else(default_query_memory),
             spills: options.spill.is_none(),

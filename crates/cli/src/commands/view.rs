@@ -131,6 +131,8 @@ mod shown {
                 let mut database =
                     Database::from_streams(session.clone(), streams.clone(), selection.clone(), filter.clone(), jobs);
                 database.read_only();
+                let symbols = super::super::samples::Symbols::found(session).into_symbolizer();
+                symbols.into_iter().for_each(|symbols| database.name_functions_by(symbols));
                 Queries::new(database, LIMITS)
             };
             let queries = queries.get_or_init(make).as_ref().map_err(refused)?;
