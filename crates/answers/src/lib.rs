@@ -53,5 +53,6 @@ pub use rows::{Row, RowPlace, read as read_rows};
 pub use session::progress;
 pub use sql::{MOST, answer as answer_sql};
 pub use state::{TraceState, give_way};
+pub use states::StateTracks;
 pub use status::{FilterProgress, Stage, Status, StatusUpdate};
 pub use traces::ShownTraces;

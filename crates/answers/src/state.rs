@@ -222,7 +222,7 @@ impl TraceState {
     }
 
     /// States of CPUs and threads.
-    pub(crate) fn states(&self) -> Option<&states::StateTracks> {
+    pub fn states(&self) -> Option<&states::StateTracks> {
         self.states.get()?.as_ref()
     }
 

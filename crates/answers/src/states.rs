@@ -23,11 +23,12 @@ use crate::traces::ShownTraces;
 const MAX_WAKES: usize = 1000;
 
 /// States, and where their tracks stand.
-pub(crate) struct StateTracks {
-    pub(crate) states: States,
+pub struct StateTracks {
+    /// The states.
+    pub states: States,
     /// The first trace of each machine: its group holds the tracks. `None` where nothing is known of the machine, as of one
     /// whose programs were traced and not its kernel.
-    pub(crate) traces: Vec<Option<usize>>,
+    pub traces: Vec<Option<usize>>,
     /// The states that occur, as a page receives them.
     present: OnceLock<Value>,
 }
@@ -213,14 +214,14 @@ impl StateTracks {
     }
 
     /// The tracks that stand below any group.
-    pub(crate) fn shown_tracks(&self) -> impl Iterator<Item = usize> {
+    pub fn shown_tracks(&self) -> impl Iterator<Item = usize> {
         let is_shown =
             |at: &usize| self.traces.get(self.states.tracks[*at].machine as usize).copied().flatten().is_some();
         (0..self.states.tracks.len()).filter(is_shown)
     }
 
     /// The tracks that stand below the group of a trace.
-    pub(crate) fn tracks_of(&self, trace: usize) -> impl Iterator<Item = usize> {
+    pub fn tracks_of(&self, trace: usize) -> impl Iterator<Item = usize> {
         let is_own = move |at: &usize| self.traces.get(self.states.tracks[*at].machine as usize) == Some(&Some(trace));
         (0..self.states.tracks.len()).filter(is_own)
     }

@@ -398,6 +398,28 @@ impl SessionCalls {
         })
     }
 
+    /// Shows the calls of a task that overlap a range, as they end: begin, end, name and the calls it stands on. One that goes on
+    /// after the range ends at its last ns. `None` when they are no longer wanted, which is asked on the way.
+    pub fn for_each_in(
+        &self,
+        task: usize,
+        range: (i64, i64),
+        is_over: &dyn Fn() -> bool,
+        mut see: impl FnMut((i64, i64), u32, usize),
+    ) -> Option<()> {
+        self.for_each_event(range, Some(&[task]), is_over, |task, step| {
+            let CallEvent::End(frame, depth, end) = step else { return };
+            let end = match end {
+                CallEnd::At(time) => time,
+                CallEnd::Later => range.1,
+                CallEnd::Never => self.tasks[task].end.max(frame.begin),
+            };
+            if frame.begin <= range.1 && end >= range.0 {
+                see((frame.begin, end), frame.name, depth);
+            }
+        })
+    }
+
     /// The stacks inside of a range, and what they took. The first one is the root, below all. `None` when it is no longer wanted
     /// any more, which is asked on the way.
     pub fn stacks(

@@ -221,10 +221,14 @@ impl States {
 
     /// Wakes of the thread of a track, and those of others by it, in a range of ns with both ends included.
     pub fn wakes(&self, track: usize, range: (i128, i128)) -> impl Iterator<Item = Wake> {
+        self.all_wakes(range).filter(move |wake| wake.woken == track || wake.waker == Some(track))
+    }
+
+    /// All wakes in a range of ns with both ends included, in the order of time.
+    pub fn all_wakes(&self, range: (i128, i128)) -> impl Iterator<Item = Wake> {
         let (begin, end) = (clamp_ns(range.0.saturating_sub(self.base)), clamp_ns(range.1.saturating_sub(self.base)));
         let first = self.wakes.partition_point(|wake| wake.at < begin);
         let own = self.wakes[first..].iter().take_while(move |wake| wake.at <= end);
-        let own = own.filter(move |wake| wake.woken as usize == track || wake.waker as usize == track);
         own.map(|wake| Wake {
             at: self.base + i128::from(wake.at),
             woken: wake.woken as usize,
@@ -235,6 +239,31 @@ impl States {
     /// Is any wake known?
     pub fn has_wakes(&self) -> bool {
         !self.wakes.is_empty()
+    }
+
+    /// The pieces of a lane of a track that overlap a range of ns with both ends included, in the order of time.
+    pub fn pieces_in(&self, track: usize, depth: usize, range: (i128, i128)) -> impl Iterator<Item = StatePiece> {
+        let (begin, end) = (clamp_ns(range.0.saturating_sub(self.base)), clamp_ns(range.1.saturating_sub(self.base)));
+        let lane = self.tracks.get(track).and_then(|track| track.lanes.get(depth));
+        lane.into_iter().flat_map(move |lane| lane.pieces_in(begin, end)).map(move |piece| StatePiece {
+            from: self.base + i128::from(piece.from),
+            to: self.base + i128::from(piece.to),
+            depth: depth as u32,
+            name: piece.name,
+        })
+    }
+
+    /// Times at which the first piece of a track begins and the last one ends; `None` without any.
+    pub fn ends(&self, track: usize) -> Option<(i128, i128)> {
+        let lanes = self.tracks.get(track).into_iter().flat_map(|track| &track.lanes);
+        let blocks = lanes.flat_map(|lane| &lane.blocks).map(|block| (block.from, block.to));
+        let (from, to) = blocks.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        Some((self.base + i128::from(from), self.base + i128::from(to)))
+    }
+
+    /// Is it the state of a thread that a CPU executes? `name` is a number of [`States::names`].
+    pub fn is_running(&self, name: u32) -> bool {
+        is_running(name)
     }
 
     /// All pieces of a track, lane by lane.

@@ -40,6 +40,39 @@ pub struct Sums {
     pub losses: (u64, u64, u64),
 }
 
+/// Events of some tracks between each of these times, which do not decrease, and the next one: a list for each track. An event
+/// at a bound belongs to what begins there; one at the last bound is not counted. `None` when the answer is not wanted any more,
+/// which is asked on the way.
+pub fn counts_between(
+    index: &Index,
+    tracks: &[usize],
+    bounds: &[i128],
+    is_over: &dyn Fn() -> bool,
+) -> Option<Vec<Vec<u64>>> {
+    let mut counts = vec![vec![0; bounds.len().saturating_sub(1)]; tracks.len()];
+    let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return Some(counts) };
+    let mut of: Vec<Option<usize>> = vec![None; index.tracks.len()];
+    tracks.iter().enumerate().for_each(|(at, track)| of[*track] = Some(at));
+    let since: Vec<i64> = bounds.iter().map(|bound| index.range(*bound, *bound).0).collect();
+    // Events come nearly in the order of time, so the next one is mostly between the same bounds.
+    let mut at = 0;
+    index.columns.for_each(Some(index.range(*first, *last)), is_over, |_, time, kind| {
+        if time == UNTIMED {
+            return;
+        }
+        if !(since[at] <= time && since.get(at + 1).is_some_and(|next| time < *next)) {
+            at = since.partition_point(|bound| *bound <= time).saturating_sub(1);
+        }
+        if let Some(own) = of[index.kinds[kind as usize].track as usize]
+            && time >= since[at]
+            && let Some(count) = counts[own].get_mut(at)
+        {
+            *count += 1;
+        }
+    })?;
+    Some(counts)
+}
+
 /// Sums a part up. `None` when the answer is not wanted any more, which is asked on the way.
 pub fn sums(index: &Index, part: StatisticsRange<'_>, is_over: &dyn Fn() -> bool) -> Option<Sums> {
     let is_wanted: Vec<bool> = match part.tracks {

@@ -1,5 +1,6 @@
 //! Access: the token, and the names by which a browser reaches the server.
 
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -12,21 +13,46 @@ pub(crate) struct Guard {
     pub(crate) token: String,
     /// Good once, and not for long: other users of the machine see the command line of the browser.
     ticket: Mutex<Option<(String, Instant)>>,
-    /// Names in `Host`, without a port.
-    hosts: Vec<String>,
+    hosts: Hosts,
+}
+
+/// Names in `Host` by which a server is reached, without a port.
+pub(crate) struct Hosts(Vec<String>);
+
+impl Hosts {
+    /// The names of this machine, the address that a server listens on, which is printed, and may be one of this machine
+    /// beside 127.0.0.1, and those that were allowed.
+    pub(crate) fn new(allowed: &[String], address: IpAddr) -> Hosts {
+        let printed = match address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+        let own = ["127.0.0.1", "localhost", "[::1]", &printed];
+        Hosts(own.into_iter().chain(allowed.iter().map(String::as_str)).map(str::to_ascii_lowercase).collect())
+    }
+
+    /// Is the name that a request asks for one of these?
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Answer<()> {
+        let host = headers.get("host").map_or("", |value| value.to_str().unwrap_or("?"));
+        match self.0.iter().any(|own| *own == without_port(host).to_ascii_lowercase()) {
+            true => Ok(()),
+            false => Err(ApiError::new(403, "host", "the server does not have this name; --allow-host lets one in")),
+        }
+    }
 }
 
 /// How long a ticket is good.
 const TICKET_LIFE: Duration = Duration::from_secs(60);
 
 impl Guard {
-    /// Makes the secrets. `hosts` are names that are taken beside those of this machine.
+    /// Makes the secrets of a server with these names.
     ///
     /// # Errors
     /// When the system has no random numbers.
-    pub(crate) fn new(hosts: &[String]) -> Result<Guard> {
-        let own = ["127.0.0.1", "localhost", "[::1]"];
-        let hosts = own.into_iter().chain(hosts.iter().map(String::as_str)).map(str::to_ascii_lowercase).collect();
+    pub(crate) fn new(hosts: Hosts) -> Result<Guard> {
         let ticket = (random_name()?, Instant::now());
         Ok(Guard { token: random_name()?, ticket: Mutex::new(Some(ticket)), hosts })
     }
@@ -52,10 +78,8 @@ impl Guard {
     /// When it is not.
     pub(crate) fn check_origin(&self, headers: &HeaderMap, is_api: bool) -> Answer<()> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        self.hosts.check(headers)?;
         let host = text("host").unwrap_or_default();
-        if !self.hosts.iter().any(|own| *own == without_port(host).to_ascii_lowercase()) {
-            return Err(ApiError::new(403, "host", "the server does not have this name; --allow-host lets one in"));
-        }
         let is_foreign = text("origin").is_some_and(|origin| origin != format!("http://{host}"));
         if is_foreign || is_api && text("sec-fetch-site") == Some("cross-site") {
             return Err(ApiError::new(403, "origin", "the request comes from a page of another server"));
@@ -113,9 +137,10 @@ mod tests {
 
     #[test]
     fn names_and_origins_are_those_of_this_server() {
-        let guard = Guard::new(&["box.example".to_string()]).unwrap();
+        let address = "127.0.0.2".parse().unwrap();
+        let guard = Guard::new(Hosts::new(&["box.example".to_string()], address)).unwrap();
         let is_let_in = |list: &[(&'static str, &str)]| guard.check_origin(&headers(list), true).is_ok();
-        for host in ["127.0.0.1", "127.0.0.1:80", "LOCALHOST:1", "[::1]:9", "[::1]", "box.example:7"] {
+        for host in ["127.0.0.1", "127.0.0.1:80", "LOCALHOST:1", "[::1]:9", "[::1]", "box.example:7", "127.0.0.2:1"] {
             assert!(is_let_in(&[("host", host)]), "{host}");
         }
         for host in ["", "evil", "127.0.0.1.evil", "localhost:x", "[::2]:9", "localhost.evil:80", "127.0.0.1:80:80"] {
@@ -130,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_ticket_is_good_once() {
-        let guard = Guard::new(&[]).unwrap();
+        let guard = Guard::new(Hosts::new(&[], "fe80::1".parse().unwrap())).unwrap();
+        assert!(guard.check_origin(&headers(&[("host", "[fe80::1]:7")]), true).is_ok());
         let ticket = guard.ticket().unwrap();
         assert_eq!(guard.redeem("x"), None);
         assert_eq!(guard.redeem(&ticket), Some(&*guard.token));

@@ -3,6 +3,8 @@
 //! It listens on this machine only, and answers below `/api/` whoever has its token. The page and its assets are a table in
 //! the program; no file is served by its path.
 //!
+//! Beside the page it speaks the Trace Server Protocol, with front ends of others (`docs/book/from/vscode.md`).
+//!
 //! Apart from that it hands a file to the page of Perfetto ([`HandOver`]).
 //!
 //! Its answers are those of `tracemill-answers`, which knows nothing of HTTP.
@@ -18,7 +20,9 @@ mod guard;
 mod perfetto;
 mod reload;
 mod stream;
+mod tsp;
 mod web;
 
 pub use perfetto::HandOver;
+pub use tsp::{TraceOpener, TspListening, TspSettings, listen_tsp};
 pub use web::{Listening, ServerSettings, listen};

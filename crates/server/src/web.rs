@@ -20,7 +20,7 @@ use crate::assets;
 use crate::connections::{Answering, Connection, OfRequest, PATIENCE, Watched};
 use crate::download::{self, Exports};
 use crate::first;
-use crate::guard::{Guard, check_method};
+use crate::guard::{Guard, Hosts, check_method};
 use crate::reload::Current;
 use crate::stream;
 
@@ -63,27 +63,29 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// # Errors
 /// When the address cannot be had.
 pub fn listen(input: AnswerInput, settings: &ServerSettings) -> Result<Listening> {
-    let failed = |what: &str, error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot {what}: {error}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| failed("start the server", error))?;
-    let wanted = SocketAddr::new(settings.address, settings.port);
-    let listener = runtime
-        .block_on(tokio::net::TcpListener::bind(wanted))
-        .map_err(|error| failed(&format!("listen on {wanted}"), error).with_help("--port 0 takes a free port"))?;
-    let address = listener.local_addr().map_err(|error| failed("listen", error))?;
-    let guard = Guard::new(&hosts_of(settings))?;
+    let (runtime, listener, address) = bind(settings.address, settings.port)?;
+    let guard = Guard::new(Hosts::new(&settings.hosts, settings.address))?;
     let state = Arc::new(TraceState::new(input)?);
     Ok(Listening { runtime, listener, guard, state, address, idle_exit: settings.idle_exit })
 }
 
-/// The names by which the server may be called: those that were allowed, and the address that it listens on, which is
-/// printed, and may be one of this machine beside 127.0.0.1.
-fn hosts_of(settings: &ServerSettings) -> Vec<String> {
-    let own = match settings.address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    };
-    settings.hosts.iter().cloned().chain([own]).collect()
+/// Listens on an address and port of one's own.
+///
+/// # Errors
+/// When it cannot be had.
+pub(crate) fn bind(
+    address: IpAddr,
+    port: u16,
+) -> Result<(tokio::runtime::Runtime, tokio::net::TcpListener, SocketAddr)> {
+    let failed = |what: &str, error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot {what}: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| failed("start the server", error))?;
+    let wanted = SocketAddr::new(address, port);
+    let listener = runtime
+        .block_on(tokio::net::TcpListener::bind(wanted))
+        .map_err(|error| failed(&format!("listen on {wanted}"), error).with_help("--port 0 takes a free port"))?;
+    let address = listener.local_addr().map_err(|error| failed("listen", error))?;
+    Ok((runtime, listener, address))
 }
 
 struct App {
@@ -164,6 +166,14 @@ async fn asked_to_end(current: &Current) {
         // A moment for the answer to the request that said so.
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
+    tokio::select! {
+        () = told => {}
+        () = signalled() => {}
+    }
+}
+
+/// Until a signal says to end.
+pub(crate) async fn signalled() {
     #[cfg(unix)]
     let terminated = async {
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
@@ -174,7 +184,6 @@ async fn asked_to_end(current: &Current) {
     #[cfg(not(unix))]
     let terminated = std::future::pending::<()>();
     tokio::select! {
-        () = told => {}
         _ = tokio::signal::ctrl_c() => {}
         () = terminated => {}
     }
@@ -312,7 +321,7 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
 }
 
 /// Tells that an asker is gone, when it is.
-struct Gone(Asker);
+pub(crate) struct Gone(pub(crate) Asker);
 
 impl Drop for Gone {
     fn drop(&mut self) {
@@ -425,19 +434,4 @@ fn tag_of(bytes: &[u8]) -> String {
     let words = words.iter().chain(&ends).copied().map(u64::from_le_bytes);
     let sum = words.fold(0u64, |sum, word| (sum.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     format!("\"{sum:016x}\"")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_that_is_printed_is_a_name_of_the_server() {
-        let hosts = |address: &str| {
-            let address = address.parse().expect("an address");
-            hosts_of(&ServerSettings { address, port: 0, hosts: vec!["build".to_string()], idle_exit: None })
-        };
-        assert_eq!(hosts("127.0.0.2"), ["build", "127.0.0.2"]);
-        assert_eq!(hosts("fe80::1"), ["build", "[fe80::1]"]);
-    }
 }

@@ -47,7 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lod", &["calls", "engine", "format", "semantics", "codec", "model"]),
     ("page", &[]),
     ("answers", &["page", "lod", "analyses", "render", "engine", "semantics", "codec", "model"]),
-    ("server", &["page", "answers", "lod", "engine", "model"]),
+    ("server", &["page", "answers", "lod", "render", "engine", "codec", "model"]),
     ("tui", &["answers", "lod", "render", "engine", "codec", "model"]),
     ("sql", &["calls", "columns", "table", "engine", "format", "semantics", "codec", "model"]),
     ("cluster", &["sql", "engine", "format", "codec", "model"]),

@@ -173,6 +173,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "On a machine without a browser: open the printed address through ssh -L",
                 "tracemill view --no-open --port 8765 my-trace",
             ),
+            ("For Trace Compass' extension for VS Code", "tracemill view --tsp my-trace"),
         ],
     ),
     (

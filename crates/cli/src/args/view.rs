@@ -81,4 +81,20 @@ pub(crate) struct ViewOptions {
     /// End when no page was open for this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) idle_exit: Option<u64>,
+
+    /// Serve no page, but clients of the Trace Server Protocol, such as Trace Compass' extension for VS Code; they open what
+    /// is at or below TRACE. The port is 8080 unless it is given
+    #[arg(
+        long,
+        value_name = "PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "8080",
+        conflicts_with_all = ["port", "no_open", "idle_exit"]
+    )]
+    pub(crate) tsp: Option<u16>,
+
+    /// Let pages of this origin ask, such as http://localhost:3000; a * at its end stands for anything; may be repeated
+    #[arg(long, value_name = "ORIGIN", requires = "tsp")]
+    pub(crate) tsp_allow: Vec<String>,
 }

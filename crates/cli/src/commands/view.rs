@@ -29,7 +29,7 @@ pub(crate) fn hand_to_perfetto(_: &std::path::Path) -> Result<(), Error> {
 mod shown {
     use std::io::Write as _;
     use std::ops::ControlFlow;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::process::{Command, Stdio};
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
@@ -47,7 +47,7 @@ mod shown {
     use tracemill_format::Settings as FormatOptions;
     use tracemill_format::target::Target;
     use tracemill_model::error::{Error, ErrorKind};
-    use tracemill_server::{HandOver, ServerSettings, listen};
+    use tracemill_server::{HandOver, ServerSettings, TspSettings, listen, listen_tsp};
 
     use super::super::no_events;
     use super::super::request::{RedactionOptions, RequestOptions};
@@ -260,6 +260,9 @@ mod shown {
 
     /// Serves a page about traces until it is asked to end.
     pub(crate) fn run(options: &ViewOptions) -> Result<Outcome, Error> {
+        if let Some(port) = options.tsp {
+            return serve_front_ends(options, port);
+        }
         let Some((mut input, reporter)) = input(&options.input, &options.events, false, RedactionOptions::default())?
         else {
             return Ok(Outcome::Nothing);
@@ -284,6 +287,33 @@ mod shown {
         {
             show(&url);
         }
+        server.run()?;
+        Ok(Outcome::Done)
+    }
+
+    /// Serves clients of the Trace Server Protocol until it is asked to end. They say which traces they open.
+    fn serve_front_ends(options: &ViewOptions, port: u16) -> Result<Outcome, Error> {
+        let settings = TspSettings {
+            address: options.listen,
+            port,
+            hosts: options.allow_host.clone(),
+            origins: options.tsp_allow.clone(),
+            roots: options.input.traces.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        let (mut input, events, cache) = (options.input.clone(), options.events.clone(), options.cache.clone());
+        // Clients are told what goes wrong.
+        (input.messages.quiet, input.messages.verbose) = (true, false);
+        let open = move |paths: &[PathBuf]| {
+            let input = InputOptions { traces: paths.to_vec(), ..input.clone() };
+            let opened = self::input(&input, &events, false, RedactionOptions::default())?;
+            Ok(opened.map(|(mut own, _)| {
+                own.cache = index_cache(&input, &events, &cache, own.opened);
+                own
+            }))
+        };
+        let server = listen_tsp(Box::new(open), settings)?;
+        print_address(&server.url())?;
         server.run()?;
         Ok(Outcome::Done)
     }

@@ -26,9 +26,9 @@ const BLOCK: u32 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PieceBlock {
     /// First ns of the first and of the last piece, and one past the last ns.
-    from: i64,
+    pub(super) from: i64,
     last: i64,
-    to: i64,
+    pub(super) to: i64,
     /// Where its bytes begin.
     at: u32,
     pieces: u32,
