@@ -316,6 +316,53 @@ mod asked {
     }
 
     #[test]
+    fn samples_of_a_text_have_these_rows() {
+        let folder = Folder::new();
+        let main = "\t          401200 main+0x20 (/usr/bin/app)\n\n";
+        let add = "\t          401136 add+0x6 (/usr/bin/app)\n";
+        let page = "\tffffffff81000010 do_page+0x10 ([kernel.kallsyms])\n";
+        let text = format!(
+            "app  100/101  [002]     1.000001000:      10000 cycles: \n{add}{main}\
+             app  100/102  [003]     1.000002000:      30000 cycles: \n{page}{add}{main}\
+             app  100/101  [002]     1.000003000:      20000 cycles: \n{add}{main}\
+             app  100/102  [003]     1.000004000:          7 faults: \n{main}"
+        );
+        folder.file("s.txt", text);
+        let trace = &folder.path("s.txt").to_string_lossy().into_owned();
+        let csv = |options: &[&str], query: &str| {
+            let output = run(&[&["sql", "-q", "--format", "csv", trace, "-c", query], options].concat());
+            assert_eq!(output.status, 0, "{query}: {}", output.stderr);
+            output.stdout
+        };
+        let samples =
+            "select sample, ns, event, weight, unit, cpu, pid, tid, thread, stack, function, module from samples";
+        let stacks = "select stack, level, function, module, kernel from stacks";
+        assert_eq!(
+            csv(&[], samples),
+            "sample,ns,event,weight,unit,cpu,pid,tid,thread,stack,function,module\n\
+             0,1000001000,cycles,10000,events,2,100,101,app,0,add,app\n\
+             1,1000002000,cycles,30000,events,3,100,102,app,1,do_page,[kernel.kallsyms]\n\
+             2,1000003000,cycles,20000,events,2,100,101,app,0,add,app\n\
+             3,1000004000,faults,7,events,3,100,102,app,2,main,app\n"
+        );
+        assert_eq!(
+            csv(&[], stacks),
+            "stack,level,function,module,kernel\n\
+             0,0,add,app,false\n0,1,main,app,false\n\
+             1,0,do_page,[kernel.kallsyms],true\n1,1,add,app,false\n1,2,main,app,false\n\
+             2,0,main,app,false\n"
+        );
+        // Stacks are numbered among the selected samples.
+        let late = ["--begin", "1.000004"];
+        assert_eq!(csv(&late, "select ns, stack, weight from samples"), "ns,stack,weight\n1000004000,0,7\n");
+        assert_eq!(csv(&late, stacks), "stack,level,function,module,kernel\n0,0,main,app,false\n");
+        let faults = ["--filter", "name == \"faults\""];
+        assert_eq!(csv(&faults, "select ns, stack from samples"), "ns,stack\n1000004000,0\n");
+        assert_eq!(csv(&["--filter", "cpu == 3"], "select count(*) as n from samples"), "n\n2\n");
+        assert_eq!(csv(&[], "select sum(weight) as n from samples where tid = 101"), "n\n30000\n");
+    }
+
+    #[test]
     fn damage_is_told_and_the_rest_is_answered() {
         let folder = Folder::new();
         let trace = folder.path("trace");
