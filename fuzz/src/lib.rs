@@ -32,6 +32,7 @@
 //! | [`run_uftrace_records`] | specifications of arguments, a zero byte, then the records of a task of uftrace |
 //! | [`run_uftrace_kernel`] | `kernel_header`, a zero byte, `kallsyms`, a zero byte, then pages of the ring buffer |
 //! | [`run_uftrace_texts`] | the other files of a uftrace folder, a zero byte between two |
+//! | [`run_symbols`] | two addresses (16 bytes), then an ELF file, a `kallsyms` or a `perf-PID.map` |
 //!
 //! A trace that can be read is then read in every way that the program has: with every event counted, checked, and
 //! printed as text, JSON and CSV.
@@ -51,6 +52,7 @@ mod leaves;
 #[path = "../../crates/codec/tests/random/packets.rs"]
 mod packets;
 mod storage;
+mod symbols;
 #[allow(dead_code)]
 #[path = "../../crates/codec/tests/random/tree.rs"]
 mod tree;
@@ -546,11 +548,18 @@ pub fn run_uftrace_texts(data: &[u8]) {
     }
 }
 
+/// Two addresses (16 bytes), then an ELF file, the kernel's list of symbols, or a program's list of the code it made.
+pub fn run_symbols(data: &[u8]) {
+    let Some((first, rest)) = data.split_first_chunk() else { return };
+    let Some((second, bytes)) = rest.split_first_chunk() else { return };
+    symbols::read([u64::from_le_bytes(*first), u64::from_le_bytes(*second)], bytes);
+}
+
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 29] = [
+pub const TARGETS: [Target; 30] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
@@ -580,6 +589,7 @@ pub const TARGETS: [Target; 29] = [
     ("uftrace_records", run_uftrace_records),
     ("uftrace_kernel", run_uftrace_kernel),
     ("uftrace_texts", run_uftrace_texts),
+    ("symbols", run_symbols),
 ];
 
 /// A schema that passed the front end is of bounded size.
