@@ -140,7 +140,7 @@ impl Survey {
             let message = format!("{} more lines cannot be read; they are skipped", survey.wrong - MAX_REPORTED);
             survey.faults.push(Error::malformed(message).in_file(path));
         }
-        for error in &mut survey.warnings {
+        for error in survey.warnings.iter_mut().chain(&mut survey.faults) {
             *error = error.clone().in_file(path);
         }
         survey
@@ -187,10 +187,14 @@ impl Survey {
             let key = String::from_utf8_lossy(key.bytes(line));
             let message =
                 format!("line {number}: the key `{key}` is not known and is left out; reported once for the file");
-            let warning = Error::inconsistent(message).at_offset(at as u64);
-            let is_flat = FLAT.iter().any(|scope| key.starts_with(scope));
-            let help = "lines of `print --flat` are for other programs: write lines without --flat to read them here";
-            self.warnings.push(if is_flat { warning.with_help(help) } else { warning });
+            if FLAT.iter().any(|scope| key.starts_with(scope)) {
+                let help =
+                    "lines of `print --flat` are for other programs: write lines without --flat to read them here";
+                let fault = Error::unsupported(message).at_offset(at as u64);
+                self.faults.push(fault.with_help(help));
+            } else {
+                self.warnings.push(Error::inconsistent(message).at_offset(at as u64));
+            }
         }
         let group = &mut self.groups[group];
         if let (Some(cycles), Some(ns)) = (own.cycles, own.ns) {
