@@ -1,8 +1,8 @@
 //! Streams without packets that lost or changed bytes on their way, such as over a serial line: where their events make
 //! sense again.
 //!
-//! Nothing in such a stream says where an event begins, but an event has an id that its class knows, and is not far in time
-//! from the one before. Where an event cannot be decoded, or is far from the one before, places after the begin of the event
+//! Such a stream does not mark where its events begin. But an event has an id that its class knows, and is not far in time from
+//! the one before. Where an event cannot be decoded, or is far from the one before, places after the begin of the event
 //! before are tried, byte by byte: the first one is taken from which on [`ENOUGH`] events follow one another closely. The
 //! stretches between such places become packets, which is what the rest of the program knows how to read.
 
@@ -175,13 +175,15 @@ struct Follow {
     last: Option<(u64, u64)>,
     /// The time before it.
     before: u64,
+    /// The time of the first event.
+    first: Option<u64>,
     /// The first bit of an event that is far from the one before, and its time.
     far: Option<(u64, u64)>,
 }
 
 impl Follow {
     fn new(steps: Steps, most: usize, clock: u64) -> Follow {
-        Follow { steps, most, taken: 0, last: None, before: clock, far: None }
+        Follow { steps, most, taken: 0, last: None, before: clock, first: None, far: None }
     }
 }
 
@@ -195,6 +197,7 @@ impl SpineSink for Follow {
             self.steps.learn(cycles.saturating_sub(before));
             self.before = before;
         }
+        self.first.get_or_insert(cycles);
         self.last = Some((start_bits, cycles));
         self.taken += 1;
         self.taken < self.most
@@ -266,11 +269,12 @@ impl Search<'_> {
     fn next_place(&mut self, from: usize, to: usize, clock: u64) -> Option<usize> {
         let mut first = None;
         for place in from..to {
-            if self.goes_on(place, clock) {
-                return Some(place);
-            }
-            if first.is_none() && self.follow(place, Follow::new(self.steps, ENOUGH, clock), clock).taken >= ENOUGH {
-                first = Some(place);
+            let found = self.follow(place, Follow::new(self.steps, ENOUGH, clock), clock);
+            if found.taken >= ENOUGH {
+                if found.first.is_some_and(|time| self.steps.is_near(clock, time)) {
+                    return Some(place);
+                }
+                first.get_or_insert(place);
             }
             if self.cost == 0 || first.is_some_and(|first| place - first >= NEARBY) {
                 break;
@@ -372,9 +376,9 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Found(Vec<(usize, u64)>, usize);
+    struct FoundEvents(Vec<(usize, u64)>, usize);
 
-    impl SpineSink for Found {
+    impl SpineSink for FoundEvents {
         fn event(&mut self, _: EventClassId, cycles: u64, start_bits: u64, _: u64) -> bool {
             self.0.push((self.1 + (start_bits / 8) as usize, cycles));
             true
@@ -384,7 +388,7 @@ mod tests {
     /// The events of the stretches, read as packets are.
     fn events(plans: &TracePlans, bytes: &[u8]) -> (Vec<(usize, u64)>, Vec<Error>) {
         let stretches = stretches(plans, StreamClassId(0), Path::new("s"), bytes);
-        let (mut found, mut state) = (Found::default(), DecoderState::new(0));
+        let (mut found, mut state) = (FoundEvents::default(), DecoderState::new(0));
         let mut end = 0;
         for packet in stretches.packets.iter() {
             let begin = packet.offset_bytes as usize;
