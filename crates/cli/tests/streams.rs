@@ -140,7 +140,7 @@ fn places_after_damage_are_found() {
     // The event that lost bytes, and the one that lost its beginning in it.
     let expected: Vec<u64> = (0..200).filter(|number| ![33].contains(number)).collect();
     assert_eq!(numbers(found.stdout.as_bytes()), expected);
-    // The same while it comes.
+    // Again, as a stream that grows.
     let mut child = start(&folder, &format!("{} --resync", asked.replace(" s", " -")));
     let mut to = child.stdin.take().expect("a pipe");
     for piece in bytes.chunks(400) {

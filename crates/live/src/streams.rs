@@ -239,7 +239,10 @@ fn spawn(copies: &Arc<Copies>, of: &Path, work: impl FnOnce() + Send + 'static) 
         work();
         ended.lock().running -= 1;
     });
-    thread.map(drop).map_err(|error| Error::io("start a thread", of, &error))
+    thread.map(drop).map_err(|error| {
+        copies.lock().running -= 1;
+        Error::io("start a thread", of, &error)
+    })
 }
 
 /// Reads all connections that come, until it is stopped.
@@ -266,10 +269,11 @@ fn accept(copies: &Arc<Copies>, listener: &TcpListener, folder: &Path) {
         let begun = begun.and_then(|to| {
             copies.lock().connections += 1;
             let (all, name) = (copies.clone(), of.clone());
-            spawn(copies, &of, move || {
+            let copy = move || {
                 all.copy(&name, connection, to);
                 all.lock().connections -= 1;
-            })
+            };
+            spawn(copies, &of, copy).inspect_err(|_| copies.lock().connections -= 1)
         });
         if let Err(error) = begun {
             copies.lock().faults.push(error);

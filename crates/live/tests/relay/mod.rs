@@ -1,5 +1,5 @@
 //! A relay daemon for tests: it answers from a script, and as badly as a test wants.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, reason = "several test files compile this module, and each uses a part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};

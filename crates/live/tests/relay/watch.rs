@@ -1,5 +1,5 @@
 //! A viewer for tests.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, reason = "several test files compile this module, and each uses a part of it")]
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
