@@ -190,7 +190,7 @@ pub(crate) struct RingArgs {
     pub(crate) ring_dir: Option<PathBuf>,
 
     /// Send the recording of calls to this machine, where `recv` takes it, and write nothing here
-    #[arg(long, value_name = "HOST", conflicts_with_all = ["of_kernel", "recover", "snapshot", "keep_pid", "SampleArgs"])]
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["of_kernel", "recover", "snapshot", "keep_pid", "nop", "SampleArgs"])]
     pub(crate) host: Option<String>,
 
     /// With --host: the port there [default: 8090]
