@@ -16,12 +16,12 @@ pub(super) struct Entry {
     pub(super) labels: Vec<String>,
     /// From when to when it is there.
     ends: (i128, i128),
-    pub(super) shown: Shown,
+    pub(super) shown: EntryContent,
 }
 
 /// The part of the traces that an entry shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shown {
+pub(super) enum EntryContent {
     /// A heading: other entries stand below it.
     Heading,
     /// A lane of a track of states.
@@ -48,19 +48,19 @@ pub(super) fn entries(experiment: &Experiment, output: Output) -> Vec<Entry> {
     let mut list = Entries { list: Vec::new(), ends: experiment.ends() };
     match output {
         Output::Histogram => {
-            let all = list.add(None, "Total", Shown::Events(Which::All));
+            let all = list.add(None, "Total", EntryContent::Events(Which::All));
             for (at, name) in experiment.names().enumerate() {
-                list.add(Some(all), name, Shown::Events(Which::Trace(at)));
+                list.add(Some(all), name, EntryContent::Events(Which::Trace(at)));
             }
         }
         Output::EventCounts => {
             let (timeline, source) = (state.timeline(), state.input.traces.source());
             let tracks = timeline.tracks();
             for (at, name) in experiment.names().enumerate() {
-                let of_trace = list.add(None, name, Shown::Events(Which::Trace(at)));
+                let of_trace = list.add(None, name, EntryContent::Events(Which::Trace(at)));
                 let own = tracks.iter().enumerate().filter(|(_, track)| track.who(&source).0 == at);
                 for (track, of) in own {
-                    list.add(Some(of_trace), of.who(&source).1, Shown::Events(Which::Track(track)));
+                    list.add(Some(of_trace), of.who(&source).1, EntryContent::Events(Which::Track(track)));
                 }
             }
         }
@@ -81,7 +81,7 @@ struct Entries {
 }
 
 impl Entries {
-    fn add(&mut self, parent: Option<usize>, name: &str, shown: Shown) -> usize {
+    fn add(&mut self, parent: Option<usize>, name: &str, shown: EntryContent) -> usize {
         self.list.push(Entry { parent, labels: vec![name.to_string()], ends: self.ends, shown });
         self.list.len() - 1
     }
@@ -97,8 +97,8 @@ impl Entries {
             return;
         }
         let heading = match output {
-            Output::CpuUse => Shown::CpuUse(Which::Trace(trace)),
-            _ => Shown::Heading,
+            Output::CpuUse => EntryContent::CpuUse(Which::Trace(trace)),
+            _ => EntryContent::Heading,
         };
         let heading = self.add(None, name, heading);
         let first = self.list.len();
@@ -106,8 +106,8 @@ impl Entries {
             let track = &kept.states.tracks[at];
             let last = track.depth().saturating_sub(1);
             let shown = match output {
-                Output::CpuUse => Shown::CpuUse(Which::Track(at)),
-                _ => Shown::States { track: at, depth: last },
+                Output::CpuUse => EntryContent::CpuUse(Which::Track(at)),
+                _ => EntryContent::States { track: at, depth: last },
             };
             let entry = self.add(Some(heading), &track.name, shown);
             if output == Output::CpuUse {
@@ -116,7 +116,11 @@ impl Entries {
             match track.of {
                 // The state of a CPU, and what it runs.
                 Of::Cpu(_) if last > 0 => {
-                    self.add(Some(entry), &format!("{} threads", track.name), Shown::States { track: at, depth: 0 });
+                    self.add(
+                        Some(entry),
+                        &format!("{} threads", track.name),
+                        EntryContent::States { track: at, depth: 0 },
+                    );
                 }
                 Of::Cpu(_) => {}
                 Of::Thread(tid, _) => {
@@ -146,13 +150,13 @@ impl Entries {
             if own.peek().is_none() {
                 continue;
             }
-            let of_trace = self.add(None, name, Shown::Heading);
+            let of_trace = self.add(None, name, EntryContent::Heading);
             for (number, task) in own {
                 let name =
                     if task.name.is_empty() { task.tid.to_string() } else { format!("{} {}", task.name, task.tid) };
-                let of_task = self.add(Some(of_trace), &name, Shown::Heading);
+                let of_task = self.add(Some(of_trace), &name, EntryContent::Heading);
                 for depth in 0..task.depth.min(MOST_ROWS) as usize {
-                    self.add(Some(of_task), &(depth + 1).to_string(), Shown::Calls { task: number, depth });
+                    self.add(Some(of_task), &(depth + 1).to_string(), EntryContent::Calls { task: number, depth });
                 }
             }
         }
@@ -162,7 +166,7 @@ impl Entries {
 impl Entry {
     /// As the protocol has it, without what only some trees say.
     pub(super) fn to_json(&self, id: usize) -> Value {
-        let mut value = json!({ "id": id, "labels": self.labels, "hasData": self.shown != Shown::Heading });
+        let mut value = json!({ "id": id, "labels": self.labels, "hasData": self.shown != EntryContent::Heading });
         if let Some(parent) = self.parent {
             value["parentId"] = parent.into();
         }
@@ -175,7 +179,7 @@ impl Entry {
         value["start"] = clamp(self.ends.0).into();
         value["end"] = clamp(self.ends.1).into();
         let of = match self.shown {
-            Shown::States { track, .. } => state.states().map(|kept| kept.states.tracks[track].of),
+            EntryContent::States { track, .. } => state.states().map(|kept| kept.states.tracks[track].of),
             _ => None,
         };
         match of {

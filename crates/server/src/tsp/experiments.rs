@@ -38,7 +38,7 @@ pub(super) struct Experiment {
 }
 
 #[derive(Default)]
-struct Known {
+struct OpenExperiments {
     traces: BTreeMap<String, Arc<ImportedTrace>>,
     experiments: BTreeMap<String, Arc<Experiment>>,
 }
@@ -48,7 +48,7 @@ pub(super) struct Experiments {
     open: TraceOpener,
     /// The paths that are opened, with all that is below them; no others are.
     roots: Vec<PathBuf>,
-    known: Mutex<Known>,
+    known: Mutex<OpenExperiments>,
 }
 
 /// A time as the protocol has it: in 64 bits.
@@ -74,7 +74,7 @@ impl Experiments {
         Experiments { open, roots, known: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, OpenExperiments> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -228,7 +228,7 @@ fn no_trace() -> Refusal {
     Refusal::new(404, "No such trace", "no trace has this identifier")
 }
 
-impl Known {
+impl OpenExperiments {
     /// Is there room for an experiment of this name?
     fn may_add(&self, name: &str) -> Answered<()> {
         if let Some(other) = self.experiments.values().find(|experiment| experiment.name == name) {

@@ -15,7 +15,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::experiments::{Experiments, TraceOpener};
 use super::refusal::{Answered, Refusal};
-use super::routes::{self, Asked};
+use super::routes::{self, TspRequest};
 use crate::connections::{Answering, OfRequest, PATIENCE, Watched};
 use crate::guard::Hosts;
 use crate::web::{Gone, bind, built, signalled};
@@ -188,7 +188,7 @@ async fn respond(app: &Arc<App>, request: Request) -> Answered {
     let asker = Asker::default();
     // A client that goes away drops this future, and the asker with it.
     let _asker = Gone(asker.clone());
-    let (own, asked) = (app.clone(), Asked { method: parts.method, path, body, asker });
+    let (own, asked) = (app.clone(), TspRequest { method: parts.method, path, body, asker });
     let answer = tokio::task::spawn_blocking(move || routes::answer(&own.experiments, own.version, asked)).await;
     answer.map_err(|_| Refusal::new(500, "Internal error", "the answer was given up"))?
 }

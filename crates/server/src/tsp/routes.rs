@@ -14,7 +14,7 @@ use super::{annotations, statistics, styles, table, time_graph, xy};
 const TSP_VERSION: &str = "0.6.0";
 
 /// A request.
-pub(super) struct Asked {
+pub(super) struct TspRequest {
     pub(super) method: Method,
     /// The parts of its path, below the root of the protocol.
     pub(super) path: Vec<String>,
@@ -24,8 +24,8 @@ pub(super) struct Asked {
 }
 
 /// The answer to a request.
-pub(super) fn answer(experiments: &Experiments, version: &str, asked: Asked) -> Answered {
-    let Asked { method, path, body, asker } = asked;
+pub(super) fn answer(experiments: &Experiments, version: &str, asked: TspRequest) -> Answered {
+    let TspRequest { method, path, body, asker } = asked;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let (is_get, is_post) = (method == Method::GET || method == Method::HEAD, method == Method::POST);
     let (is_put, is_delete) = (method == Method::PUT, method == Method::DELETE);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tracemill_answers::{Asker, StateTracks, TraceState};
 use tracemill_lod::states::Of;
 
-use super::entries::{Entry, Shown, entries};
+use super::entries::{Entry, EntryContent, entries};
 use super::experiments::{Experiment, clamp};
 use super::filter::{Seen, StateFilter};
 use super::outputs::{Output, response};
@@ -59,7 +59,7 @@ pub(super) fn states(experiment: &Experiment, output: Output, parameters: &Param
         let mut count = 0;
         if let Some(kept) = state.states() {
             for (&id, entry) in &chosen {
-                let Shown::States { track, depth } = entry.shown else { continue };
+                let EntryContent::States { track, depth } = entry.shown else { continue };
                 let states = states_of(kept, (track, depth), &range);
                 count += states.len();
                 check(count, state, asker)?;
@@ -130,7 +130,7 @@ fn calls_of(
 ) -> Answered<BTreeMap<usize, Vec<State>>> {
     let mut rows: HashMap<usize, HashMap<usize, usize>> = HashMap::new();
     for (id, entry) in chosen {
-        if let Shown::Calls { task, depth } = entry.shown {
+        if let EntryContent::Calls { task, depth } = entry.shown {
             rows.entry(task).or_default().insert(depth, *id);
         }
     }
@@ -183,7 +183,7 @@ pub(super) fn arrows(experiment: &Experiment, output: Output, parameters: &Param
 
 fn rows_of_tracks(all: &[Entry]) -> HashMap<usize, usize> {
     let tracks = all.iter().enumerate().filter_map(|(id, entry)| match entry.shown {
-        Shown::States { track, .. } => Some((track, id)),
+        EntryContent::States { track, .. } => Some((track, id)),
         _ => None,
     });
     tracks.collect()
@@ -236,11 +236,11 @@ pub(super) fn tooltip(experiment: &Experiment, output: Output, parameters: &Para
 /// The state or call of an entry at a time.
 fn state_at(state: &TraceState, entry: &Entry, time: i64) -> Option<State> {
     match entry.shown {
-        Shown::States { track, depth } => {
+        EntryContent::States { track, depth } => {
             let at = Samples { begin: time, end: time, count: 1 };
             states_of(state.states()?, (track, depth), &at).pop()
         }
-        Shown::Calls { task, depth } => {
+        EntryContent::Calls { task, depth } => {
             let calls = state.calls()?;
             let call = calls.locate_at(task, time, Some(depth), 0)?;
             let end = call.end.unwrap_or(calls.tasks[task].end).max(call.begin);

@@ -7,7 +7,7 @@ use tracemill_answers::{Asker, TraceState};
 use tracemill_lod::states::Of;
 use tracemill_lod::statistics;
 
-use super::entries::{Shown, Which, entries};
+use super::entries::{EntryContent, Which, entries};
 use super::experiments::{Experiment, clamp};
 use super::outputs::{Output, response};
 use super::parameters::{Parameters, Samples};
@@ -24,8 +24,8 @@ pub(super) fn tree(experiment: &Experiment, output: Output) -> Answered {
         let list = all.iter().enumerate().map(|(id, entry)| {
             let mut value = entry.to_json(id);
             let is_default = match entry.shown {
-                Shown::Events(Which::All) | Shown::CpuUse(Which::Trace(_)) => true,
-                Shown::Events(Which::Trace(_)) => output == Output::EventCounts,
+                EntryContent::Events(Which::All) | EntryContent::CpuUse(Which::Trace(_)) => true,
+                EntryContent::Events(Which::Trace(_)) => output == Output::EventCounts,
                 _ => false,
             };
             value["isDefault"] = is_default.into();
@@ -50,14 +50,16 @@ pub(super) fn values(experiment: &Experiment, output: Output, parameters: &Param
     response(state, || {
         let all = entries(experiment, output);
         let items: BTreeSet<usize> = items.iter().filter_map(|item| usize::try_from(*item).ok()).collect();
-        let chosen: Vec<usize> =
-            items.into_iter().filter(|at| all.get(*at).is_some_and(|entry| entry.shown != Shown::Heading)).collect();
+        let chosen: Vec<usize> = items
+            .into_iter()
+            .filter(|at| all.get(*at).is_some_and(|entry| entry.shown != EntryContent::Heading))
+            .collect();
         let bounds = bounds(&range);
         if chosen.len().saturating_mul(bounds.len()) > MOST_VALUES {
             let text = format!("the answer has more than {MOST_VALUES} values; ask for fewer samples or entries");
             return Err(Refusal::parameters(text));
         }
-        let parts: Vec<Shown> = chosen.iter().map(|at| all[*at].shown).collect();
+        let parts: Vec<EntryContent> = chosen.iter().map(|at| all[*at].shown).collect();
         let values = match output {
             Output::CpuUse => cpu_use(state, &parts, &bounds, asker)?,
             _ => counts(state, &parts, &bounds, asker)?,
@@ -86,20 +88,20 @@ pub(super) fn values(experiment: &Experiment, output: Output, parameters: &Param
 }
 
 /// Numbers of events.
-fn counts(state: &TraceState, parts: &[Shown], bounds: &[i128], asker: &Asker) -> Answered<Vec<Vec<f64>>> {
+fn counts(state: &TraceState, parts: &[EntryContent], bounds: &[i128], asker: &Asker) -> Answered<Vec<Vec<f64>>> {
     let missing = || Refusal::new(500, "The events cannot be read", "there is no index of the events");
     let index = state.index().ok_or_else(missing)?;
-    let is_of = |part: &Shown, track: usize| match part {
-        Shown::Events(Which::All) => true,
-        Shown::Events(Which::Trace(trace)) => index.tracks[track].trace == *trace,
-        Shown::Events(Which::Track(own)) => track == *own,
+    let is_of = |part: &EntryContent, track: usize| match part {
+        EntryContent::Events(Which::All) => true,
+        EntryContent::Events(Which::Trace(trace)) => index.tracks[track].trace == *trace,
+        EntryContent::Events(Which::Track(own)) => track == *own,
         _ => false,
     };
     let wanted = (0..index.tracks.len()).filter(|track| parts.iter().any(|part| is_of(part, *track)));
     let tracks: Vec<usize> = wanted.collect();
     let is_over = || asker.is_over(&state.progress);
     let found = statistics::counts_between(index, &tracks, bounds, &is_over).ok_or_else(Asker::cancelled)?;
-    let sum = |part: &Shown| {
+    let sum = |part: &EntryContent| {
         let mut sum = vec![0u64; bounds.len() - 1];
         let own = tracks.iter().zip(&found).filter(|(track, _)| is_of(part, **track));
         own.for_each(|(_, counts)| sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count));
@@ -109,7 +111,7 @@ fn counts(state: &TraceState, parts: &[Shown], bounds: &[i128], asker: &Asker) -
 }
 
 /// Percents of time: of a CPU that it runs a thread, of all CPUs of a trace together, and those that a thread runs.
-fn cpu_use(state: &TraceState, parts: &[Shown], bounds: &[i128], asker: &Asker) -> Answered<Vec<Vec<f64>>> {
+fn cpu_use(state: &TraceState, parts: &[EntryContent], bounds: &[i128], asker: &Asker) -> Answered<Vec<Vec<f64>>> {
     let Some(kept) = state.states() else { return Ok(vec![vec![0.0; bounds.len() - 1]; parts.len()]) };
     let mut all = Vec::with_capacity(parts.len());
     for part in parts {
@@ -118,8 +120,8 @@ fn cpu_use(state: &TraceState, parts: &[Shown], bounds: &[i128], asker: &Asker) 
         }
         let is_cpu = |track: &usize| matches!(kept.states.tracks[*track].of, Of::Cpu(_));
         let tracks: Vec<usize> = match part {
-            Shown::CpuUse(Which::Trace(trace)) => kept.tracks_of(*trace).filter(is_cpu).collect(),
-            Shown::CpuUse(Which::Track(track)) => vec![*track],
+            EntryContent::CpuUse(Which::Trace(trace)) => kept.tracks_of(*trace).filter(is_cpu).collect(),
+            EntryContent::CpuUse(Which::Track(track)) => vec![*track],
             _ => Vec::new(),
         };
         let mut busy = vec![0i128; bounds.len() - 1];
