@@ -10,6 +10,7 @@ See trace_processor.py for what it needs. For each trace nothing fails to import
     process        processes of threads are those of `analyze processes`
     slice          calls and their time are those of `report`
     counter        points of frequencies are the events
+    perf_sample    samples by innermost function are those of `report --event '*'`
 """
 
 import collections
@@ -106,6 +107,18 @@ def compare_kernel(program, trace, processor, lines, has_losses):
     return say
 
 
+def contradicts_itself(lines):
+    """Does a switch leave another thread than the one before turned to? So it is where perf follows a process and not CPUs."""
+    running = {}
+    for line in lines:
+        payload = line.get("payload") or {}
+        if line["name"] == "sched_switch" and {"prev_pid", "next_pid"} <= payload.keys():
+            if running.get(line["cpu"], payload["prev_pid"]) != payload["prev_pid"]:
+                return True
+            running[line["cpu"]] = payload["next_pid"]
+    return False
+
+
 def is_random(trace):
     """The random traces of the corpus contradict themselves on purpose."""
     return "/random-" in trace
@@ -119,6 +132,21 @@ def compare_calls(program, trace, processor):
     return [f"{check('slice', own, {name: theirs[name] for name in own if name in theirs})} functions"]
 
 
+def compare_samples(program, trace, processor):
+    made = subprocess.run([program, "report", "--event", "*", "--format", "json", trace], capture_output=True)
+    own = collections.Counter()
+    report = json.loads(made.stdout) if made.returncode == 0 else {"functions": []}
+    for row in report["functions"]:
+        # Of several events each function says its own.
+        own[row.get("event") or report["events"][0], row["name"]] += row["self_samples"]
+    query = (
+        "SELECT t.name, f.name, count(*) FROM perf_sample s JOIN stack_profile_callsite c ON c.id = s.callsite_id"
+        " JOIN stack_profile_frame f ON f.id = c.frame_id JOIN perf_counter_track t USING (perf_session_id) GROUP BY 1, 2"
+    )
+    theirs = {(event, name): count for event, name, count in processor.query(query)}
+    return [f"{check('perf_sample', dict(+own), theirs)} innermost functions"] if own or theirs else []
+
+
 def compare(program, trace, scratch):
     out = os.path.join(scratch, "out.pftrace")
     made = subprocess.run([program, "convert", "-q", "--to", "perfetto", "--force", "-o", out, trace], capture_output=True)
@@ -129,16 +157,21 @@ def compare(program, trace, scratch):
         summary = subprocess.run([program, "check", "-q", trace], capture_output=True).stdout.decode()
         has_losses = not re.search(r"\b0 losses", summary)
         failed = processor.query("SELECT name, value FROM stats WHERE severity = 'error' AND value > 0")
-        if has_losses:
+        if has_losses or contradicts_itself(lines):
             # After a loss a switch leaves another thread than the one that the switch before turned to.
             failed = [one for one in failed if one[0] != "mismatched_sched_switch_tids"]
         if failed:
             raise Bad(f"does not import: {failed}")
         if any(line["name"] in ("entry", "exit") and "symbol" in (line.get("payload") or {}) for line in lines):
             return compare_calls(program, trace, processor)
+        samples = compare_samples(program, trace, processor)
+        if samples and contradicts_itself(lines):
+            return samples
         [(switches,)] = processor.query("SELECT count(*) FROM sched")
         if switches:
-            return compare_kernel(program, trace, processor, lines, has_losses)
+            return compare_kernel(program, trace, processor, lines, has_losses) + samples
+        if samples:
+            return samples
         return [f"{processor.query('SELECT count(*) FROM slice')[0][0]} slices and instants of {len(lines)} events"]
 
 

@@ -338,7 +338,7 @@ impl Profile {
         // By class: the number of its event, if it is wanted.
         let mut of_classes: HashMap<(usize, u32), Option<usize>> = HashMap::new();
         let mut frames: Vec<u32> = Vec::new();
-        let mut unnamed = 0;
+        let (mut unnamed, mut has_weights) = (0, false);
         let mut storage = Vec::new();
         // By trace and thread: since when it has no CPU, where it left it, and whether that has a stack, and says that it was
         // preempted.
@@ -396,7 +396,8 @@ impl Profile {
                 let label = builder.label(ProfileLabel::new(groups.name(*group)));
                 at = builder.node(at, label);
             }
-            let weight = if query.counts_samples { 1 } else { sample.weight };
+            let weight = if query.counts_samples { 1 } else { sample.weight.unwrap_or(1) };
+            has_weights |= sample.weight.is_some();
             let stack: Vec<u32> = sample.stack.to_vec();
             let known = reader.frames();
             while frames.len() < known.len() {
@@ -437,6 +438,8 @@ impl Profile {
         profile.unit = match () {
             () if query.cpu == CpuTime::Off => WeightUnit::Ns,
             () if query.counts_samples => WeightUnit::Samples,
+            // An event that counts time says nothing of time where each sample counts once.
+            () if is_on && !has_weights && !events.is_empty() => WeightUnit::Samples,
             () => unit_of(&events),
         };
         (profile.by, profile.events, profile.unnamed, profile.cpu) = (by, events, unnamed, query.cpu);

@@ -136,6 +136,30 @@ fn times_off_the_cpu_are_those_between_switches() {
     assert_eq!(sum(&both), sum(&on) + sum(&report));
 }
 
+/// To Perfetto and back, functions have the same numbers of samples: it has no place for weights, and says nothing of time then.
+#[test]
+fn samples_in_perfetto_have_their_stacks() {
+    let folder = Folder::new();
+    let told = "fields of samples, beside their thread, CPU and stack (3)";
+    folder.run_with("convert", &[&recording(), "bakery.pftrace"]).ends(0, &[told]);
+    let path = folder.path("bakery.pftrace").display().to_string();
+    let samples = |trace: &str| -> BTreeMap<String, [u64; 2]> {
+        let report: Value =
+            serde_json::from_str(&stdout("report --event cpu-clock* --by thread --format json", &[trace]))
+                .expect("an object");
+        let row = |row: &Value| {
+            let key = ["thread", "name", "module"].map(|key| text(row, key).to_string()).join("|");
+            (key, ["self_samples", "total_samples"].map(|key| row[key].as_u64().expect("a number")))
+        };
+        assert_eq!(report["samples"], 30);
+        report["functions"].as_array().expect("functions").iter().map(row).collect()
+    };
+    assert_eq!(samples(&path), samples(&recording()));
+    let report: Value =
+        serde_json::from_str(&stdout("report --event cpu-clock* --format json", &[&path])).expect("an object");
+    assert_eq!((&report["unit"], &report["total_ns"]), (&Value::from("samples"), &Value::Null));
+}
+
 #[test]
 fn a_text_of_perf_script_is_the_same_profile() {
     let folder = Folder::new();

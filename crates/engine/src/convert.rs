@@ -22,6 +22,7 @@ use crate::item::{Item, ReadyChunk};
 use crate::merge::{Note, Sources, StreamIndex};
 use crate::output::Pending;
 use crate::redact::StreamReader;
+use crate::samples::{SampleReader, Symbolizer, has_samples};
 use crate::selection::SelectedStream;
 use crate::session::Session;
 use crate::source::FileSystem;
@@ -93,6 +94,8 @@ pub struct ConvertOptions<'a> {
     pub strict: bool,
     /// Wishes for the writer. Whether events are left out, and whether other parts hold them, is set here.
     pub write: WriteOptions,
+    /// Names the functions of samples, for a target that takes them.
+    pub symbolizer: Option<&'a dyn Symbolizer>,
     /// Ends the work soon when it is set.
     pub stop: Option<&'a AtomicBool>,
 }
@@ -344,7 +347,11 @@ impl Conversion<'_> {
             left: self.options.limit.unwrap_or(u64::MAX),
             events: 0,
             damaged: Damaged::default(),
+            samples: None,
         };
+        if feed.writer.needs().samples && has_samples(self.session) {
+            feed.samples = Some(SampleReader::new(self.session, self.options.symbolizer));
+        }
         let mut merger = timeline::merger(self.session, self.streams, self.selection);
         // Notes before the first event of any stream come with the first batch, and belong before it.
         let mut size = 1;
@@ -594,6 +601,7 @@ struct OrderedFeed<'a> {
     left: u64,
     events: u64,
     damaged: Damaged,
+    samples: Option<SampleReader<'a>>,
 }
 
 impl OrderedFeed<'_> {
@@ -634,8 +642,12 @@ impl OrderedFeed<'_> {
                 return Ok(());
             }
             self.left -= 1;
-            self.writer.event(stream, event)?;
             self.events += 1;
+            let sample = self.samples.as_mut().and_then(|reader| reader.read_stack(&of.event(event)));
+            match sample {
+                Some(sample) => self.writer.sample(stream, event, &sample)?,
+                None => self.writer.event(stream, event)?,
+            }
         }
         Ok(())
     }

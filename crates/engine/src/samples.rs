@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_format::code::{CodeModule, CodePlace};
+pub use tracemill_format::samples::{Frame, Sample};
 use tracemill_model::schema::EventClassId;
 use tracemill_semantics::{CpuOf, SampleFields, Semantics, TurnFields, node_of};
 
@@ -21,36 +22,6 @@ pub trait Symbolizer: Send + Sync {
     /// The functions at a place in a module that a process had mapped, the innermost first: those that were inlined, then the one
     /// that they were inlined into. None when nothing is known.
     fn functions(&self, module: &CodeModule, process: i64, place: CodePlace) -> Vec<String>;
-}
-
-/// A function on a stack.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Frame {
-    /// Its name; `[module+0x12]` or `[unknown]` where it is not known.
-    pub function: Arc<str>,
-    /// The file of its code without folders; empty when it is not known.
-    pub module: Arc<str>,
-    /// Is it code of the kernel?
-    pub is_kernel: bool,
-}
-
-/// A sample.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample<'r> {
-    /// When it was taken, in ns.
-    pub ns: Option<i128>,
-    /// The thread.
-    pub thread: Option<i64>,
-    /// Its process.
-    pub process: Option<i64>,
-    /// Name of the thread.
-    pub thread_name: Option<&'r str>,
-    /// The CPU.
-    pub cpu: Option<u64>,
-    /// For how many events it stands; 1 where the trace does not say it.
-    pub weight: u64,
-    /// Its frames by their numbers, the innermost first.
-    pub stack: &'r [u32],
 }
 
 /// Threads that leave CPUs and get them by an event.
@@ -251,6 +222,12 @@ impl<'s> SampleReader<'s> {
         &self.frames.list
     }
 
+    /// The sample that an event is, when that has a stack.
+    pub fn read_stack(&mut self, event: &Event<'_>) -> Option<Sample<'_>> {
+        self.classes.get(event.trace)?.get(event.raw.class().0 as usize)?.as_ref()?;
+        self.read(event).filter(|sample| !sample.stack.is_empty())
+    }
+
     /// The sample that an event is; `None` when it is not one. An event that is none and says that a thread leaves a CPU is given as a
     /// sample without a stack.
     pub fn read(&mut self, event: &Event<'_>) -> Option<Sample<'_>> {
@@ -317,8 +294,9 @@ impl<'s> SampleReader<'s> {
             process,
             thread_name: thread_name.map(|_| self.thread_name.as_str()),
             cpu,
-            weight: unsigned(WEIGHT).unwrap_or(1),
+            weight: unsigned(WEIGHT),
             stack: &self.stack,
+            frames: &self.frames.list,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::lost::Losses;
+use tracemill_format::samples::Sample;
 use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::{Extent, OutPath, as_file_name};
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -187,6 +188,31 @@ impl<'a> Splitter<'a> {
         let name = self.streams[stream].stream.name.clone();
         self.part(|| name)
     }
+
+    /// The part that an event goes to.
+    fn part_of(&mut self, stream: usize, event: EventRef<'_>) -> Result<Option<&mut dyn TraceWriter>> {
+        match self.by {
+            SplitBy::Stream => self.stream_part(stream).map(Some),
+            SplitBy::Time(_) | SplitBy::Size(_) => {
+                let number = self.number_of(stream, event);
+                self.next_part(number).map(Some)
+            }
+            SplitBy::Process => {
+                let Some(keys) = &mut self.keys else { return Ok(None) };
+                let of = &self.streams[stream];
+                let mut values = keys.values(&of.event(event), &mut self.key);
+                if let (Some(process), Some((what @ STREAM, value))) = (self.processes[of.trace], values.last_mut()) {
+                    (*what, *value) = (PROCESS, KeyValue::Integer(process));
+                }
+                let name = name_of(&values, self.sources.len() > 1);
+                // A stream may be named as a process is numbered.
+                self.key.clear();
+                self.key.extend(values.last().map(|(what, _)| *what as u8));
+                self.key.extend(name.as_bytes());
+                self.part(|| name).map(Some)
+            }
+        }
+    }
 }
 
 impl TraceWriter for Splitter<'_> {
@@ -199,27 +225,11 @@ impl TraceWriter for Splitter<'_> {
     }
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        match self.by {
-            SplitBy::Stream => self.stream_part(stream)?.event(stream, event),
-            SplitBy::Time(_) | SplitBy::Size(_) => {
-                let number = self.number_of(stream, event);
-                self.next_part(number)?.event(stream, event)
-            }
-            SplitBy::Process => {
-                let Some(keys) = &mut self.keys else { return Ok(()) };
-                let of = &self.streams[stream];
-                let mut values = keys.values(&of.event(event), &mut self.key);
-                if let (Some(process), Some((what @ STREAM, value))) = (self.processes[of.trace], values.last_mut()) {
-                    (*what, *value) = (PROCESS, KeyValue::Integer(process));
-                }
-                let name = name_of(&values, self.sources.len() > 1);
-                // A stream may be named as a process is numbered.
-                self.key.clear();
-                self.key.extend(values.last().map(|(what, _)| *what as u8));
-                self.key.extend(name.as_bytes());
-                self.part(|| name)?.event(stream, event)
-            }
-        }
+        self.part_of(stream, event)?.map_or(Ok(()), |part| part.event(stream, event))
+    }
+
+    fn sample(&mut self, stream: usize, event: EventRef<'_>, sample: &Sample<'_>) -> Result<()> {
+        self.part_of(stream, event)?.map_or(Ok(()), |part| part.sample(stream, event, sample))
     }
 
     fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {

@@ -24,6 +24,7 @@ pub mod perfetto;
 mod reader;
 pub mod redact;
 pub mod remap;
+pub mod samples;
 mod setting;
 mod sink;
 pub mod slices;

@@ -163,6 +163,7 @@ kinds! {
     // Calls and timelines.
     CallTimes = "when calls were made",
     NoCalls = "events that neither begin nor end a call",
+    SampleFields = "fields of samples, beside their thread, CPU and stack",
     NoSamples = "events that are no samples",
     UndescribedValues = "values of calls that no specification describes",
     KernelCalls = "calls of the kernel without a format",

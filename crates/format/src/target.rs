@@ -15,6 +15,7 @@ use tracemill_model::schema::{ByteOrder, ClockClass, Origin, Schema, StreamClass
 
 use crate::calls::CallTask;
 use crate::lost::{Losses, Lost};
+use crate::samples::Sample;
 use crate::{OutPath, Setting, Settings};
 
 /// A format that can be written: one static value, one line in the registry.
@@ -181,6 +182,8 @@ pub struct Needs {
     pub joined_traces: bool,
     /// It takes packets whole, as they are ([`TraceWriter::packet`]).
     pub whole_packets: bool,
+    /// It takes samples with the names of their functions ([`TraceWriter::sample`]).
+    pub samples: bool,
 }
 
 /// Writes events.
@@ -200,6 +203,15 @@ pub trait TraceWriter {
     /// # Errors
     /// When the output cannot be written; nothing more can be done then.
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()>;
+
+    /// Writes the next event of a stream, which is a sample with a stack. Only when it takes samples, and events in the order of
+    /// time.
+    ///
+    /// # Errors
+    /// As for events.
+    fn sample(&mut self, stream: usize, event: EventRef<'_>, _sample: &Sample<'_>) -> Result<()> {
+        self.event(stream, event)
+    }
 
     /// Writes a packet of a stream as it is, with all its events. Only when it takes packets.
     ///

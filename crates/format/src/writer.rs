@@ -14,6 +14,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 
 use crate::lost::{Losses, Lost};
+use crate::samples::Sample;
 use crate::target::{Needs, Source, StreamTarget, TraceWriter};
 
 /// A writer of traces that are kept apart: `make` chooses the one of each source, by its place and origin.
@@ -46,6 +47,7 @@ impl TraceWriter for Writers {
         Needs {
             joined_traces: of(|needs| needs.joined_traces).all(|has| has),
             whole_packets: of(|needs| needs.whole_packets).all(|has| has),
+            samples: of(|needs| needs.samples).any(|has| has),
         }
     }
 
@@ -58,6 +60,11 @@ impl TraceWriter for Writers {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let (writer, stream) = self.place_of[stream];
         self.writers[writer].event(stream, event)
+    }
+
+    fn sample(&mut self, stream: usize, event: EventRef<'_>, sample: &Sample<'_>) -> Result<()> {
+        let (writer, stream) = self.place_of[stream];
+        self.writers[writer].sample(stream, event, sample)
     }
 
     fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {

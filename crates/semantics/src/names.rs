@@ -96,6 +96,49 @@ pub const LEAVING_SAMPLE: &str = "context-switches";
 /// CPU of a sample that has it as a field.
 pub const SAMPLE_CPU: &str = "cpu";
 
+/// Fields that describe a sample and nothing else: of perf's records, and of the lines of perf's script.
+pub const OF_SAMPLES: &[&str] = &[
+    "addr",
+    "bin",
+    "branch_counters",
+    "branch_flags",
+    "branch_from",
+    "branch_hw_index",
+    "branch_to",
+    "callchain",
+    "callchain_kernel",
+    "callchain_user",
+    "cgroup",
+    "code_page_size",
+    "comm",
+    "cpu",
+    "data_page_size",
+    "data_src",
+    "dso",
+    "id",
+    "intr_abi",
+    "intr_regs",
+    "ip",
+    "period",
+    "phys_addr",
+    "pid",
+    "stream_id",
+    "symbol",
+    "tid",
+    "time_enabled",
+    "time_running",
+    "transaction",
+    "user_abi",
+    "user_regs",
+    "user_stack",
+    "value_ids",
+    "value_lost",
+    "values",
+    "weight",
+    "weight2",
+    "weight3",
+];
+
 /// Depth of a call among the calls of its thread.
 pub const DEPTH: &str = "depth";
 

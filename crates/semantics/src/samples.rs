@@ -74,6 +74,22 @@ impl Semantics {
             .then(|| Some(TurnFields::Own { out: flag(out)?, preempted: flag(preempted) }))?
     }
 
+    /// Do the events of a class say nothing but their sample? Then the number of their fields that are neither part of its stack
+    /// nor say whose it is.
+    pub fn only_sample(&self, class: EventClassId) -> Option<usize> {
+        self.sample(class)?;
+        let payload = self.schema.scope_root(Scope::Payload, class)?;
+        let FieldKind::Struct(payload) = &self.schema.field_class(payload).kind else { return None };
+        let stacks = [names::KERNEL_STACK, names::USER_STACK, names::FRAMES, names::THREAD, names::PROCESS];
+        let others = [names::CODE_ADDRESS, names::SYMBOL, names::CODE_FILE, names::SAMPLE_CPU];
+        let is_kept = |name: &str| others.contains(&name) || stacks.iter().any(|names| names.contains(&name));
+        let members = payload.members.iter().map(|member| &*member.name);
+        members
+            .clone()
+            .all(|name| names::OF_SAMPLES.contains(&name))
+            .then(|| members.filter(|name| !is_kept(name)).count())
+    }
+
     /// The sample that the events of a class are. A class is one of samples when its events have a call chain, or the address of
     /// the code that ran and a period: an address alone may be any.
     ///

@@ -24,7 +24,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use tokio::sync::mpsc::Sender;
-use tracemill_calls::profile::unit_of;
+use tracemill_calls::profile::{WeightUnit, unit_of};
 use tracemill_engine::event::Event;
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::merge::Note;
@@ -302,7 +302,7 @@ impl SampleBatch {
             frames.extend_from_slice(&known[frames.len()..]);
             let trace = &*session.traces[event.trace].name;
             let thread_name = thread_name.as_deref();
-            let sample = Sample { ns, thread, process, thread_name, cpu, weight, stack: &[] };
+            let sample = Sample { ns, thread, process, thread_name, cpu, weight, stack: &[], frames: &[] };
             let mut row = SampleRow {
                 number,
                 trace,
@@ -347,7 +347,7 @@ impl SampleBatch {
             match cells {
                 ColumnCells::Signed(cells) => cells.append_option(match column {
                     SampleColumn::Number => Some(row.number),
-                    SampleColumn::Weight => Some(signed(sample.weight)),
+                    SampleColumn::Weight => Some(signed(sample.weight.unwrap_or(1))),
                     SampleColumn::Tid => sample.thread,
                     SampleColumn::Pid => sample.process,
                     SampleColumn::Stack => Some(row.stack),
@@ -362,6 +362,7 @@ impl SampleBatch {
                 ColumnCells::Names(cells) => cells.append_option(match column {
                     SampleColumn::Trace => Some(row.trace),
                     SampleColumn::Event => known(row.event),
+                    SampleColumn::Unit if sample.weight.is_none() => Some(WeightUnit::Samples.name()),
                     SampleColumn::Unit => Some(unit_of(&[row.event.to_string()]).name()),
                     SampleColumn::Thread => sample.thread_name,
                     SampleColumn::Module => row.frame.and_then(|frame| known(&frame.module)),

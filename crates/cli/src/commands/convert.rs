@@ -130,7 +130,9 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if has_samples && options.split.is_some() {
         return Err(Error::misuse(format!("--split writes no {} of samples", options.to())));
     }
-    let wishes = wishes(options, &opened);
+    let mut wishes = wishes(options, &opened);
+    let symbols = Symbols::found(&opened.session);
+    wishes.symbolizer = symbols.symbolizer();
     let mut pending = interrupt::begin(options.output())?;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let OpenedTraces { session, streams, .. } = &opened;
@@ -142,7 +144,6 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             is_stopped |= flow.is_break();
             flow
         };
-        let symbols = Symbols::found(session);
         let written = convert_samples::write(options, of_stacks, &opened, pending.path(), &symbols, note)?;
         Converted { events: written.samples, losses: written.losses, is_stopped }
     } else {
@@ -186,7 +187,7 @@ pub(super) fn redaction(options: &ConvertOptions) -> RedactionOptions<'_> {
 }
 
 /// The options as the engine takes them.
-fn wishes(options: &ConvertOptions, opened: &OpenedTraces) -> convert::ConvertOptions<'static> {
+fn wishes<'a>(options: &ConvertOptions, opened: &OpenedTraces) -> convert::ConvertOptions<'a> {
     let byte_order = options.byte_order.map(|order| match order {
         WrittenOrder::Little => ByteOrder::Little,
         WrittenOrder::Big => ByteOrder::Big,
@@ -206,6 +207,7 @@ fn wishes(options: &ConvertOptions, opened: &OpenedTraces) -> convert::ConvertOp
             settings: options.target.0.clone(),
             ..WriteOptions::default()
         },
+        symbolizer: None,
         stop: Some(interrupt::stop()),
     }
 }

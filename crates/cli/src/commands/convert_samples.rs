@@ -69,9 +69,9 @@ pub(super) fn write(
     let (mut samples, mut failed) = (0, None);
     let mut add = |event: &Event<'_>| {
         let name = String::from_utf8_lossy(event.name(&mut storage).unwrap_or_default()).into_owned();
-        let is_time = unit_of(std::slice::from_ref(&name)) == WeightUnit::Ns;
-        let unit = if is_time { SampleWeights::Ns } else { SampleWeights::Events };
         let Some(sample) = reader.read(event) else { return Ok(()) };
+        let is_time = sample.weight.is_some() && unit_of(std::slice::from_ref(&name)) == WeightUnit::Ns;
+        let unit = if is_time { SampleWeights::Ns } else { SampleWeights::Events };
         if skip > 0 {
             skip -= 1;
             return Ok(());
@@ -80,14 +80,18 @@ pub(super) fn write(
             return Ok(());
         }
         (left, samples) = (left - 1, samples + 1);
-        let thread_name = sample.thread_name.unwrap_or_default().to_string();
-        let stack = sample.stack.to_vec();
-        let (thread, process, ns, weight) = (sample.thread, sample.process, sample.ns, sample.weight);
         let known = export.name_count();
-        export.add_names(reader.frames()[known..].iter().map(|frame| &*frame.function));
-        let event = (events.len() > 1).then_some(name.as_str());
-        let stack = &stack;
-        export.add(&StackSample { thread_name: &thread_name, thread, process, event, ns, weight, unit, stack })
+        export.add_names(sample.frames[known..].iter().map(|frame| &*frame.function));
+        export.add(&StackSample {
+            thread_name: sample.thread_name.unwrap_or_default(),
+            thread: sample.thread,
+            process: sample.process,
+            event: (events.len() > 1).then_some(name.as_str()),
+            ns: sample.ns,
+            weight: sample.weight.unwrap_or(1),
+            unit,
+            stack: sample.stack,
+        })
     };
     let take = |event: &Event<'_>| {
         if failed.is_none() {

@@ -3,7 +3,8 @@
 //! Events of the kernel that Perfetto has messages for are those messages, in bundles of the events of one CPU, so that its
 //! tables of scheduling and its tracks of CPUs are made of them. All other events stand on tracks:
 //! threads, CPUs and streams are tracks. Pairs of classes are slices, all other events instants; fields are debug
-//! annotations, named as in JSON lines; numbers that count have tracks of their own. Strings that repeat stand once. The
+//! annotations, named as in JSON lines; numbers that count have tracks of their own. Samples are messages of their own, beside
+//! which their events stand on tracks only where these say more. Strings that repeat stand once. The
 //! numbers of fields are those of Perfetto's public schema (`trace_packet.proto`, `track_event.proto`,
 //! `track_descriptor.proto`, `debug_annotation.proto`, `interned_data.proto`, `clock_snapshot.proto`); tests decode what is
 //! written by messages of their own.
@@ -12,6 +13,7 @@ mod args;
 mod ftrace;
 mod packets;
 mod processes;
+mod samples;
 mod timeline;
 
 use std::sync::Arc;
@@ -21,11 +23,12 @@ use tracemill_codec::plan::{DecoderState, Fault};
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::open_calls::End;
-use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::samples::Sample;
+use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockId, ClockOrigin, EnvValue, Schema, Scope};
-use tracemill_semantics::{Concept, Field};
+use tracemill_semantics::{Concept, Field, Semantics};
 
 use super::tracks::{ClassRules, EventShape, FieldWatch, Track, WatchedNumber, hash};
 use crate::late_file::FLUSH;
@@ -33,6 +36,7 @@ use args::{Args, ArgumentTable, Interned};
 use ftrace::{Bundles, EventMessage, MessageFields, NewTask};
 use packets::{CLOCK_BOOTTIME, CLOCK_SNAPSHOT};
 use processes::KnownProcesses;
+use samples::SampleSequences;
 use timeline::{MAX_DEPTH, Timeline};
 use tracemill_format::perfetto::ProtoWriter;
 
@@ -67,6 +71,7 @@ struct PerfettoWriter {
     clocks: Vec<(usize, ClockId)>,
     bundles: Bundles,
     processes: KnownProcesses,
+    samples: SampleSequences,
     /// Do events themselves say that threads begin?
     has_new_tasks: bool,
     /// Do events themselves say that threads change their names?
@@ -88,6 +93,8 @@ struct ClassOut {
     fields: ArgumentTable,
     header: Option<ArgumentTable>,
     message: Option<EventMessage>,
+    /// Does an event say nothing but its sample?
+    is_only_sample: bool,
 }
 
 fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
@@ -113,6 +120,7 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
         clocks: Vec::new(),
         bundles: Bundles::default(),
         processes: KnownProcesses::default(),
+        samples: SampleSequences::default(),
         has_new_tasks: sources.iter().any(|source| ftrace::has_class(&source.schema, "task_newtask")),
         has_renames: sources.iter().any(|source| ftrace::has_class(&source.schema, "task_rename")),
         has_waking: sources.iter().map(|source| ftrace::has_class(&source.schema, "sched_waking")).collect(),
@@ -183,7 +191,12 @@ impl PerfettoWriter {
         if let Some(message) = message.as_ref().filter(|message| message.is_whole) {
             self.timeline.losses.add(Lost::EventHeaders, message.lost_header);
         }
+        let only_sample = Semantics::new(schema).only_sample(event.class());
+        if let Some(lost) = only_sample {
+            self.timeline.losses.add(Lost::SampleFields, lost as u64);
+        }
         Box::new(ClassOut {
+            is_only_sample: only_sample.is_some(),
             category: interned.category(&rules.category),
             title: if rules.title.is_empty() { None } else { interned.title(rules.title.as_bytes()) },
             fields: ArgumentTable::new(schema, plans.event_rows(event.class()), &SCOPES, interned),
@@ -421,8 +434,9 @@ fn put_title(out: &mut ProtoWriter, iid: Option<u64>, title: &[u8]) {
     }
 }
 
-impl TraceWriter for PerfettoWriter {
-    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+impl PerfettoWriter {
+    /// Writes an event: its sample, and the event on its track or as a message of the kernel.
+    fn write(&mut self, stream: usize, event: EventRef<'_>, sample: Option<&Sample<'_>>) -> Result<()> {
         let ns = self.time(stream, event);
         self.snapshot(stream, event, ns);
         self.latest_ns = ns;
@@ -431,14 +445,24 @@ impl TraceWriter for PerfettoWriter {
             Some(class) => class,
             None => self.prepare(stream, event),
         };
+        let title = class.rules.title.as_bytes();
+        let is_sampled = sample.is_some_and(|sample| self.samples.put(&mut self.timeline.packets, title, ns, sample));
         self.timeline.tracks.begin(stream, event, &class.rules);
-        let written = self.put_message(stream, event, &class, ns).and_then(|is_whole| {
-            if !is_whole {
-                self.visit(event, &mut class)?;
-                self.put_event(stream, event, &class, ns);
-            }
-            Ok(())
-        });
+        let written = if is_sampled && class.is_only_sample {
+            // The names of its thread and its process are not in the sample.
+            self.visit(event, &mut class).map(|()| {
+                let track = self.timeline.tracks.place(stream, &class.rules, ns.into());
+                self.timeline.track(stream, track);
+            })
+        } else {
+            self.put_message(stream, event, &class, ns).and_then(|is_whole| {
+                if !is_whole {
+                    self.visit(event, &mut class)?;
+                    self.put_event(stream, event, &class, ns);
+                }
+                Ok(())
+            })
+        };
         match written {
             Ok(()) => self.put_tasks(stream, &class, ns),
             // It was whole when it was found: otherwise the file has changed.
@@ -449,6 +473,20 @@ impl TraceWriter for PerfettoWriter {
             self.bundles.write_full(cpu, &mut self.timeline.packets);
         }
         if self.timeline.packets.out.len() >= FLUSH { self.timeline.packets.flush() } else { Ok(()) }
+    }
+}
+
+impl TraceWriter for PerfettoWriter {
+    fn needs(&self) -> Needs {
+        Needs { samples: true, ..Needs::default() }
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        self.write(stream, event, None)
+    }
+
+    fn sample(&mut self, stream: usize, event: EventRef<'_>, sample: &Sample<'_>) -> Result<()> {
+        self.write(stream, event, Some(sample))
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {

@@ -12,6 +12,8 @@ const SEQUENCE: u64 = 1;
 /// The sequence of tracks: trace_processor takes the last thread that a sequence describes for one that all of its events have
 /// to do with, even those before that thread began.
 const TRACK_SEQUENCE: u64 = 2;
+/// The first sequence of samples.
+const SAMPLE_SEQUENCES: u64 = 3;
 /// Sequence flags.
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
@@ -23,10 +25,10 @@ pub(super) const CLOCK_SNAPSHOT: u32 = 6;
 const TIMESTAMP: u32 = 8;
 const SEQUENCE_ID: u32 = 10;
 const TRACK_EVENT: u32 = 11;
-const INTERNED_DATA: u32 = 12;
+pub(super) const INTERNED_DATA: u32 = 12;
 const SEQUENCE_FLAGS: u32 = 13;
 const TIMESTAMP_CLOCK_ID: u32 = 58;
-const DEFAULTS: u32 = 59;
+pub(super) const DEFAULTS: u32 = 59;
 const SYSTEM_INFO: u32 = 45;
 const TRACK_DESCRIPTOR: u32 = 60;
 const FIRST_PACKET: u32 = 87;
@@ -89,6 +91,16 @@ impl PacketFile {
         self.out.unsigned(11, uuid);
         more(&mut self.out);
         self.out.end();
+        self.out.end();
+    }
+
+    /// A packet of a sequence of samples, which begins its tables anew when it is their first.
+    pub(super) fn sample(&mut self, sequence: u64, ns: u64, is_first: bool, fields: impl FnOnce(&mut ProtoWriter)) {
+        self.out.begin(PACKET);
+        self.out.unsigned(TIMESTAMP, ns);
+        self.out.unsigned(SEQUENCE_ID, SAMPLE_SEQUENCES + sequence);
+        self.out.unsigned(SEQUENCE_FLAGS, if is_first { STATE_CLEARED | NEEDS_STATE } else { NEEDS_STATE });
+        fields(&mut self.out);
         self.out.end();
     }
 

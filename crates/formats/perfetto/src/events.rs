@@ -369,7 +369,9 @@ fn perf_sample(values: &mut Values<'_, '_>, content: &[u8]) -> (SliceMembers, Bu
         });
     }
     let mark = values.tape.end(open);
-    instant(values, "perf_sample", (SliceIds::Thread, pid, tid), (at, mark))
+    let ValueContext { packet, state, .. } = values.context;
+    let event = state.defaults(packet).and_then(|defaults| defaults.sampled.as_deref());
+    instant(values, event.unwrap_or("perf_sample"), (SliceIds::Thread, pid, tid), (at, mark))
 }
 
 /// Names of the frames of a call chain, the outermost first.
@@ -397,10 +399,7 @@ fn frames(values: &mut Values<'_, '_>, callstack: u64) -> Vec<Vec<u8>> {
             }
         }
         let name = function.and_then(|iid| state.text(bytes, packet, interned::FUNCTION_NAMES, iid));
-        if let Some(name) = name.filter(|name| !name.is_empty()) {
-            return Some(name.to_vec());
-        }
-        // The last part of the path of its file, and the place in that.
+        // The last part of the path of its file.
         let mapping = state.entry(bytes, packet, interned::MAPPINGS, mapping.unwrap_or(0)).unwrap_or_default();
         let mut path = Vec::new();
         for (number, value) in WireFields::new(mapping) {
@@ -410,7 +409,12 @@ fn frames(values: &mut Values<'_, '_>, callstack: u64) -> Vec<Vec<u8>> {
         }
         let file =
             path.last().and_then(|iid| state.text(bytes, packet, interned::MAPPING_PATHS, *iid)).unwrap_or_default();
-        Some([file, format!("+0x{pc:x}").as_bytes()].concat())
+        Some(match name.filter(|name| !name.is_empty()) {
+            Some(name) if file.is_empty() => name.to_vec(),
+            // As perf's script shows them: the address, the name and the file.
+            Some(name) => [format!("{pc:x} ").as_bytes(), name, b" (", file, b")"].concat(),
+            None => [b"[", file, format!("+0x{pc:x}]").as_bytes()].concat(),
+        })
     };
     ids.into_iter().map(|id| name(id).unwrap_or_else(|| format!("#{id}").into_bytes())).collect()
 }

@@ -35,6 +35,8 @@ pub(crate) struct SequenceDefaults {
     pub(crate) track: Option<u64>,
     pub(crate) extra_counters: Vec<u64>,
     pub(crate) extra_double_counters: Vec<u64>,
+    /// Name of the event whose samples it has.
+    pub(crate) sampled: Option<String>,
 }
 
 /// An entry of a table: where it is, and the one of the same number before it.
@@ -116,11 +118,19 @@ impl SequenceState {
     }
 }
 
+/// The text of a field of a message in a message, by their numbers.
+fn text_at(content: &[u8], path: &[u32]) -> Option<String> {
+    let (first, rest) = path.split_first()?;
+    let bytes = WireFields::new(content).find(|(number, _)| number == first)?.1.bytes();
+    if rest.is_empty() { Some(String::from_utf8_lossy(bytes).into_owned()) } else { text_at(bytes, rest) }
+}
+
 fn read_defaults(content: &[u8]) -> SequenceDefaults {
     let mut own = SequenceDefaults::default();
     for (number, value) in WireFields::new(content) {
         match number {
             58 => own.clock = Some(value.number() as u32),
+            12 => own.sampled = text_at(value.bytes(), &[1, 10]),
             11 => {
                 for (number, value) in WireFields::new(value.bytes()) {
                     match number {

@@ -31,7 +31,7 @@ impl CtfRewriter {
 
 impl TraceWriter for CtfRewriter {
     fn needs(&self) -> Needs {
-        Needs { joined_traces: true, whole_packets: true }
+        Needs { joined_traces: true, whole_packets: true, ..Needs::default() }
     }
 
     #[inline]
