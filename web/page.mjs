@@ -320,6 +320,17 @@ test('states of threads are chosen as calls are', ['demo/kernel/bakery'], '', as
   assert.match(await page.locator(`${id('details')} .sub`).innerText(), /^State of/);
 });
 
+test('the flame graph of samples', ['demo/samples/bakery.data'], 'tab=flame', async (page) => {
+  const choice = page.locator(id('flame-event'));
+  assert.deepEqual(await choice.locator('option').allInnerTexts(), ['sched_switch', 'cpu-clock/period=4000000/']);
+  const total = () => page.locator(`${id('flame-frame')}[data-name=day] td`).nth(2).textContent();
+  assert.equal(await total(), '53 events');
+  await choice.selectOption('cpu-clock/period=4000000/');
+  await rest(page);
+  assert.match(await total(), /^120.000/);
+  assert.equal(await page.locator(id('tab-calls')).count(), 0);
+});
+
 test('the flame graph by keys', ['demo/calls/tasting'], 'tab=flame', async (page) => {
   await page.locator('.flamebox').focus();
   await page.keyboard.press('ArrowDown');

@@ -18,7 +18,7 @@ use crate::query::{Asker, Query};
 use crate::random::random_name;
 use crate::selection::chosen;
 use crate::state::TraceState;
-use crate::traces::ShownTraces;
+use crate::traces::stream_of;
 
 /// A part of the traces as a file.
 pub enum Exported {
@@ -110,7 +110,7 @@ fn cut_of(state: &TraceState, index: &Index, body: &Value) -> Answer<Cut> {
     };
     let ids: Vec<&str> = body["tracks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let list = ids.join(",");
-    let ShownTraces { streams, .. } = &state.input.traces;
+    let streams = &state.input.traces.streams;
     if ids.iter().any(|id| ValueId::parse(&state.input.traces, id).is_some()) {
         return Err(ApiError::request("tracks by a value cannot be cut out; a filter on the value can"));
     }
@@ -118,13 +118,11 @@ fn cut_of(state: &TraceState, index: &Index, body: &Value) -> Answer<Cut> {
     let bases = chosen.map(|chosen| chosen.bases);
     let of_base = |base: usize| {
         let track = &index.tracks[base];
-        let stream = track.stream.ok_or_else(|| {
-            ApiError::request(format!(
-                "`{}` cannot be cut out of its trace alone; choose all of its tracks",
-                track.name
-            ))
-        })?;
-        Ok(streams.iter().position(|of| of.trace == track.trace && of.index == stream))
+        if track.stream.is_none() {
+            let text = format!("`{}` cannot be cut out of its trace alone; choose all of its tracks", track.name);
+            return Err(ApiError::request(text));
+        }
+        Ok(stream_of(streams, track))
     };
     // Of a trace that numbers its tracks itself all are taken, or none.
     let is_whole = |bases: &Vec<usize>| bases.len() == index.tracks.len();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
+use tracemill_engine::samples::Symbolizer;
 use tracemill_engine::session::ClockMove;
 use tracemill_model::error::{Error, Result};
 
@@ -25,6 +26,8 @@ pub struct AnswerInput {
     pub cut: Option<Cutter>,
     /// Answers queries, where the program can do that.
     pub query: Option<Querier>,
+    /// Names the functions of samples, where the program can do that.
+    pub symbolizer: Option<Arc<dyn Symbolizer>>,
     /// Opens the traces again, where that can be done.
     pub reopen: Option<Reopener>,
     /// A time before they were opened.
@@ -43,6 +46,7 @@ impl AnswerInput {
             command: String::new(),
             cut: None,
             query: None,
+            symbolizer: None,
             reopen: None,
             opened: SystemTime::now(),
             cache: None,

@@ -16,6 +16,7 @@ use crate::ids::ValueId;
 use crate::points::Points;
 use crate::query::{Asker, Query, ns, some_ns};
 use crate::rows::{self, Row};
+use crate::samples;
 use crate::state::TraceState;
 use crate::states::StateTracks;
 use crate::tracks::{TrackId, base_of, find_track};
@@ -168,6 +169,9 @@ fn state_json(found: &StateTracks, of: &StateStatistics) -> Value {
 }
 
 pub(crate) fn flame(state: &TraceState, query: &Query) -> Answer {
+    if state.calls().is_none() && state.has_samples() {
+        return samples::flame(state, query);
+    }
     let index = state.whole_index()?;
     let range = absolute(range_of(query, index)?, index);
     let chosen = chosen(state, index, query, query.get("tracks"))?;

@@ -66,6 +66,9 @@ pub(crate) fn session(state: &TraceState) -> Value {
     if state.calls().is_some() {
         features.extend(["calls", "durations"]);
     }
+    if state.has_samples() {
+        features.push("samples");
+    }
     if state.states().is_some_and(|kept| !kept.states.tracks.is_empty()) {
         features.push("states");
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::Expression;
 use tracemill_engine::parsed_query;
+use tracemill_engine::samples::has_samples;
 use tracemill_lod::calls::{self, SessionCalls};
 use tracemill_lod::store::{IndexParts, StoredIndex};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
@@ -41,6 +42,7 @@ pub struct TraceState {
     calls: OnceLock<Option<Arc<SessionCalls>>>,
     states: OnceLock<Option<states::StateTracks>>,
     counters: OnceLock<Vec<CounterTrack>>,
+    has_samples: bool,
     /// Statistics of all calls of each name, as text.
     pub(crate) of_functions: OnceLock<HashMap<u32, Box<str>>>,
 }
@@ -62,7 +64,11 @@ impl TraceState {
 
     fn with_status(input: AnswerInput, status: Arc<Status>, version: usize) -> TraceState {
         let timeline = Timeline::new(&input.traces.source(), input.traces.ends);
+        let ShownTraces { session, selection, .. } = &input.traces;
+        // They would show what is redacted.
+        let has_samples = selection.redactions.is_none() && has_samples(session);
         TraceState {
+            has_samples,
             timeline: Mutex::new(Arc::new(timeline)),
             input,
             caches: Caches::default(),
@@ -229,6 +235,11 @@ impl TraceState {
     /// Counters that have tracks, once they are found.
     pub(crate) fn counters(&self) -> &[CounterTrack] {
         self.counters.get().map_or(&[], |list| list)
+    }
+
+    /// May there be samples?
+    pub fn has_samples(&self) -> bool {
+        self.has_samples
     }
 
     /// Is nothing left to be read?

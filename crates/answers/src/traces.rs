@@ -7,8 +7,13 @@ use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey;
 use tracemill_engine::timeline::Selection;
-use tracemill_lod::Source;
+use tracemill_lod::{Source, Track};
 use tracemill_model::schema::ClockOrigin;
+
+/// The stream that a base track is, among those that are shown; `None` where the trace numbers its tracks itself.
+pub(crate) fn stream_of(streams: &[SelectedStream], track: &Track) -> Option<usize> {
+    streams.iter().position(|of| of.trace == track.trace && Some(of.index) == track.stream)
+}
 
 /// The traces that are shown.
 #[derive(Clone)]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Events;
+use tracemill_engine::filter::Filter as EventFilter;
 use tracemill_engine::merge::Note;
 use tracemill_engine::samples::{Frame, Sample, SampleReader, Symbolizer};
 use tracemill_engine::selection::SelectedStream;
@@ -84,6 +85,23 @@ pub enum CpuTime {
     Off,
     /// Both together. Samples must be of a clock.
     Both,
+}
+
+/// Where samples come from.
+#[derive(Clone, Copy)]
+pub struct ProfileSource<'s> {
+    /// The traces.
+    pub session: &'s Session,
+    /// Their streams that are wanted.
+    pub streams: &'s [SelectedStream],
+    /// The times that are wanted; classes are chosen here.
+    pub selection: &'s Selection,
+    /// A condition on events.
+    pub filter: Option<&'s EventFilter>,
+    /// Names functions; without it they have names only where the trace has them.
+    pub symbolizer: Option<&'s dyn Symbolizer>,
+    /// Is the profile not wanted any more? Then it stays incomplete.
+    pub is_over: &'s dyn Fn() -> bool,
 }
 
 /// Which samples are wanted, and how they are added up.
@@ -316,15 +334,15 @@ fn is_clock(event: &str) -> bool {
 impl Profile {
     /// Adds up the wanted samples of some streams. What comes up between them goes to `note`.
     pub fn collect(
-        session: &Session,
-        streams: &[SelectedStream],
-        selection: &Selection,
+        source: &ProfileSource<'_>,
         query: &ProfileQuery,
-        symbolizer: Option<&dyn Symbolizer>,
         note: impl FnMut(Note) -> ControlFlow<()>,
     ) -> Profile {
+        /// Events between two questions whether it is over.
+        const ASKING: u32 = 1 << 10;
+        let ProfileSource { session, streams, filter, symbolizer, is_over, .. } = *source;
         let mut reader = SampleReader::new(session, symbolizer);
-        let mut selection = selection.clone();
+        let mut selection = source.selection.clone();
         let is_on = query.cpu == CpuTime::On;
         selection.classes = if is_on { reader.class_sets() } else { reader.class_sets_with_turns() };
         let mut by = query.by.clone();
@@ -343,7 +361,13 @@ impl Profile {
         // By trace and thread: since when it has no CPU, where it left it, and whether that has a stack, and says that it was
         // preempted.
         let mut off: HashMap<(usize, i64), (i128, usize, bool, bool)> = HashMap::new();
+        let (mut taken, mut is_given_up) = (0_u32, false);
         let take = |event: &Event<'_>| {
+            taken = taken.wrapping_add(1);
+            is_given_up |= taken.is_multiple_of(ASKING) && is_over();
+            if is_given_up {
+                return;
+            }
             let turn = if is_on { None } else { reader.turn(event) };
             let class = (event.trace, event.raw.class().0);
             // An event that takes a thread off its CPU is none that was sampled.
@@ -433,7 +457,7 @@ impl Profile {
                 _ => _ = off.insert(thread, (ns, at, has_stack, is_preempted)),
             }
         };
-        Events::new(session, streams, &selection, None).for_each(take, note);
+        Events::new(session, streams, &selection, filter).for_each(take, note);
         let mut profile = builder.finish();
         profile.unit = match () {
             () if query.cpu == CpuTime::Off => WeightUnit::Ns,

@@ -46,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("live", &["ctf", "ring", "engine", "format", "codec", "model"]),
     ("lod", &["calls", "engine", "format", "semantics", "codec", "model"]),
     ("page", &[]),
-    ("answers", &["page", "lod", "analyses", "render", "engine", "semantics", "codec", "model"]),
+    ("answers", &["page", "lod", "calls", "analyses", "render", "engine", "semantics", "codec", "model"]),
     ("server", &["page", "answers", "lod", "render", "engine", "codec", "model"]),
     ("tui", &["answers", "lod", "render", "engine", "codec", "model"]),
     ("sql", &["calls", "columns", "table", "engine", "format", "semantics", "codec", "model"]),

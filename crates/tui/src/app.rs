@@ -13,6 +13,7 @@ use crate::graph::Graph;
 use crate::range::Range;
 use crate::replay::{Replay, SEARCHED};
 use crate::report::Report;
+use crate::samples::SampledEvents;
 use crate::text::{TimePrinter, cut, duration, left, visible};
 
 /// A key.
@@ -79,6 +80,7 @@ const KEYS: &[(&str, &str)] = &[
     ("T", "replay: one task after the other, then all"),
     ("s", "report: next sort key"),
     ("g  G", "graph of this function; of all"),
+    ("v", "report, graph: samples of the next event"),
     ("w", "density over the whole time"),
     ("h ?", "these keys"),
     ("q", "end"),
@@ -116,6 +118,8 @@ pub struct App {
     report: Report,
     graph: Graph,
     range: Option<Range>,
+    /// The event whose samples are shown; that of the most without it.
+    sampled: Option<String>,
     prompt: Option<(Prompt, String)>,
     searched: String,
     message: Option<String>,
@@ -141,6 +145,7 @@ impl App {
             replay: Replay::default(),
             report: Report::default(),
             graph: Graph::default(),
+            sampled: None,
             range: None,
             prompt: None,
             searched: String::new(),
@@ -175,15 +180,15 @@ impl App {
             self.message = Some(wrong);
         }
         is_new |= self.report.poll();
-        is_new |= self.graph.poll(&self.state);
+        is_new |= self.graph.poll();
         let (is_complete, has_calls) = (self.state.is_complete(), self.state.calls().is_some());
         if is_complete != self.was_complete || has_calls != self.has_calls {
             (self.was_complete, self.has_calls) = (is_complete, has_calls);
             is_new = true;
         }
         match self.screen {
-            Screen::Report => self.report.request(&self.state, self.range),
-            Screen::Graph => self.graph.request(&self.state, self.range),
+            Screen::Report => self.report.request(&self.state, self.range, self.sampled.as_deref()),
+            Screen::Graph => self.graph.request(&self.state, self.range, self.sampled.as_deref()),
             Screen::Events | Screen::Replay => {}
         }
         is_new || !is_complete
@@ -231,10 +236,11 @@ impl App {
             KeyPress::Char('=') => self.set_range(None),
             KeyPress::Char('w') => self.has_strip = !self.has_strip,
             KeyPress::Char('s') if self.screen == Screen::Report => self.report.next_key(),
+            KeyPress::Char('v') if matches!(self.screen, Screen::Report | Screen::Graph) => self.next_sampled(),
             KeyPress::Char('g') => self.graph_of_chosen(),
             KeyPress::Char('G') => {
                 self.screen = Screen::Graph;
-                self.graph.choose(&self.state, None);
+                self.graph.choose(None);
             }
             key => self.press_on_screen(key),
         }
@@ -334,7 +340,7 @@ impl App {
             Screen::Events => self.events.search(&self.state, self.range, &text, is_next),
             Screen::Replay => self.replay.search(&self.state, self.range, &text, is_next),
             Screen::Report => self.report.search(&text, is_next),
-            Screen::Graph => self.graph.search(&self.state, &text, is_next),
+            Screen::Graph => self.graph.search(&text, is_next),
         };
         if !is_found {
             let where_to = if is_next { "after" } else { "before" };
@@ -383,19 +389,41 @@ impl App {
             Screen::Events => None,
             Screen::Replay => self.replay.function(&self.state, self.range),
             Screen::Report => self.report.chosen().map(str::to_string),
-            Screen::Graph => self.graph.chosen(&self.state),
+            Screen::Graph => self.graph.chosen(),
         };
-        let (Some(function), Some(calls)) = (function, self.state.calls()) else {
+        let has_functions = self.state.calls().is_some() || self.sampled_events().is_some();
+        let Some(function) = function.filter(|_| has_functions) else {
             self.message = Some("g shows the graph of a function; choose one in replay, report or graph".to_string());
             return;
         };
-        if !calls.names.contains(&function) {
+        let is_call = self.state.calls().map(|calls| calls.names.contains(&function));
+        if is_call.or_else(|| self.graph.has_function(&function)) == Some(false) {
             self.message = Some(format!("`{function}` is not a function"));
             return;
         }
         self.screen = Screen::Graph;
-        self.graph.request(&self.state, self.range);
-        self.graph.choose(&self.state, Some(&function));
+        self.graph.request(&self.state, self.range, self.sampled.as_deref());
+        self.graph.choose(Some(&function));
+    }
+
+    /// The events of the samples that are shown.
+    fn sampled_events(&self) -> Option<&SampledEvents> {
+        match self.screen {
+            Screen::Report => self.report.samples(),
+            Screen::Graph => self.graph.samples(),
+            Screen::Events | Screen::Replay => None,
+        }
+    }
+
+    /// Shows the samples of the next event.
+    fn next_sampled(&mut self) {
+        let Some(next) = self.sampled_events().and_then(SampledEvents::next).map(str::to_string) else {
+            self.message = Some("no other event has samples here".to_string());
+            return;
+        };
+        self.sampled = Some(next);
+        self.report.forget();
+        self.graph.forget();
     }
 
     // ---- What is shown ----
@@ -456,6 +484,7 @@ impl App {
                 parts.extend(self.graph.function().map(|function| format!("of {}", visible(function))));
             }
         }
+        parts.extend(self.sampled_events().map(|samples| format!("samples of {}", visible(&samples.event))));
         if let Some((begin, end)) = self.range {
             let (from, to) = (self.clock.text(Some(begin)), self.clock.text(Some(end)));
             parts.push(format!("{from} to {to}, {}", duration(end - begin)));
@@ -492,12 +521,14 @@ impl App {
             Screen::Events => return self.events.lines(state, *range, clock, (width, height)),
             Screen::Replay => self.replay.lines(state, *range, clock, (width, height)),
             Screen::Report => self.report.lines((width, height)),
-            Screen::Graph => self.graph.lines(state, (width, height)),
+            Screen::Graph => self.graph.lines((width, height)),
         };
         if header.is_empty() && lines.is_empty() {
             let says = match is_ready {
                 true if self.report.is_busy() || self.graph.is_busy() => "adding up",
-                true if state.calls().is_none() => "there are no calls in these traces; 1 shows events, 3 counts them",
+                true if state.calls().is_none() && !(state.has_samples() && self.screen != Screen::Replay) => {
+                    "there are no calls in these traces; 1 shows events, 3 counts them"
+                }
                 true => "nothing is in this range; = shows the whole time",
                 false => "the trace is being read",
             };

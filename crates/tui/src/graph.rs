@@ -8,6 +8,7 @@ use tracemill_lod::calls::StackTotals;
 
 use crate::cursor::{Cursor, CursorMove, next_of};
 use crate::range::{Range, ns_range};
+use crate::samples::{self, SampledEvents};
 use crate::text::{cut, duration, right, visible};
 use crate::work::Work;
 
@@ -24,9 +25,18 @@ struct GraphNode {
     children: Vec<usize>,
 }
 
-/// A tree of calls: the first node is the root.
-#[derive(Clone)]
-struct CallGraph(Vec<GraphNode>);
+/// A tree of calls, or of samples.
+#[derive(Clone, Default)]
+struct CallGraph {
+    /// The first node is the root.
+    nodes: Vec<GraphNode>,
+    /// Names of functions by their numbers.
+    names: Arc<[String]>,
+    /// The events of samples; `None` of calls.
+    samples: Option<SampledEvents>,
+    /// Are totals numbers, and not times in ns?
+    counts: bool,
+}
 
 /// The screen.
 #[derive(Default)]
@@ -44,37 +54,73 @@ pub(crate) struct Graph {
 }
 
 impl CallGraph {
-    fn new(stacks: &[StackTotals], names: &[String]) -> CallGraph {
+    /// The tree of what is in a range: of calls, otherwise of samples of an event.
+    fn read(state: &TraceState, range: Option<Range>, event: Option<&str>) -> CallGraph {
+        if let Some(calls) = state.calls() {
+            let stacks = calls.stacks(ns_range(range, calls), None, &|| false).unwrap_or_default();
+            return CallGraph::of_calls(&stacks, &calls.names);
+        }
+        let Some((stacks, events)) = samples::stacks(state, range, event) else { return CallGraph::empty() };
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let mut names: Vec<String> = Vec::new();
+        let nodes = stacks.nodes.iter().enumerate().map(|(at, of)| {
+            let name = (at > 0).then(|| {
+                *numbers.entry(of.name.clone()).or_insert_with(|| {
+                    names.push(of.name.clone());
+                    names.len() as u32 - 1
+                })
+            });
+            let (total, own) = (of.total.into(), of.own.into());
+            GraphNode { parent: of.parent, name, calls: of.samples, total, own, children: Vec::new() }
+        });
+        let nodes = nodes.collect();
+        CallGraph { nodes, names: names.into(), samples: Some(events), counts: stacks.unit != "ns" }.linked()
+    }
+
+    fn empty() -> CallGraph {
+        CallGraph { nodes: vec![GraphNode::default()], ..CallGraph::default() }
+    }
+
+    fn of_calls(stacks: &[StackTotals], names: &[String]) -> CallGraph {
         let node = |of: &StackTotals| {
             let StackTotals { parent, name, calls, total, own } = *of;
             GraphNode { parent, name, calls, total, own, children: Vec::new() }
         };
-        let mut nodes: Vec<GraphNode> = stacks.iter().map(node).collect();
-        for at in 1..nodes.len() {
-            let parent = nodes[at].parent;
-            nodes[parent].children.push(at);
-        }
-        CallGraph(nodes).sorted(names)
+        let nodes = stacks.iter().map(node).collect();
+        CallGraph { nodes, names: names.into(), ..CallGraph::default() }.linked()
     }
 
-    fn sorted(mut self, names: &[String]) -> CallGraph {
-        for at in 0..self.0.len() {
-            let mut children = std::mem::take(&mut self.0[at].children);
-            let name = |at: usize| self.0[at].name.map(|name| &names[name as usize]);
-            children.sort_by(|&a, &b| self.0[b].total.cmp(&self.0[a].total).then_with(|| name(a).cmp(&name(b))));
-            self.0[at].children = children;
+    /// Tells all nodes their children.
+    fn linked(mut self) -> CallGraph {
+        for at in 1..self.nodes.len() {
+            let parent = self.nodes[at].parent;
+            self.nodes[parent].children.push(at);
+        }
+        self.sorted()
+    }
+
+    fn name(&self, at: usize) -> &str {
+        self.nodes[at].name.map_or("", |name| &self.names[name as usize])
+    }
+
+    fn sorted(mut self) -> CallGraph {
+        for at in 0..self.nodes.len() {
+            let mut children = std::mem::take(&mut self.nodes[at].children);
+            let total = |at: usize| self.nodes[at].total;
+            children.sort_by(|&a, &b| total(b).cmp(&total(a)).then_with(|| self.name(a).cmp(self.name(b))));
+            self.nodes[at].children = children;
         }
         self
     }
 
     /// The tree below all calls of a function, together. A call of it inside of another one belongs to that.
-    fn subtree(&self, name: u32, names: &[String]) -> CallGraph {
+    fn subtree(&self, name: u32) -> CallGraph {
         let mut nodes = vec![GraphNode::default()];
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
         // Nodes of this tree with the nodes of the new one that they belong to; the outermost ones first.
         let mut open: Vec<(usize, Option<usize>)> = vec![(0, None)];
         while let Some((at, within)) = open.pop() {
-            let of = &self.0[at];
+            let of = &self.nodes[at];
             let place = match (within, of.name) {
                 (Some(parent), Some(own)) => Some((parent, own)),
                 (None, Some(own)) if own == name => Some((0, own)),
@@ -98,23 +144,29 @@ impl CallGraph {
             });
             open.extend(of.children.iter().rev().map(|child| (*child, here)));
         }
-        CallGraph(nodes).sorted(names)
+        CallGraph { nodes, ..self.clone() }.sorted()
     }
 }
 
 impl Graph {
-    /// Asks for the tree, unless that was done.
-    pub(crate) fn request(&mut self, state: &Arc<TraceState>, range: Option<Range>) {
-        if self.all.is_begun() || !state.is_complete() || state.calls().is_none() {
+    /// Asks for the tree, unless that was done; of samples, that of an event.
+    pub(crate) fn request(&mut self, state: &Arc<TraceState>, range: Option<Range>, event: Option<&str>) {
+        let has_any = state.calls().is_some() || state.has_samples();
+        if self.all.is_begun() || !state.is_complete() || !has_any {
             return;
         }
-        let state = state.clone();
-        self.all.begin(move || match state.calls() {
-            Some(calls) => {
-                CallGraph::new(&calls.stacks(ns_range(range, calls), None, &|| false).unwrap_or_default(), &calls.names)
-            }
-            None => CallGraph(vec![GraphNode::default()]),
-        });
+        let (state, event) = (state.clone(), event.map(str::to_string));
+        self.all.begin(move || CallGraph::read(&state, range, event.as_deref()));
+    }
+
+    /// The events of the samples that are shown.
+    pub(crate) fn samples(&self) -> Option<&SampledEvents> {
+        self.all.get()?.samples.as_ref()
+    }
+
+    /// Has it a function of this name? `None` while that is not known.
+    pub(crate) fn has_function(&self, name: &str) -> Option<bool> {
+        Some(self.all.get()?.names.iter().any(|own| own == name))
     }
 
     /// Another range is wanted, of the same function.
@@ -127,11 +179,11 @@ impl Graph {
         self.all.is_running()
     }
 
-    pub(crate) fn poll(&mut self, state: &TraceState) -> bool {
+    pub(crate) fn poll(&mut self) -> bool {
         let is_new = self.all.poll();
         if is_new {
             let wanted = self.wanted.take();
-            self.choose(state, wanted.as_deref());
+            self.choose(wanted.as_deref());
         }
         is_new
     }
@@ -150,40 +202,41 @@ impl Graph {
         let chosen = self.shown.get(self.cursor.at).map(|(node, _)| *node);
         let Some(tree) = self.tree() else { return };
         let mut shown = Vec::new();
-        let mut open: Vec<(usize, usize)> = tree.0[0].children.iter().rev().map(|child| (*child, 0)).collect();
+        let mut open: Vec<(usize, usize)> = tree.nodes[0].children.iter().rev().map(|child| (*child, 0)).collect();
         while let Some((at, depth)) = open.pop() {
             shown.push((at, depth));
             if !self.folded.contains(&at) {
-                open.extend(tree.0[at].children.iter().rev().map(|child| (*child, depth + 1)));
+                open.extend(tree.nodes[at].children.iter().rev().map(|child| (*child, depth + 1)));
             }
         }
         let mut wanted = chosen;
         let mut at = None;
-        while let Some(node) = wanted.filter(|node| *node != 0 && *node < tree.0.len() && at.is_none()) {
+        while let Some(node) = wanted.filter(|node| *node != 0 && *node < tree.nodes.len() && at.is_none()) {
             at = shown.iter().position(|(own, _)| *own == node);
-            wanted = Some(tree.0[node].parent);
+            wanted = Some(tree.nodes[node].parent);
         }
         (self.shown, self.cursor.at) = (shown, at.unwrap_or(0));
     }
 
     /// The tree of one function, by its name, or of all; as soon as it can be made.
-    pub(crate) fn choose(&mut self, state: &TraceState, function: Option<&str>) {
+    pub(crate) fn choose(&mut self, function: Option<&str>) {
         (self.folded, self.cursor) = (HashSet::new(), Cursor::default());
         self.shown.clear();
         self.wanted = function.filter(|_| self.all.get().is_none()).map(str::to_string);
         self.of = function.and_then(|function| {
-            let calls = state.calls()?;
-            let name = calls.names.iter().position(|name| name == function)?;
-            Some((function.to_string(), self.all.get()?.subtree(name as u32, &calls.names)))
+            let all = self.all.get()?;
+            let name = all.names.iter().position(|name| name == function)?;
+            Some((function.to_string(), all.subtree(name as u32)))
         });
         self.show();
     }
 
     /// The name of the chosen function.
-    pub(crate) fn chosen(&self, state: &TraceState) -> Option<String> {
+    pub(crate) fn chosen(&self) -> Option<String> {
         let (node, _) = self.shown.get(self.cursor.at)?;
-        let name = self.tree()?.0[*node].name?;
-        Some(state.calls()?.names[name as usize].clone())
+        let tree = self.tree()?;
+        tree.nodes[*node].name?;
+        Some(tree.name(*node).to_string())
     }
 
     pub(crate) fn step(&mut self, step: CursorMove) {
@@ -202,12 +255,12 @@ impl Graph {
     /// Folds or unfolds the nodes below the chosen one: its children, or all.
     pub(crate) fn fold_below(&mut self, is_folded: bool, all: bool) {
         let (Some(&(node, _)), Some(tree)) = (self.shown.get(self.cursor.at), self.tree()) else { return };
-        let mut open = tree.0[node].children.clone();
+        let mut open = tree.nodes[node].children.clone();
         let mut below = Vec::new();
         while let Some(at) = open.pop() {
             below.push(at);
             if all {
-                open.extend(&tree.0[at].children);
+                open.extend(&tree.nodes[at].children);
             }
         }
         if !is_folded {
@@ -247,10 +300,10 @@ impl Graph {
     }
 
     /// Chooses the next shown function whose name holds a text.
-    pub(crate) fn search(&mut self, state: &TraceState, text: &str, is_next: bool) -> bool {
-        let (Some(tree), Some(calls)) = (self.tree(), state.calls()) else { return false };
+    pub(crate) fn search(&mut self, text: &str, is_next: bool) -> bool {
+        let Some(tree) = self.tree() else { return false };
         let text = text.to_lowercase();
-        let name = |at: usize| tree.0[self.shown[at].0].name.map_or("", |name| &calls.names[name as usize]);
+        let name = |at: usize| tree.name(self.shown[at].0);
         match next_of(self.shown.len(), self.cursor.at, is_next, |at| name(at).to_lowercase().contains(&text)) {
             Some(at) => {
                 self.cursor.at = at;
@@ -261,35 +314,32 @@ impl Graph {
     }
 
     /// The header, the lines in sight, the chosen one.
-    pub(crate) fn lines(
-        &mut self,
-        state: &TraceState,
-        (width, height): (usize, usize),
-    ) -> (String, Vec<String>, Option<usize>) {
-        let (Some(tree), Some(calls)) = (self.tree(), state.calls()) else {
+    pub(crate) fn lines(&mut self, (width, height): (usize, usize)) -> (String, Vec<String>, Option<usize>) {
+        let Some(tree) = self.tree().filter(|tree| !tree.names.is_empty()) else {
             return (String::new(), Vec::new(), None);
         };
+        let counted = if tree.samples.is_some() { "samples" } else { "calls" };
+        let amount = |number: i128| if tree.counts { number.to_string() } else { duration(number) };
         let mut cursor = self.cursor;
         let (top, height) = (cursor.top(height), height.max(1));
-        let all = tree.0[0].total.max(1);
+        let all = tree.nodes[0].total.max(1);
         let header =
-            format!("{} {} {} {} function", right("total", 11), right("self", 11), right("calls", 9), right("%", 6));
+            format!("{} {} {} {} function", right("total", 11), right("self", 11), right(counted, 9), right("%", 6));
         let line = |&(node, depth): &(usize, usize)| {
-            let of = &tree.0[node];
+            let of = &tree.nodes[node];
             let fold = match (of.children.is_empty(), self.folded.contains(&node)) {
                 (true, _) => "  ",
                 (false, true) => "+ ",
                 (false, false) => "- ",
             };
-            let name = of.name.map_or("", |name| &calls.names[name as usize]);
             let line = format!(
                 "{} {} {} {} {}{fold}{}",
-                right(&duration(of.total), 11),
-                right(&duration(of.own), 11),
+                right(&amount(of.total), 11),
+                right(&amount(of.own), 11),
                 right(&of.calls.to_string(), 9),
                 right(&format!("{:.1}", of.total as f64 * 100.0 / all as f64), 6),
                 "  ".repeat(depth.min(40)),
-                visible(name)
+                visible(tree.name(node))
             );
             cut(&line, width)
         };
@@ -309,7 +359,7 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn tree() -> (CallGraph, Vec<String>) {
+    fn tree() -> CallGraph {
         let names: Vec<String> = ["main", "a", "b"].map(String::from).to_vec();
         let stack = |parent, name, total: i128, own: i128| StackTotals { parent, name, calls: 1, total, own };
         // main calls a (which calls b) and b (which calls a, which calls a).
@@ -322,24 +372,24 @@ mod tests {
             stack(4, Some(1), 30, 10),
             stack(5, Some(1), 20, 20),
         ];
-        (CallGraph::new(&stacks, &names), names)
+        CallGraph::of_calls(&stacks, &names)
     }
 
     #[test]
     fn the_graph_of_a_function_adds_its_calls_up() {
-        let (tree, names) = tree();
-        let of_a = tree.subtree(1, &names);
-        let root = &of_a.0[of_a.0[0].children[0]];
+        let tree = tree();
+        let of_a = tree.subtree(1);
+        let root = &of_a.nodes[of_a.nodes[0].children[0]];
         // The inner call of `a` is below the outer one, and not counted again.
-        assert_eq!((of_a.0[0].children.len(), root.calls, root.total, root.own), (1, 2, 70, 20));
+        assert_eq!((of_a.nodes[0].children.len(), root.calls, root.total, root.own), (1, 2, 70, 20));
         let below: Vec<(Option<u32>, i128)> =
-            root.children.iter().map(|at| (of_a.0[*at].name, of_a.0[*at].total)).collect();
+            root.children.iter().map(|at| (of_a.nodes[*at].name, of_a.nodes[*at].total)).collect();
         assert_eq!(below, [(Some(2), 30), (Some(1), 20)]);
     }
 
     #[test]
     fn the_cursor_stays_where_it_is_folded_into() {
-        let (tree, _) = tree();
+        let tree = tree();
         let mut graph = Graph { of: Some((String::new(), tree)), ..Graph::default() };
         graph.show();
         assert_eq!(graph.shown, [(1, 0), (4, 1), (5, 2), (6, 3), (2, 1), (3, 2)]);

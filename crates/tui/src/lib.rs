@@ -21,6 +21,7 @@ mod plain;
 mod range;
 mod replay;
 mod report;
+mod samples;
 mod screen;
 mod text;
 mod work;

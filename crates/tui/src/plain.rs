@@ -59,7 +59,7 @@ pub(crate) fn run(mut app: App, commands: impl BufRead, mut out: impl Write) -> 
             return Ok(());
         }
         let is_page = command.is_empty() || command.trim() == "b" || before != app.screen_name();
-        if is_page || command.starts_with(['F', '=', '<', '>', 's', '[', ']', 'T', 'g', 'G']) {
+        if is_page || command.starts_with(['F', '=', '<', '>', 's', '[', ']', 'T', 'g', 'G', 'v']) {
             show_page(&mut app, &mut out)?;
         } else {
             wait(&mut app);

@@ -7,6 +7,7 @@ use tracemill_lod::statistics::{StatisticsRange, sums};
 
 use crate::cursor::{Cursor, CursorMove, next_of};
 use crate::range::{Range, ns_range};
+use crate::samples::{self, SampledEvents, SampledFunction};
 use crate::text::{cut, duration, right, visible};
 use crate::work::Work;
 
@@ -21,6 +22,8 @@ pub(crate) struct ReportLine {
 pub(crate) struct ReportTable {
     lines: Vec<ReportLine>,
     keys: &'static [ReportColumn],
+    /// The events of samples; `None` of calls and of events.
+    samples: Option<SampledEvents>,
 }
 
 /// A column: its title, whether it counts, and whether it is shown in 80 columns too.
@@ -46,6 +49,12 @@ const CALLS: &[ReportColumn] = &[
     key("max", false, true),
 ];
 
+const TIMED_SAMPLES: &[ReportColumn] =
+    &[key("total", false, true), key("self", false, true), key("samples", true, true)];
+
+const COUNTED_SAMPLES: &[ReportColumn] =
+    &[key("total", true, true), key("self", true, true), key("samples", true, true)];
+
 const EVENTS: &[ReportColumn] =
     &[key("events", true, true), key("gap min", false, true), key("gap p50", false, true), key("gap max", false, true)];
 
@@ -60,13 +69,18 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Asks for the statistics, unless that was done.
-    pub(crate) fn request(&mut self, state: &Arc<TraceState>, range: Option<Range>) {
+    /// Asks for the statistics, unless that was done; of samples, those of an event.
+    pub(crate) fn request(&mut self, state: &Arc<TraceState>, range: Option<Range>, event: Option<&str>) {
         if self.table.is_begun() || !state.is_complete() {
             return;
         }
-        let state = state.clone();
-        self.table.begin(move || table(&state, range));
+        let (state, event) = (state.clone(), event.map(str::to_string));
+        self.table.begin(move || table(&state, range, event.as_deref()));
+    }
+
+    /// The events of the samples that are shown.
+    pub(crate) fn samples(&self) -> Option<&SampledEvents> {
+        self.table.get()?.samples.as_ref()
     }
 
     /// Another range is wanted, or more is known.
@@ -169,7 +183,7 @@ impl Report {
     }
 }
 
-fn table(state: &TraceState, range: Option<Range>) -> ReportTable {
+fn table(state: &TraceState, range: Option<Range>, event: Option<&str>) -> ReportTable {
     if let Some(calls) = state.calls() {
         let line = |of: &tracemill_lod::calls::FunctionTotals| {
             let (min, mean, max) = match of.durations() {
@@ -193,14 +207,23 @@ fn table(state: &TraceState, range: Option<Range>) -> ReportTable {
             }
         };
         let found = calls.statistics(ns_range(range, calls), None, &|| false).unwrap_or_default();
-        return ReportTable { lines: found.iter().map(line).collect(), keys: CALLS };
+        return ReportTable { lines: found.iter().map(line).collect(), keys: CALLS, samples: None };
     }
-    let Some(index) = state.index() else { return ReportTable { lines: Vec::new(), keys: EVENTS } };
+    if let Some((stacks, events)) = samples::stacks(state, range, event) {
+        let line = |of: SampledFunction| ReportLine {
+            numbers: [of.total, of.own, of.samples].map(|number| Some(number.into())).to_vec(),
+            name: of.name,
+        };
+        let keys = if stacks.unit == "ns" { TIMED_SAMPLES } else { COUNTED_SAMPLES };
+        let lines = samples::functions(&stacks).into_iter().map(line).collect();
+        return ReportTable { lines, keys, samples: Some(events) };
+    }
+    let Some(index) = state.index() else { return ReportTable { lines: Vec::new(), keys: EVENTS, samples: None } };
     let sums = sums(index, StatisticsRange { range, ..StatisticsRange::default() }, &|| false).unwrap_or_default();
     let line = |of: &tracemill_lod::statistics::NameStats| {
         let gap = |pick: fn((i64, i64, i64)) -> i64| of.gaps.map(|gaps| i128::from(pick(gaps)));
         let numbers = vec![Some(of.events.into()), gap(|gaps| gaps.0), gap(|gaps| gaps.1), gap(|gaps| gaps.2)];
         ReportLine { name: index.names[of.name as usize].clone(), numbers }
     };
-    ReportTable { lines: sums.names.iter().map(line).collect(), keys: EVENTS }
+    ReportTable { lines: sums.names.iter().map(line).collect(), keys: EVENTS, samples: None }
 }

@@ -25,6 +25,7 @@ fn state(paths: &[&Path]) -> Arc<TraceState> {
         command: "tracemill tui".to_string(),
         cut: None,
         query: None,
+        symbolizer: None,
         reopen: None,
         opened: std::time::SystemTime::now(),
         cache: None,
@@ -354,4 +355,24 @@ fn commands_are_lines_where_the_screen_is_not_seen() {
     assert!(second.iter().all(|line| !first.contains(line)), "{text}");
     assert!(text.contains("\nreport: 27 names\n") && text.contains("\ngraph: 39 lines\n"), "{text}");
     assert!(text.contains("\nevents: expected a path or a value") && text.contains("\nq: end\n"), "{text}");
+}
+
+#[test]
+fn samples_are_added_up_where_there_are_no_calls() {
+    let mut shown = Shown::new(demo("samples/bakery.data"), (100, 30));
+    let text = shown.keys("3").text();
+    assert!(text.contains("samples of sched_switch"), "{text}");
+    let text = shown.keys("v").text();
+    assert!(text.contains("samples of cpu-clock/period=4000000/"), "{text}");
+    // Without symbols functions have no names.
+    assert!(shown.chosen().contains("120.000 ms        0 ns          30 [bakery+"), "{}", shown.chosen());
+    shown.keys("4");
+    assert!(shown.text().contains("  total        self   samples      % function"));
+    assert!(shown.chosen().contains(" 120.000 ms        0 ns        30  100.0 - [bakery+"), "{}", shown.chosen());
+    let whole = shown.lines().len();
+    shown.keys("g");
+    assert!(shown.text().contains("of [bakery+"), "{}", shown.text());
+    assert_eq!(shown.lines().len(), whole);
+    shown.keys("2");
+    assert!(shown.text().contains("there are no calls in these traces"));
 }

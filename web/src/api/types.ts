@@ -222,6 +222,14 @@ export interface FlameNode {
   self: string;
 }
 
+export interface FlameAnswer {
+  nodes: FlameNode[];
+  /** Of samples: what weights count, the event, and all events that have samples. */
+  unit?: 'ns' | 'events' | 'samples';
+  event?: string;
+  events?: string[];
+}
+
 export interface Match {
   match: { event: number; ns: string | null; track: string; name: string } | null;
   index: number | null;

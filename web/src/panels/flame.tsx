@@ -9,9 +9,9 @@ import { Shapes } from '../draw/shapes';
 import { shortName, useFont } from '../draw/timeline';
 import { said } from '../state/actions';
 import { colourOf } from '../state/names';
-import { flameAnswer } from '../state/selection';
+import { flameAnswer, sampledEvent } from '../state/selection';
 import { state } from '../state/store';
-import { hasCalls } from '../state/tracks';
+import { hasCalls, hasSamples } from '../state/tracks';
 import { duration, grouped, numberOf } from '../time/format';
 import { spanOf } from '../time/range';
 import { Chip, clipped, saveFile } from './parts';
@@ -118,8 +118,38 @@ const tree = (): Frame | null => {
   return root && inside.value ? invertTree(root) : root;
 };
 
+/** A weight in its unit. */
+const weight = (value: bigint): string => {
+  const unit = flameAnswer.value.value?.unit ?? 'ns';
+  return unit === 'ns' ? duration(value) : `${grouped(value)} ${unit}`;
+};
+
+/** Which event's samples are shown, where several have some. */
+function EventChoice(): JSX.Element | null {
+  const answer = flameAnswer.value.value;
+  if (!answer?.events || answer.events.length < 2) return null;
+  return (
+    <select
+      aria-label="Event"
+      data-testid="flame-event"
+      value={answer.event}
+      onChange={(e) => {
+        sampledEvent.value = e.currentTarget.value;
+        zoomed.value = [];
+      }}
+    >
+      {answer.events.map((name) => (
+        <option key={name} value={name}>
+          {clipped(name, 60)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
 export const FlameTools = (): JSX.Element => (
   <>
+    {hasSamples.value ? <EventChoice /> : null}
     <span>{state.value.selection ? `Of the selection, ${duration(spanOf(rangeShown()))}` : 'Of the whole trace'}</span>
     <button
       type="button"
@@ -217,7 +247,9 @@ function drawFlame(
     g.fillStyle = root ? colours.ink : (colours.onFill[colour] ?? '');
     const text = shortName(
       g,
-      root ? `all calls${state.peek().selection ? ' in the selection' : ''}, ${duration(rootFrame.total)}` : frame.name,
+      root
+        ? `all ${hasCalls.peek() ? 'calls' : 'samples'}${state.peek().selection ? ' in the selection' : ''}, ${weight(rootFrame.total)}`
+        : frame.name,
       width - 10,
     );
     if (text) g.fillText(text, x + 5, y + LANE / 2);
@@ -227,16 +259,16 @@ function drawFlame(
 const tip = signal<{ x: number; y: number; frame: Frame } | null>(null);
 
 export function Flame(): JSX.Element {
-  if (!hasCalls.value)
+  if (!hasCalls.value && !hasSamples.value)
     return (
       <div class="panel" data-testid="flame">
-        <p class="nothing">There are no calls in this trace.</p>
+        <p class="nothing">There are no calls and no samples in this trace.</p>
       </div>
     );
   const root = state.value.tab === 'flame' ? tree() : null;
   return (
     <div class="panel" data-testid="flame">
-      {!root ? <p class="nothing">{flameAnswer.value.pending ? 'Counting…' : 'No call is in the selection.'}</p> : null}
+      {!root ? <p class="nothing">{flameAnswer.value.pending ? 'Counting…' : 'Nothing is in the selection.'}</p> : null}
       {root && !asTable.value ? <Graph root={root} /> : null}
       {root ? <FrameTable root={root} hidden={!asTable.value} /> : null}
     </div>
@@ -378,7 +410,7 @@ function Graph({ root }: { root: Frame }): JSX.Element {
 }
 
 const measures = (frame: Frame): string =>
-  `${duration(frame.total)}, own ${duration(frame.self)}, ${numberOf(frame.calls, 'call')}`;
+  `${weight(frame.total)}, own ${weight(frame.self)}, ${numberOf(frame.calls, hasCalls.peek() ? 'call' : 'sample')}`;
 const wordsOf = (frame: Frame): string => `${clipped(frame.name, 300)}, ${measures(frame)}`;
 
 const depthOf = (frame: Frame): number => 1 + frame.kids.reduce((d, k) => Math.max(d, depthOf(k)), 0);
@@ -410,7 +442,7 @@ function FrameTable({ root, hidden }: { root: Frame; hidden: boolean }): JSX.Ele
           <tr>
             <th scope="col">Function</th>
             <th scope="col" class="r">
-              Calls
+              {hasCalls.value ? 'Calls' : 'Samples'}
             </th>
             <th scope="col" class="r">
               Total
@@ -434,8 +466,8 @@ function FrameTable({ root, hidden }: { root: Frame; hidden: boolean }): JSX.Ele
                 {clipped(frame.name, 300)}
               </td>
               <td class="r">{grouped(frame.calls)}</td>
-              <td class="r">{duration(frame.total)}</td>
-              <td class="r">{duration(frame.self)}</td>
+              <td class="r">{weight(frame.total)}</td>
+              <td class="r">{weight(frame.self)}</td>
             </tr>
           ))}
         </tbody>

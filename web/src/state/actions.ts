@@ -37,6 +37,7 @@ import { change, format, fullRange, linksRead, session, show, state, view } from
 import {
   groupsAnswer,
   hasCalls,
+  hasSamples,
   lanesFrom,
   layout,
   rowsInSight,
@@ -615,7 +616,11 @@ export function nextFormat(): void {
 
 export const tabsShown = (): readonly Tab[] =>
   TABS.filter((t) =>
-    t === 'flame' || t === 'calls' ? hasCalls.value : t !== 'sql' || (session.value?.features.includes('sql') ?? false),
+    t === 'flame'
+      ? hasCalls.value || hasSamples.value
+      : t === 'calls'
+        ? hasCalls.value
+        : t !== 'sql' || (session.value?.features.includes('sql') ?? false),
   );
 
 export function nextTab(): void {

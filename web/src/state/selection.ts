@@ -1,12 +1,12 @@
 // The selection: an event, a call, a state, a range.
-import { computed } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import { ApiError } from '../api/source';
-import type { CallDetails, EventDetails, FlameNode, Located, Problems, Selection } from '../api/types';
+import type { CallDetails, EventDetails, FlameAnswer, Located, Problems, Selection } from '../api/types';
 import { answer, reportFailure } from './answers';
 import { whileBusy } from './busy';
 import { ask, complete, epoch } from './session';
 import { session, state } from './store';
-import { hasCalls } from './tracks';
+import { hasCalls, hasSamples } from './tracks';
 
 export const eventAnswer = answer<EventDetails>(() => {
   const { event } = state.value;
@@ -64,10 +64,12 @@ export const selectAnswer = answer<Selection>(() => {
     again: (value) => (value.complete === false ? { afterMs: RETRY_MS, busy: complete.peek() } : null),
   };
 });
-export const flameAnswer = answer<{ nodes: FlameNode[] }>(() => {
-  if (!session.value || state.value.tab !== 'flame' || !hasCalls.value) return null;
-  const query = rangeQuery();
-  return { key: selectKey(), ask: (abort) => ask('flame', query, abort) };
+/** The event whose samples are wanted; null is that of the most. */
+export const sampledEvent = signal<string | null>(null);
+export const flameAnswer = answer<FlameAnswer>(() => {
+  if (!session.value || state.value.tab !== 'flame' || !(hasCalls.value || hasSamples.value)) return null;
+  const query = { ...rangeQuery(), event: hasSamples.value ? sampledEvent.value : null };
+  return { key: `${selectKey()}\n${query.event ?? ''}`, ask: (abort) => ask('flame', query, abort) };
 });
 export const problemsAnswer = answer<Problems>(() => {
   if (!session.value) return null;

@@ -150,6 +150,8 @@ export const order = computed<Order>(() => ({ hidden: hidden.value, first: first
 export const lanesFrom = signal<ReadonlyMap<string, number>>(new Map());
 export const layout = computed(() => layoutOf(tracks.value, folds.value, pins.value, order.value, lanesFrom.value));
 export const hasCalls = computed(() => tracks.value.some((t) => t.kind === 'calls'));
+/** Samples are shown where there are no calls. */
+export const hasSamples = computed(() => !hasCalls.value && (session.value?.features.includes('samples') ?? false));
 
 /** The box that rows are drawn in, and how far they are scrolled. */
 export const viewport = signal<{ width: number; height: number }>({ width: 0, height: 0 });

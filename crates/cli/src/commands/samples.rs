@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tracemill_calls::TimeRange;
-use tracemill_calls::profile::{CpuTime, Profile, ProfileGroup, ProfileQuery, WeightUnit, sample_events};
+use tracemill_calls::profile::{
+    CpuTime, Profile, ProfileGroup, ProfileQuery, ProfileSource, WeightUnit, sample_events,
+};
 use tracemill_calls::text::by_name;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_engine::samples::{SampleReader, Symbolizer};
@@ -116,7 +118,15 @@ impl OpenSamples {
             stopped |= flow.is_break();
             flow
         };
-        let profile = Profile::collect(session, &streams, &selection, &query, symbols.symbolizer(), note);
+        let source = ProfileSource {
+            session,
+            streams: &streams,
+            selection: &selection,
+            filter: None,
+            symbolizer: symbols.symbolizer(),
+            is_over: &|| false,
+        };
+        let profile = Profile::collect(&source, &query, note);
         if stopped {
             return Ok(None);
         }
@@ -247,7 +257,7 @@ impl Symbols {
     }
 
     /// To be kept as long as queries are asked.
-    #[cfg(feature = "sql")]
+    #[cfg(any(feature = "sql", feature = "viewer"))]
     pub(super) fn into_symbolizer(self) -> Option<Arc<dyn Symbolizer>> {
         Some(Arc::new(self.files))
     }
@@ -279,7 +289,7 @@ impl Symbols {
         None
     }
 
-    #[cfg(feature = "sql")]
+    #[cfg(any(feature = "sql", feature = "viewer"))]
     pub(super) fn into_symbolizer(self) -> Option<Arc<dyn Symbolizer>> {
         None
     }

@@ -93,6 +93,7 @@ mod shown {
         let parts = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
         let cut = tracemill_formats::USUAL.map(|target| cutter(target, parts, events.filter.clone(), gmt));
         let query = querier(&traces, query.jobs);
+        let symbolizer = super::super::samples::Symbols::found(&traces.session).into_symbolizer();
         let shown = AnswerInput {
             traces,
             query,
@@ -100,6 +101,7 @@ mod shown {
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
             command: words.map(|word| shell_quoted(&word)).collect::<Vec<_>>().join(" "),
             cut,
+            symbolizer,
             reopen: reopener(input, events, gmt),
             opened: now,
             cache: None,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracemill_answers::{AnswerInput, ShownTraces};
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{ClockMove, OpenOptions, Session};
@@ -46,6 +46,7 @@ fn input_of(paths: &[PathBuf], moves: &[ClockMove]) -> AnswerInput {
         command: "tracemill view".to_string(),
         cut: None,
         query: None,
+        symbolizer: None,
         reopen: Some(Arc::new(move |moves: &[ClockMove]| Ok(input_of(&own, moves)))),
         opened,
         cache: None,
@@ -636,4 +637,40 @@ fn a_field_of_many_values_has_a_track_for_the_rest() {
     assert_eq!((&last["name"], &last["events"]), (&"other values".into(), &answer["left_out"]));
     assert!(all == sum && last["events"].as_u64() > Some(0), "{sum}");
     served.end();
+}
+
+/// In a trace without calls the flame graph is of samples: of one event, of a range, of the threads whose states are chosen.
+#[test]
+fn the_flame_graph_of_samples() {
+    let served = serve("samples/bakery.data");
+    served.when_counted();
+    let features = served.json("session")["features"].clone();
+    assert!(features.as_array().expect("a list").iter().any(|one| one == "samples"), "{features}");
+    let whole = served.json("flame");
+    assert_eq!(whole["events"], json!(["sched_switch", "cpu-clock/period=4000000/"]));
+    assert_eq!((&whole["event"], &whole["unit"]), (&json!("sched_switch"), &json!("events")));
+    let of = |query: &str| -> (Value, u64) {
+        let flame = served.json(&format!("flame?event=cpu-clock%2Fperiod%3D4000000%2F{query}"));
+        let nodes = flame["nodes"].as_array().expect("nodes").clone();
+        let number = |value: &Value| value.as_str().and_then(|text| text.parse::<u64>().ok()).expect("a number");
+        // Own weights add up to totals.
+        let own: u64 = nodes.iter().map(|node| number(&node["self"])).sum();
+        assert_eq!(own, number(&nodes[0]["total"]), "{query}");
+        assert!(nodes.iter().skip(1).all(|node| node["parent"].as_u64() < node["id"].as_u64()));
+        (flame["unit"].clone(), nodes[0]["calls"].as_u64().expect("a number"))
+    };
+    assert_eq!(of(""), (json!("ns"), 30));
+    let (_, first) = of("&end=59188960000000");
+    let (_, rest) = of("&begin=59188960000001");
+    assert!(first > 0 && rest > 0);
+    assert_eq!(first + rest, 30);
+    let tracks = served.json("tracks");
+    let threads = tracks["tracks"].as_array().expect("tracks").iter().filter(|track| track["kind"] == "state");
+    let samples: u64 = threads
+        .filter(|track| {
+            track["name"].as_str().is_some_and(|name| name.starts_with("bakery") || name.starts_with("oven"))
+        })
+        .map(|track| of(&format!("&tracks={}", track["id"].as_str().expect("an id"))).1)
+        .sum();
+    assert_eq!(samples, 30);
 }
