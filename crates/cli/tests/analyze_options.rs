@@ -251,7 +251,9 @@ fn analyses_that_the_traces_cannot_feed_are_left_out() {
 fn all_are_the_analyses_that_the_traces_can_feed() {
     let folder = Folder::new();
     let all = |more: &str, trace: &str| {
-        let run = folder.run(&format!("analyze all {more} --json {trace}")).ends(0, &["`states` is not part of `all`"]);
+        let run = folder
+            .run(&format!("analyze all {more} --json {trace}"))
+            .ends(0, &["`states` is not part of `all`", "`timehist` is not part"]);
         let answer: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
         let names = answer["analyses"].as_array().expect("a list").iter().map(|one| one["analysis"].clone());
         names.collect::<Vec<_>>()
@@ -261,7 +263,7 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
     assert_eq!(all("", &bakery), sums);
     assert_eq!(all("--tid 641", &bakery), [&sums[..], &["path", "why"]].concat());
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "processes", "stats"]);
-    let run = folder.run(&format!("analyze states,all --limit 1 --format csv {bakery}")).ends(0, &[]);
+    let run = folder.run(&format!("analyze states,timehist,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);
 }
 

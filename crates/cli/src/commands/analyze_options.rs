@@ -9,8 +9,8 @@ use crate::args::{AnalyzeOptions, Buckets, InputOptions};
 /// The name that stands for all analyses of sums.
 const ALL: &str = "all";
 
-/// The analysis that `all` leaves out: it has a row for each change, and more of them than the trace has events.
-const LISTING: &str = "states";
+/// The analyses that `all` leaves out: they have a row for each change, and may have more of them than the trace has events.
+pub(super) const LISTINGS: [&str; 2] = ["states", "timehist"];
 
 /// The analyses that were named.
 pub(super) struct NamedAnalyses {
@@ -32,13 +32,14 @@ pub(super) fn named(options: &AnalyzeOptions) -> Result<NamedAnalyses, Error> {
     let first = input.traces.first().and_then(|first| first.to_str()).unwrap_or_default().to_string();
     let parts: Vec<&str> = first.split(',').collect();
     let mut analyses: Vec<&'static Descriptor> = Vec::new();
-    let mut left_out = Vec::new();
+    let mut left_out: Vec<(&str, String)> = Vec::new();
     if parts.iter().all(|part| *part == ALL || Descriptor::find(part).is_some()) {
         input.traces.remove(0);
         for part in &parts {
             if *part == ALL {
                 analyses.extend(ANALYSES.iter().filter(|known| is_of_all(known, options)));
-                left_out.push(format!("`{LISTING}` is not part of `{ALL}`: it has a row for each change"));
+                let note = |name| (name, format!("`{name}` is not part of `{ALL}`: it has a row for each change"));
+                left_out.extend(LISTINGS.map(note));
             }
             analyses.extend(Descriptor::find(part));
         }
@@ -48,7 +49,7 @@ pub(super) fn named(options: &AnalyzeOptions) -> Result<NamedAnalyses, Error> {
             seen.push(known.name);
             is_new
         });
-        left_out.retain(|_| !analyses.iter().any(|known| known.name == LISTING));
+        left_out.retain(|(name, _)| !analyses.iter().any(|known| known.name == *name));
     } else if !first.is_empty() && !input.traces[0].exists() {
         let is_unknown = |part: &&&str| **part != ALL && Descriptor::find(part).is_none();
         let unknown = parts.iter().find(is_unknown).copied().unwrap_or_default();
@@ -60,13 +61,14 @@ pub(super) fn named(options: &AnalyzeOptions) -> Result<NamedAnalyses, Error> {
         return Err(Error::misuse("an analysis needs a TRACE").with_help("tracemill analyze cpu TRACE"));
     }
     let is_single = parts.len() == 1 && parts[0] != ALL && analyses.len() == 1;
+    let left_out = left_out.into_iter().map(|(_, text)| text).collect();
     Ok(NamedAnalyses { analyses, is_single, input, left_out })
 }
 
 /// Is an analysis one of `all`? Those that are about something that the options do not name are not.
 fn is_of_all(known: &Descriptor, options: &AnalyzeOptions) -> bool {
     match known.name {
-        LISTING => false,
+        name if LISTINGS.contains(&name) => false,
         "path" | "why" => thread_of_path(options).is_some(),
         "periods" => options.per.is_none() && (options.periods.file.is_some() || !options.periods.given.is_empty()),
         _ => true,

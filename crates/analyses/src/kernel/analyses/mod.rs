@@ -15,6 +15,7 @@ mod sched;
 pub(crate) mod states;
 mod stats;
 mod syscalls;
+mod timehist;
 mod why;
 
 use super::periods;
@@ -25,6 +26,7 @@ pub const ANALYSES: &[Descriptor] = &[
     states::DESCRIPTOR,
     cpu::DESCRIPTOR,
     sched::DESCRIPTOR,
+    timehist::DESCRIPTOR,
     irq::DESCRIPTOR,
     syscalls::DESCRIPTOR,
     io::DESCRIPTOR,

@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(of("irq", None, Statistics, &[]), ["interrupts", "rows"]);
         assert_eq!(of("irq", Some("cpu"), Statistics, &[]), ["rows", "rows"]);
         assert_eq!(of("irq", Some("cpu"), Histogram(3), &[]), ["interrupts", "interrupts"]);
+        assert_eq!(of("timehist", None, Statistics, &[]), ["runs", "rows"]);
         assert_eq!(of("locks", None, Statistics, &[]), ["locks", "rows"]);
         assert_eq!(of("io", Some("disk"), Log, &[]), ["requests", "requests"]);
         assert_eq!(of("io", Some("net"), Statistics, &[]), ["interfaces", "rows"]);

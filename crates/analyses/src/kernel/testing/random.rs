@@ -275,6 +275,7 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("cpu", Some("cpu"), &[]),
         of("sched", Some("waker"), &[]),
         of("sched", Some("thread"), &[FormWord::Switches]),
+        of("timehist", None, &[]),
         of("irq", Some("number"), &[]),
         of("syscalls", Some("thread"), &[]),
         of("io", Some("class"), &[]),
@@ -387,4 +388,76 @@ fn a_path_covers_the_range() {
             }
         }
     });
+}
+
+/// What a thread does in a state, as `timehist` counts it.
+fn phase_of(state: &str) -> Option<usize> {
+    match state {
+        "WAIT" => Some(0),
+        "WAIT_CPU" => Some(1),
+        "INTERRUPTED" | "EXIT" => Some(2),
+        _ => state.starts_with("RUN/").then_some(2),
+    }
+}
+
+#[test]
+fn rows_of_timehist_are_what_the_states_of_threads_add_up_to() {
+    let counts = std::cell::Cell::new([0; 3]);
+    for_each_seed(200, |stream| {
+        let of_threads = AnalysisQuery { words: vec![FormWord::Threads], ..AnalysisQuery::default() };
+        let states = played(known("states"), &of_threads, &stream.text);
+        let states: Vec<_> = states
+            .rows
+            .cells()
+            .into_iter()
+            .map(|row| {
+                let number = |column: &str| integer(&states, &row, column);
+                let Cell::Text(state) = &row[states.column("state").expect("a state")] else { panic!("{row:?}") };
+                (number("tid"), number("from"), number("to"), phase_of(state))
+            })
+            .collect();
+        let table = played(known("timehist"), &AnalysisQuery::default(), &stream.text);
+        let mut left: BTreeMap<(Ns, &str), Ns> = BTreeMap::new();
+        for row in &table.rows.cells() {
+            let value = |column: &str| match row[table.column(column).expect(column)] {
+                Cell::Integer(value) => Some(value),
+                _ => None,
+            };
+            let (tid, out) = (integer(&table, row, "tid"), integer(&table, row, "out_ns"));
+            let parts = ["wait_ns", "delay_ns", "running_ns"].map(value);
+            // What came before is added up as far as all that followed is known.
+            let first = (0..3).find(|first| parts[*first..].iter().all(Option::is_some));
+            if let Some(first) = first {
+                let parts = &parts[first..];
+                let from = out - parts.iter().flatten().sum::<Ns>();
+                let mut sums = [0; 3];
+                for (_, begin, end, phase) in states.iter().filter(|(own, ..)| *own == tid) {
+                    let length = (*end).min(out) - (*begin).max(from);
+                    if let Some(phase) = phase.filter(|_| length > 0) {
+                        sums[phase] += length;
+                    }
+                }
+                assert_eq!(sums[first..], *parts.iter().flatten().copied().collect::<Vec<_>>(), "{row:?}");
+                let mut all = counts.get();
+                all[first] += 1;
+                counts.set(all);
+            }
+            let Cell::Text(how) = &row[table.column("left").expect("left")] else { panic!("{row:?}") };
+            let hows = ["preempted", "blocked"].into_iter().filter(|known| *known == &**how);
+            hows.for_each(|how| *left.entry((tid, how)).or_default() += 1);
+        }
+        // There is a row for each switch out.
+        let query = AnalysisQuery { words: vec![FormWord::Switches], ..by("thread") };
+        let switches = played(known("sched"), &query, &stream.text);
+        let mut expected: BTreeMap<(Ns, &str), Ns> = BTreeMap::new();
+        for row in &switches.rows.cells() {
+            for how in ["preempted", "blocked"] {
+                *expected.entry((integer(&switches, row, "tid"), how)).or_default() += integer(&switches, row, how);
+            }
+        }
+        expected.retain(|_, count| *count > 0);
+        assert_eq!(left, expected);
+    });
+    let counts = counts.get();
+    assert!(std::env::var_os("TRACEMILL_SEED").is_some() || counts.iter().all(|count| *count > 100), "{counts:?}");
 }
