@@ -43,6 +43,8 @@ crate::named! {
         SoftEntry = "soft_entry",
         /// A soft interrupt ends.
         SoftExit = "soft_exit",
+        /// A timer of the kernel is set.
+        TimerStart = "timer_start",
         /// The function of a timer begins.
         TimerEntry = "timer_entry",
         /// The function of a timer ends.
@@ -51,6 +53,12 @@ crate::named! {
         TimerExpired = "timer_expired",
         /// A timer of a process is set.
         TimerSet = "timer_set",
+        /// A function is queued for a worker of the kernel.
+        WorkQueue = "work_queue",
+        /// A worker begins a function.
+        WorkStart = "work_start",
+        /// A worker ends a function.
+        WorkEnd = "work_end",
         /// An interrupt between CPUs begins.
         IpiEntry = "ipi_entry",
         /// An interrupt between CPUs ends.
@@ -201,8 +209,14 @@ crate::named! {
         Order = "order",
         /// A page.
         Page = "page",
-        /// A pointer.
+        /// A pointer: to an object, a timer, a work.
         Ptr = "ptr",
+        /// A function of the kernel.
+        Function = "function",
+        /// When a timer expires.
+        Expires = "expires",
+        /// The time by the clock of a timer.
+        Now = "now",
         /// Bytes that an object takes.
         Bytes = "bytes",
         /// Place of a call in the kernel.

@@ -17,6 +17,7 @@ mod stats;
 mod syscalls;
 mod timehist;
 mod why;
+mod work;
 
 use super::periods;
 use crate::kernel::analysis::Descriptor;
@@ -28,6 +29,7 @@ pub const ANALYSES: &[Descriptor] = &[
     sched::DESCRIPTOR,
     timehist::DESCRIPTOR,
     irq::DESCRIPTOR,
+    work::DESCRIPTOR,
     syscalls::DESCRIPTOR,
     io::DESCRIPTOR,
     memory::DESCRIPTOR,

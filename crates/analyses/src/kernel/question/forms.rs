@@ -253,6 +253,7 @@ mod tests {
         assert_eq!(of("irq", Some("cpu"), Statistics, &[]), ["rows", "rows"]);
         assert_eq!(of("irq", Some("cpu"), Histogram(3), &[]), ["interrupts", "interrupts"]);
         assert_eq!(of("timehist", None, Statistics, &[]), ["runs", "rows"]);
+        assert_eq!(of("work", Some("kind"), Statistics, &[]), ["kinds", "rows"]);
         assert_eq!(of("locks", None, Statistics, &[]), ["locks", "rows"]);
         assert_eq!(of("io", Some("disk"), Log, &[]), ["requests", "requests"]);
         assert_eq!(of("io", Some("net"), Statistics, &[]), ["interfaces", "rows"]);

@@ -238,7 +238,7 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
         let (head, _) = line.rsplit_once("loss").unwrap_or((line, ""));
         let head: Vec<&str> = head.split(' ').take(2).collect();
         let (sector, pointer, fd) = (rng.below(3), rng.below(4), rng.below(3));
-        let more = match rng.below(20) {
+        let more = match rng.below(30) {
             0 => format!("rq_insert dev=8 sector={sector} nr_sector=8 rwbs=1"),
             1 | 2 => format!("rq_issue dev=8 sector={sector} nr_sector=8 rwbs=1"),
             3 | 4 => format!("rq_complete dev=8 sector={sector} nr_sector=8 rwbs=1"),
@@ -248,6 +248,12 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
             9 => format!("sys_entry name=openat path=/{pointer}"),
             10 => format!("sys_entry name={} fd={fd}", rng.choose(&["read", "close"])),
             11..=14 => format!("sys_exit ret={fd}"),
+            15 => format!("work_queue ptr={pointer} function=f{pointer}"),
+            16 => format!("work_start ptr={pointer} function=f{pointer}"),
+            17 => format!("work_end ptr={pointer}"),
+            18 => format!("timer_start name=hrtimer ptr={pointer} expires={}", 10 * sector),
+            19 => format!("timer_entry name=hrtimer ptr={pointer} function=f{pointer} now={}", 10 * sector + 5),
+            20 => format!("timer_exit name=hrtimer ptr={pointer}"),
             _ => continue,
         };
         let _ = writeln!(text, "{} {more}", head.join(" "));
@@ -277,6 +283,7 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("sched", Some("thread"), &[FormWord::Switches]),
         of("timehist", None, &[]),
         of("irq", Some("number"), &[]),
+        of("work", Some("function"), &[]),
         of("syscalls", Some("thread"), &[]),
         of("io", Some("class"), &[]),
         of("io", Some("file"), &[]),
@@ -388,6 +395,59 @@ fn a_path_covers_the_range() {
             }
         }
     });
+}
+
+/// The lines of a stream that have a CPU and a concept, with the time that the machine has then.
+fn lines_of(text: &str) -> Vec<(Ns, &str, &str, &str)> {
+    let mut now = Ns::MIN;
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.splitn(4, ' ');
+            let (ns, cpu, concept) = (words.next()?.parse::<Ns>().ok()?, words.next()?, words.next()?);
+            (concept != "loss").then(|| {
+                now = now.max(ns);
+                (now, cpu, concept, words.next().unwrap_or_default())
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn works_are_what_looking_back_from_each_end_finds() {
+    let count = std::cell::Cell::new(0);
+    for_each_seed(600, |stream| {
+        let text = busy_stream(stream, stream.text.len() as u64);
+        let lines = lines_of(&text);
+        let address = |fields: &str| fields.split(' ').next().unwrap_or_default().to_string();
+        let before = |line: usize| {
+            let own = address(lines[line].3);
+            let is_own = |at: &usize| lines[*at].2.starts_with("work_") && address(lines[*at].3) == own;
+            (0..line).rev().filter(is_own).collect::<Vec<_>>()
+        };
+        let start_of = |end: usize| {
+            let last = before(end).into_iter().find(|at| lines[*at].2 != "work_queue");
+            last.filter(|at| lines[*at].2 == "work_start")
+        };
+        let mut expected = Vec::new();
+        for end in (0..lines.len()).filter(|at| lines[*at].2 == "work_end") {
+            let Some(start) = start_of(end) else { continue };
+            // An end whose start was seen says nothing of the next run.
+            let last = before(start).into_iter().find(|at| lines[*at].2 != "work_end" || start_of(*at).is_none());
+            let queued = last.filter(|at| lines[*at].2 == "work_queue");
+            let delay = queued.map_or("-".to_string(), |at| (lines[start].0 - lines[at].0).to_string());
+            expected.push(format!("work {} {} {delay}", lines[start].0, lines[end].0));
+            count.set(count.get() + usize::from(queued.is_some()));
+        }
+        let log = AnalysisQuery { view: View::Log, ..AnalysisQuery::default() };
+        let table = played(known("work"), &log, &text);
+        let found = rows(&table, &["kind", "from", "to", "delay_ns"]);
+        let works: Vec<_> = found.iter().filter(|row| row.starts_with("work ")).cloned().collect();
+        assert_eq!(works, expected);
+        let softirqs = found.iter().filter(|row| row.starts_with("softirq ")).count();
+        let irqs = rows(&played(known("irq"), &log, &text), &["kind"]);
+        assert_eq!(softirqs, irqs.iter().filter(|kind| *kind == "softirq").count());
+    });
+    assert!(std::env::var_os("TRACEMILL_SEED").is_some() || count.get() > 20, "{}", count.get());
 }
 
 /// What a thread does in a state, as `timehist` counts it.
