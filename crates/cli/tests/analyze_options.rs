@@ -268,7 +268,7 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
     assert_eq!(all("--tid 641", &bakery), [&sums[..], &["path", "why"]].concat());
     assert_eq!(
         all("", &demo("../idle/night.jsonl")),
-        ["cpu", "sched", "irq", "work", "contention", "processes", "stats"]
+        ["cpu", "sched", "irq", "work", "idle", "contention", "processes", "stats"]
     );
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,timehist,all --limit 1 --format csv {bakery}")).ends(0, &[]);

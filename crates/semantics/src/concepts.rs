@@ -115,6 +115,8 @@ crate::named! {
         SignalSend = "signal_send",
         /// A signal is delivered.
         SignalTake = "signal_take",
+        /// An idle CPU enters or leaves a C-state.
+        Idle = "idle",
         /// The frequency of a CPU changes.
         Frequency = "frequency",
         /// The machine is suspended, or goes on.
@@ -139,7 +141,7 @@ crate::named! {
         Prev = "prev",
         /// The thread that the CPU turns to.
         Next = "next",
-        /// State of the thread that the CPU leaves, in the kernel's numbers.
+        /// State of the thread that the CPU leaves, in the kernel's numbers; of an idle CPU, its C-state.
         State = "state",
         /// Priority.
         Prio = "prio",

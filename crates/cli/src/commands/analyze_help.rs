@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tracemill_analyses::kernel::{ALWAYS_TAKEN, AnalysisForm, AnalysisOption, Descriptor, View};
 use tracemill_table::{Column, put_wrapped};
 
-/// The trace of the examples.
+/// The trace of the examples that name no other one.
 const TRACE: &str = "demo/kernel/bakery";
 
 /// Characters of a line.
@@ -22,7 +22,8 @@ pub(crate) fn page(words: &[String]) -> Option<String> {
 fn page_of(known: &Descriptor) -> String {
     let name = known.name;
     let mut page = format!("`{name}`: {}\n\nUsage: tracemill analyze {name} [OPTIONS] TRACE...\n", known.about);
-    let _ = writeln!(page, "Example: tracemill analyze {} {TRACE}\n", known.example);
+    let trace = if known.example.contains("demo/") { "" } else { TRACE };
+    let _ = writeln!(page, "{}\n", format!("Example: tracemill analyze {} {trace}", known.example).trim_end());
     put_needs(&mut page, known);
     for form in known.forms {
         put_form(&mut page, known, form);

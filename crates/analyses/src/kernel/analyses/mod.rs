@@ -3,6 +3,7 @@
 mod contention;
 pub(crate) mod cpu;
 mod files;
+mod idle;
 mod io;
 mod irq;
 mod lives;
@@ -30,6 +31,7 @@ pub const ANALYSES: &[Descriptor] = &[
     timehist::DESCRIPTOR,
     irq::DESCRIPTOR,
     work::DESCRIPTOR,
+    idle::DESCRIPTOR,
     syscalls::DESCRIPTOR,
     io::DESCRIPTOR,
     memory::DESCRIPTOR,

@@ -1,4 +1,4 @@
-//! `work`: functions that the kernel ran later: works of its queues, timers, soft interrupts (`docs/kernel.md`, section 3.16).
+//! `work`: functions that the kernel ran later: works of its queues, timers, soft interrupts (`docs/kernel.md`, section 3.17).
 
 use std::cell::RefCell;
 use std::rc::Rc;

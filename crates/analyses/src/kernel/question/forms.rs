@@ -79,6 +79,10 @@ pub(crate) const LIVES: &[AnalysisOption] = &[Step, Tid, Pid, Comm, Cpu, Tree, B
 pub(crate) const OPEN_FILES: &[AnalysisOption] = &[Tid, Pid, Comm, Per];
 /// Rows of CPUs and interrupts.
 pub(crate) const CPU_ROWS: &[AnalysisOption] = &[Tid, Pid, Comm, Cpu, Begin, Per];
+/// Spans of CPUs, which belong to no thread.
+pub(crate) const CPU_SPANS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Cpu, Min, Max, Begin, Per];
+/// Sums of CPUs that depend on what was before a period, so that they are not made for each.
+pub(crate) const CPU_SUMS: &[AnalysisOption] = &[By, Step, Cpu, Begin];
 /// Rows of threads.
 pub(crate) const THREAD_ROWS: &[AnalysisOption] = &[Tid, Pid, Comm, Begin, Per];
 /// Rows of disks, which belong to no thread and no CPU.
@@ -254,6 +258,7 @@ mod tests {
         assert_eq!(of("irq", Some("cpu"), Histogram(3), &[]), ["interrupts", "interrupts"]);
         assert_eq!(of("timehist", None, Statistics, &[]), ["runs", "rows"]);
         assert_eq!(of("work", Some("kind"), Statistics, &[]), ["kinds", "rows"]);
+        assert_eq!(of("idle", None, Top(1), &[]), ["idle times", "idle times"]);
         assert_eq!(of("locks", None, Statistics, &[]), ["locks", "rows"]);
         assert_eq!(of("io", Some("disk"), Log, &[]), ["requests", "requests"]);
         assert_eq!(of("io", Some("net"), Statistics, &[]), ["interfaces", "rows"]);

@@ -238,6 +238,7 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
         let (head, _) = line.rsplit_once("loss").unwrap_or((line, ""));
         let head: Vec<&str> = head.split(' ').take(2).collect();
         let (sector, pointer, fd) = (rng.below(3), rng.below(4), rng.below(3));
+        let cpu = head[1];
         let more = match rng.below(30) {
             0 => format!("rq_insert dev=8 sector={sector} nr_sector=8 rwbs=1"),
             1 | 2 => format!("rq_issue dev=8 sector={sector} nr_sector=8 rwbs=1"),
@@ -254,6 +255,8 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
             18 => format!("timer_start name=hrtimer ptr={pointer} expires={}", 10 * sector),
             19 => format!("timer_entry name=hrtimer ptr={pointer} function=f{pointer} now={}", 10 * sector + 5),
             20 => format!("timer_exit name=hrtimer ptr={pointer}"),
+            21 | 22 => format!("idle cpu={cpu} state={}", rng.choose(&[0, 1, 2, -1, -1, -1])),
+            23 => format!("frequency cpu={cpu} khz={}", 1000 + sector),
             _ => continue,
         };
         let _ = writeln!(text, "{} {more}", head.join(" "));
@@ -284,6 +287,7 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("timehist", None, &[]),
         of("irq", Some("number"), &[]),
         of("work", Some("function"), &[]),
+        of("idle", Some("state"), &[]),
         of("syscalls", Some("thread"), &[]),
         of("io", Some("class"), &[]),
         of("io", Some("file"), &[]),
@@ -448,6 +452,48 @@ fn works_are_what_looking_back_from_each_end_finds() {
         assert_eq!(softirqs, irqs.iter().filter(|kind| *kind == "softirq").count());
     });
     assert!(std::env::var_os("TRACEMILL_SEED").is_some() || count.get() > 20, "{}", count.get());
+}
+
+#[test]
+fn times_of_idle_cpus_are_what_their_changes_say() {
+    for_each_seed(200, |stream| {
+        let text = busy_stream(stream, stream.text.len() as u64);
+        let (begin, end) = stream.times;
+        for query in [by("cpu"), AnalysisQuery { begin: Some(begin), end: Some(end), ..by("cpu") }] {
+            let table = played(known("idle"), &query, &text);
+            let (begin, end) = table.range.expect("there are events");
+            let mut expected: BTreeMap<Ns, [Ns; 3]> = BTreeMap::new();
+            let mut last: BTreeMap<Ns, (Ns, usize)> = BTreeMap::new();
+            let lines = lines_of(&text);
+            let first = lines.first().map_or(0, |line| line.0);
+            let mut add = |cpu: Ns, (from, to): (Ns, Ns), part: usize| {
+                expected.entry(cpu).or_default()[part] += (to.min(end) - from.max(begin)).max(0);
+            };
+            for (at, cpu, concept, fields) in lines {
+                let cpu = cpu.parse().expect("a CPU");
+                let (since, part) = *last.entry(cpu).or_insert((first, 2));
+                if concept == "idle" {
+                    add(cpu, (since, at), part);
+                    last.insert(cpu, (at, usize::from(fields.ends_with("state=-1"))));
+                }
+            }
+            last.into_iter().for_each(|(cpu, (since, part))| add(cpu, (since, end), part));
+            let mut found: BTreeMap<Ns, [Ns; 3]> = BTreeMap::new();
+            for row in &table.rows.cells() {
+                let parts = ["idle_ns", "active_ns", "unknown_ns"].map(|column| integer(&table, row, column));
+                found.insert(integer(&table, row, "cpu"), parts);
+            }
+            expected.retain(|_, parts| parts.iter().any(|part| *part > 0));
+            found.retain(|_, parts| parts.iter().any(|part| *part > 0));
+            // CPUs that only a wake names have no events.
+            found.retain(|cpu, _| expected.contains_key(cpu));
+            assert_eq!(found, expected, "{begin}-{end}");
+            let steps = AnalysisQuery { step: Some(13), ..query };
+            let columns = &["idle_ns", "active_ns", "unknown_ns", "suspended_ns"];
+            let stepped = played(known("idle"), &steps, &text);
+            assert_eq!(sums(&[stepped], &["cpu"], columns), sums(&[table], &["cpu"], columns), "steps");
+        }
+    });
 }
 
 /// What a thread does in a state, as `timehist` counts it.
