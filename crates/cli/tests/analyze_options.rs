@@ -271,7 +271,7 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
         ["cpu", "sched", "irq", "work", "idle", "contention", "processes", "stats"]
     );
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "processes", "stats"]);
-    let run = folder.run(&format!("analyze states,timehist,all --limit 1 --format csv {bakery}")).ends(0, &[]);
+    let run = folder.run(&format!("analyze states,timehist,map,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);
 }
 

@@ -233,7 +233,7 @@ impl<'o> Question<'o> {
         self.named.is_single
             && matches!(format_of(self.options), AnalyzeFormat::Jsonl | AnalyzeFormat::Csv)
             && self.has_plain_rows()
-            && (self.asked.view == View::Log || choices::LISTINGS.contains(&self.named.analyses[0].name))
+            && (self.asked.view == View::Log || ["states", "timehist"].contains(&self.named.analyses[0].name))
     }
 
     /// The analyses.

@@ -10,7 +10,7 @@ use crate::args::{AnalyzeOptions, Buckets, InputOptions};
 const ALL: &str = "all";
 
 /// The analyses that `all` leaves out: they have a row for each change, and may have more of them than the trace has events.
-pub(super) const LISTINGS: [&str; 2] = ["states", "timehist"];
+const LISTINGS: [&str; 3] = ["states", "timehist", "map"];
 
 /// The analyses that were named.
 pub(super) struct NamedAnalyses {

@@ -8,6 +8,7 @@ mod io;
 mod irq;
 mod lives;
 mod locks;
+mod map;
 mod memory;
 mod occupancy;
 mod path;
@@ -29,6 +30,7 @@ pub const ANALYSES: &[Descriptor] = &[
     cpu::DESCRIPTOR,
     sched::DESCRIPTOR,
     timehist::DESCRIPTOR,
+    map::DESCRIPTOR,
     irq::DESCRIPTOR,
     work::DESCRIPTOR,
     idle::DESCRIPTOR,

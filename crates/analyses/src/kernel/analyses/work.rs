@@ -216,6 +216,12 @@ impl Deferred {
         let address = || happening.values.integer(Field::Ptr);
         match happening.concept {
             // A work is queued again only after it began: a time that is still kept belongs to a run that was not seen.
+            // That a queue lets it run counts where nothing else is recorded, as by `perf kwork`.
+            Concept::WorkQueue if happening.text(Field::Name).is_some() => {
+                if let Some(work) = address() {
+                    self.queued.entry((machine, work)).or_insert(at);
+                }
+            }
             Concept::WorkQueue => drop(address().map(|work| self.queued.insert((machine, work), at))),
             Concept::WorkStart => {
                 let Some(work) = address() else { return };
@@ -484,6 +490,18 @@ mod tests {
             180 0 work_start ptr=16
             181 0 work_end ptr=16";
         assert_eq!(log(stream), ["work - - 0 - 130 140", "work - - 0 10 180 181"]);
+    }
+
+    #[test]
+    fn the_activation_of_a_work_counts_without_its_queueing() {
+        let stream = "100 0 work_queue ptr=16
+            110 0 work_queue name=activate ptr=16
+            120 0 work_start ptr=16
+            130 0 work_end ptr=16
+            140 0 work_queue name=activate ptr=16
+            170 0 work_start ptr=16
+            180 0 work_end ptr=16";
+        assert_eq!(log(stream), ["work - - 0 20 120 130", "work - - 0 30 170 180"]);
     }
 
     #[test]

@@ -257,6 +257,7 @@ mod tests {
         assert_eq!(of("irq", Some("cpu"), Statistics, &[]), ["rows", "rows"]);
         assert_eq!(of("irq", Some("cpu"), Histogram(3), &[]), ["interrupts", "interrupts"]);
         assert_eq!(of("timehist", None, Statistics, &[]), ["runs", "rows"]);
+        assert_eq!(of("map", None, Statistics, &[]), ["switches", "rows"]);
         assert_eq!(of("work", Some("kind"), Statistics, &[]), ["kinds", "rows"]);
         assert_eq!(of("idle", None, Top(1), &[]), ["idle times", "idle times"]);
         assert_eq!(of("locks", None, Statistics, &[]), ["locks", "rows"]);

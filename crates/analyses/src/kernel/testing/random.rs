@@ -285,6 +285,7 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("sched", Some("waker"), &[]),
         of("sched", Some("thread"), &[FormWord::Switches]),
         of("timehist", None, &[]),
+        of("map", None, &[]),
         of("irq", Some("number"), &[]),
         of("work", Some("function"), &[]),
         of("idle", Some("state"), &[]),
@@ -399,6 +400,46 @@ fn a_path_covers_the_range() {
             }
         }
     });
+}
+
+#[test]
+fn the_map_shows_what_the_states_of_cpus_say() {
+    let count = std::cell::Cell::new(0);
+    for_each_seed(100, |stream| {
+        let of_cpus = AnalysisQuery { words: vec![FormWord::Cpus], ..AnalysisQuery::default() };
+        let states = played(known("states"), &of_cpus, &stream.text);
+        let mut pieces: BTreeMap<Ns, Vec<(Ns, Ns, Option<Ns>)>> = BTreeMap::new();
+        for row in &states.rows.cells() {
+            let tid = match row[states.column("tid").expect("tid")] {
+                Cell::Integer(tid) => Some(tid),
+                _ => None,
+            };
+            let number = |column: &str| integer(&states, row, column);
+            pieces.entry(number("cpu")).or_default().push((number("from"), number("to"), tid));
+        }
+        let map = played(known("map"), &AnalysisQuery::default(), &stream.text);
+        let text = |row: &[Cell], column: &str| match &row[map.column(column).expect(column)] {
+            Cell::Text(text) => text.to_string(),
+            _ => ".".to_string(),
+        };
+        let map_rows = map.rows.cells();
+        let names: HashMap<_, _> = map_rows.iter().map(|row| (text(row, "short"), integer(&map, row, "tid"))).collect();
+        for row in &map_rows {
+            let (ns, cpus) = (integer(&map, row, "at_ns"), text(row, "cpus"));
+            assert!(cpus.split_whitespace().any(|cell| cell == format!("*{}", text(row, "short"))), "{row:?}");
+            for (cell, pieces) in cpus.split_whitespace().zip(pieces.values()) {
+                // A thread that no switch of the map ran has no number here.
+                let shown = if cell == "-" { Some(None) } else { names.get(cell).copied().map(Some) };
+                let Some(shown) = shown else { continue };
+                // Other events may have the same time, so that the piece before counts too.
+                let mut at = pieces.iter().filter(|(from, to, _)| (*from..=*to).contains(&ns)).peekable();
+                let is_short = at.peek().is_none() || at.clone().any(|(from, to, _)| *from == ns || *to == ns);
+                assert!(at.any(|(.., tid)| *tid == shown) || is_short, "{cpus} at {ns}: {pieces:?}");
+                count.set(count.get() + usize::from(!is_short));
+            }
+        }
+    });
+    assert!(std::env::var_os("TRACEMILL_SEED").is_some() || count.get() > 500, "{}", count.get());
 }
 
 /// The lines of a stream that have a CPU and a concept, with the time that the machine has then.
