@@ -56,7 +56,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 /// The state that stands for leaving one: -1 in 32 bits, as the kernel writes it (`PWR_EVENT_EXIT`).
 const LEAVE: i64 = 0xffff_ffff;
 
-/// What an event says of a CPU: the C-state that it enters, none where it leaves one.
+/// The CPU that an event is about, and the C-state that it enters; none where it leaves one.
 fn change_of(machines: &Machines, machine: u32, happening: &Happening<'_>) -> Option<(CpuIndex, Option<i64>)> {
     let (cpu, state) = (happening.number(Field::Cpu)?, happening.number(Field::State)?);
     let cpu = machines.find_cpu(machine, u64::try_from(cpu).ok()?)?;
@@ -95,7 +95,7 @@ impl OpenNaps {
         match state {
             // One that is still open ended unseen.
             Some(state) => drop(self.cpus.insert(cpu, OpenNap { state, from: at, was_known: is_known })),
-            // What a CPU runs is forgotten with a loss: the end of that C-state, and more, may be lost.
+            // A loss makes the thread of its CPU unknown: the end of that C-state, and more, may be lost.
             None => {
                 let whole = open.filter(|open| is_known || !open.was_known);
                 self.ended = whole.map(|open| (cpu, open.state, open.from));
@@ -183,7 +183,7 @@ impl GroupBy for ByState {
     }
 }
 
-/// `--by cpu`, `--by frequency`: what CPUs were at, from each change to the next one.
+/// `--by cpu`, `--by frequency`: states and frequencies of CPUs, from each change to the next one.
 struct Levels {
     query: AnalysisQuery,
     by_frequency: bool,
@@ -192,7 +192,7 @@ struct Levels {
     times: Map<(i64, (CpuIndex, Option<i64>)), Times>,
 }
 
-/// What a CPU is at since a change.
+/// The state and the frequency of a CPU since a change.
 #[derive(Clone, Copy)]
 struct Level {
     since: Ns,
@@ -231,7 +231,7 @@ impl Levels {
         Levels { query: query.clone(), by_frequency, cpus: Map::default(), times: Map::default() }
     }
 
-    /// The CPU changes after what it was at until now.
+    /// Adds up the time since the last change of a CPU, and gives its level to be changed.
     fn change(&mut self, machines: &Machines, cpu: CpuIndex, at: Ns) -> &mut Level {
         let first = Level { since: machines.begin().unwrap_or(at), is_idle: None, khz: None };
         let level = *self.cpus.entry(cpu).or_insert(first);

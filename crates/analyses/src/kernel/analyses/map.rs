@@ -25,14 +25,14 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     make: |query| Box::new(CpuMap { query: query.clone(), ..CpuMap::default() }),
 };
 
-/// What CPUs run. Rows are written at the end, when all CPUs and threads are known, so that their columns are as wide.
+/// The threads of CPUs over time. Rows are written at the end, when all CPUs and threads are known, so that their columns are as wide.
 #[derive(Default)]
 struct CpuMap {
     query: AnalysisQuery,
     switches: Vec<Switch>,
-    /// What CPUs turned to, in the order of the switches at which it was noticed.
+    /// Threads that CPUs turned to, in the order of the switches at which it was noticed.
     changes: Vec<Change>,
-    /// What each CPU ran at the last switch, by its index.
+    /// The thread of each CPU at the last switch, by its index.
     running: Vec<Current>,
 }
 
@@ -206,7 +206,7 @@ mod tests {
             "150  .   -  *A0 A0 5",
         ];
         assert_eq!(found(&AnalysisQuery::default()), expected);
-        // What CPUs ran before a range is known; names begin anew.
+        // The threads of CPUs before a range are known; names begin anew.
         let late = AnalysisQuery { begin: Some(125), end: Some(135), ..AnalysisQuery::default() };
         assert_eq!(found(&late), ["130 *A0  B0  - A0 7"]);
         let of_cpu = AnalysisQuery { cpus: Numbers::parse("1"), ..AnalysisQuery::default() };

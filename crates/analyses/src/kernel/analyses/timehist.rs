@@ -39,7 +39,7 @@ struct Timehist {
     rows: Rows,
 }
 
-/// What is known of threads since they were last switched out.
+/// Threads since they were last switched out.
 #[derive(Default)]
 struct Runs {
     threads: Map<ThreadIndex, Story>,
@@ -48,7 +48,7 @@ struct Runs {
     /// A thread began to run in the present event, maybe the same one.
     beginning: Option<(ThreadIndex, Ns)>,
     /// The run that the present event ended.
-    ended: Option<Run>,
+    ended: Option<ThreadRun>,
 }
 
 /// A thread since it was last switched out.
@@ -77,11 +77,11 @@ impl Story {
     }
 
     /// The run that ends at a time.
-    fn run(&self, machines: &Machines, departure: Departure, how: RunEnd) -> Run {
+    fn run(&self, machines: &Machines, departure: Departure, how: RunEnd) -> ThreadRun {
         let machine = machines.thread(departure.thread).machine;
         let length = |from: Ns, to: Ns| duration(machines, machine, from, to);
         let at = departure.at;
-        let mut run = Run { departure, how, wait: None, delay: None, run: None };
+        let mut run = ThreadRun { departure, how, wait: None, delay: None, run: None };
         let Some(ran) = self.ran else { return run };
         run.run = self.covers(ran, at).then(|| length(ran, at));
         // A preempted thread can run at once: it waits for nothing but a CPU.
@@ -108,7 +108,7 @@ struct Departure {
 
 /// A run of a thread, and the wait before it. What no event shows is `None`.
 #[derive(Clone, Copy)]
-struct Run {
+struct ThreadRun {
     departure: Departure,
     how: RunEnd,
     wait: Option<u64>,
@@ -142,7 +142,7 @@ impl Runs {
 
 /// A run, as rows show it.
 struct RunRow<'r> {
-    run: Run,
+    run: ThreadRun,
     thread: &'r Thread,
     cpu: Option<u64>,
 }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_row_has_the_wait_the_delay_and_the_run_before_a_switch() {
         let expected = [
-            // Nothing is known of what was before the first switch.
+            // The time before the first switch is not known.
             "100 5 - - - blocked",
             "200 6 - - 100 preempted",
             "250 5 30 70 50 blocked",
@@ -273,7 +273,7 @@ mod tests {
             "300 6 0 50 50 blocked",
         ];
         assert_eq!(found(&AnalysisQuery::default(), STREAM), expected);
-        // What was before a range counts.
+        // Events before a range count.
         let query = AnalysisQuery { begin: Some(210), end: Some(299), ..AnalysisQuery::default() };
         assert_eq!(found(&query, STREAM), expected[2..3]);
         let query = AnalysisQuery { tids: Numbers::parse("6"), ..AnalysisQuery::default() };

@@ -34,7 +34,7 @@ tracemill_semantics::named! {
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "work",
-    about: "functions that the kernel ran later: works of its queues, timers, softirqs; how late, and how long",
+    about: "works of queues, timers and softirqs of the kernel: how late they began, how long they ran",
     forms: &[AnalysisForm::plain(
         By::NAMES,
         SPANS,
@@ -64,7 +64,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 tracemill_semantics::named! {
-    /// What ran.
+    /// Kinds of functions that ran.
     Kind {
         /// A work of a queue.
         Work = "work",
@@ -136,19 +136,19 @@ impl SpanFigures for Delays {
 }
 
 /// The address of a work or a timer on a machine.
-type Object = (u32, i128);
+type DeferredObject = (u32, i128);
 
-/// What was asked for and has not run, and what runs.
+/// Works and timers that have not run, and those that run.
 #[derive(Default)]
 struct Deferred {
-    queued: Map<Object, Ns>,
-    working: Map<Object, Started>,
+    queued: Map<DeferredObject, Ns>,
+    working: Map<DeferredObject, Started>,
     /// When timers expire, in their own units.
-    set: Map<(Object, Kind), i128>,
+    set: Map<(DeferredObject, Kind), i128>,
     /// Timers run on one CPU from their beginning to their end.
     expired: Map<(CpuIndex, i128, Kind), Started>,
     ticks: Map<u32, Ticks>,
-    /// What the present event ended.
+    /// The run that the present event ended.
     ended: Option<Ended>,
 }
 

@@ -537,7 +537,7 @@ fn times_of_idle_cpus_are_what_their_changes_say() {
     });
 }
 
-/// What a thread does in a state, as `timehist` counts it.
+/// The column of `timehist` in which the time of a state counts.
 fn phase_of(state: &str) -> Option<usize> {
     match state {
         "WAIT" => Some(0),
@@ -572,7 +572,7 @@ fn rows_of_timehist_are_what_the_states_of_threads_add_up_to() {
             };
             let (tid, out) = (integer(&table, row, "tid"), integer(&table, row, "out_ns"));
             let parts = ["wait_ns", "delay_ns", "running_ns"].map(value);
-            // What came before is added up as far as all that followed is known.
+            // A time is compared as far as all times after it are known.
             let first = (0..3).find(|first| parts[*first..].iter().all(Option::is_some));
             if let Some(first) = first {
                 let parts = &parts[first..];
