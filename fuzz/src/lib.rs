@@ -26,6 +26,7 @@
 //! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
 //! | [`run_jsonl`] | canonical lines |
 //! | [`run_chrome_json`] | trace JSON of Chrome, after the beginning of a list |
+//! | [`run_profile`] | a byte, then a folded stack and more, or a profile of speedscope or Firefox after its beginning |
 //! | [`run_perfetto`] | packets of Perfetto, after one |
 //! | [`run_ftrace_text`] | text of ftrace, after a heading |
 //! | [`run_elog`] | an event log of VPP after its magic |
@@ -416,6 +417,18 @@ pub fn run_chrome_json(data: &[u8]) {
     exercise::read(&Folder::with_file("log", &text));
 }
 
+/// Profiles: the first byte chooses the format.
+pub fn run_profile(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    // Without a beginning it is not recognized.
+    let begin: &[u8] = match choice % 3 {
+        0 => b"a;b 1\n",
+        1 => b"{\"$schema\":\"speedscope\",\"shared\":{\"frames\":[{\"name\":\"a\"},{\"name\":\"b\"}]},\"profiles\":[",
+        _ => b"{\"meta\":{\"preprocessedProfileVersion\":55},\"threads\":[{\"name\":\"a\",",
+    };
+    exercise::read(&Folder::with_file("log", &[begin, data].concat()));
+}
+
 /// A trace of Perfetto.
 pub fn run_perfetto(data: &[u8]) {
     // Without a packet it is not recognized.
@@ -585,6 +598,7 @@ pub const TARGETS: [Target; 30] = [
     ("jsonl", run_jsonl),
     ("chrome_json", run_chrome_json),
     ("perfetto", run_perfetto),
+    ("profile", run_profile),
     ("ftrace_text", run_ftrace_text),
     ("uftrace_records", run_uftrace_records),
     ("uftrace_kernel", run_uftrace_kernel),

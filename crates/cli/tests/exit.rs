@@ -240,12 +240,12 @@ fn files_of_other_tools_are_named_with_the_way_in() {
     let folder = Folder::new();
     folder
         .file("perf.data", b"PERFILE2\x68\0\0\0")
-        .file("c.json", "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\"")
+        .file("c.json", "{\"meta\":{\"interval\":1,\"processType\":0}}")
         .file("d/x.parquet", "PAR1");
     for command in ["print", "info", "check", "report --state x", "replay", "convert --to ctf2 -o out"] {
         let run = |path: &str| folder.run(&format!("{command} {path}"));
         run("perf.data").ends(1, &["perf.data: this is a recording of perf", "a newer perf writes"]);
-        run("c.json").ends(1, &["c.json: this is a profile of speedscope", "name the trace that it was made from"]);
+        run("c.json").ends(1, &["c.json: this is a raw profile of Firefox", "save it from there"]);
         run("d").ends(1, &["d: no trace in this folder or below it", "`x.parquet` in it is a Parquet file"]);
     }
     // Outputs that the program writes and cannot read are recognized.

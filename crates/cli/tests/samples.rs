@@ -136,6 +136,52 @@ fn times_off_the_cpu_are_those_between_switches() {
     assert_eq!(sum(&both), sum(&on) + sum(&report));
 }
 
+/// From a profile the same sums come back, by event, thread and function.
+#[test]
+fn profiles_can_be_read_back() {
+    let folder = Folder::new();
+    let sums = |trace: &str, by: &str| -> BTreeMap<String, [u64; 2]> {
+        let report: Value =
+            serde_json::from_str(&stdout("report --format json --by", &[by, trace])).expect("an object");
+        let row = |row: &Value| {
+            let key = ["event", "comm", "name"].map(|key| text(row, key).to_string()).join("|");
+            (key, ["self", "total"].map(|key| row[key].as_u64().expect("a number")))
+        };
+        report["functions"].as_array().expect("functions").iter().map(row).collect()
+    };
+    let want = sums(&recording(), "event,comm");
+    for name in ["out.speedscope.json", "out.firefox.json"] {
+        folder.run_with("convert", &[&recording(), name]).ends(0, &["no samples (118)"]);
+        let path = folder.path(name).display().to_string();
+        assert_eq!(sums(&path, "event,comm"), want, "{name}");
+        // And once more.
+        folder.run_with("convert -o", &[&format!("again.{name}"), &path]).ends(0, &[]);
+        assert_eq!(sums(&folder.path(&format!("again.{name}")).display().to_string(), "event,comm"), want, "{name}");
+    }
+    folder.run_with("convert", &[&recording(), "out.folded"]).ends(0, &["no samples (118)"]);
+    let path = folder.path("out.folded").display().to_string();
+    let written = std::fs::read_to_string(&path).expect("a file");
+    let again = stdout("flame --format folded", &[&path]);
+    let lines = |text: &str| text.lines().map(str::to_string).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(lines(&again), lines(&written));
+    // Calls are calls again.
+    let calls = demo("../calls/tasting");
+    folder.run_with("convert", &[&calls, "calls.speedscope.json"]).ends(0, &["not kept"]);
+    let path = folder.path("calls.speedscope.json").display().to_string();
+    // Of threads without `longjmp`, whose ends are no records; and without the times that uftrace derives from scheduling.
+    let functions = |trace: &str| -> BTreeMap<String, [u64; 2]> {
+        let report: Value =
+            serde_json::from_str(&stdout("report --format json --tid 12531,12532", &[trace])).expect("an object");
+        let row = |row: &Value| {
+            let numbers = ["calls", "total_ns"].map(|key| row[key].as_u64().expect("a number"));
+            (text(row, "name").to_string(), numbers)
+        };
+        let rows = report["functions"].as_array().expect("functions").iter().map(row);
+        rows.filter(|(name, _)| !name.starts_with("linux:")).collect()
+    };
+    assert_eq!(functions(&path), functions(&calls));
+}
+
 /// To Perfetto and back, functions have the same numbers of samples: it has no place for weights, and says nothing of time then.
 #[test]
 fn samples_in_perfetto_have_their_stacks() {

@@ -402,6 +402,7 @@ impl TraceWriter for ChromeWriter {
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        self.losses.add(Lost::GapInstants, 1);
         let ns = self.tracks.begin_of(stream, gap).unwrap_or(self.latest_ns);
         self.begin(stream, ns);
         let at = self.thread(stream, Track::Stream(stream as u32));
@@ -428,6 +429,7 @@ impl TraceWriter for ChromeWriter {
             self.end_slices(at, end_ns, count);
         }
         self.losses.add(Lost::AsyncSlices, self.tracks.refused_slices());
+        self.losses.add(Lost::SliceNames, self.tracks.slice_names());
         if self.base_ns.is_none() {
             self.put_head(0, "unknown");
         }

@@ -131,6 +131,7 @@ pub(super) struct ExportTracks {
     marked: Marked,
     lanes: Lanes,
     latest_ns: i128,
+    slice_names: u64,
     /// Fields of the last event.
     pub(super) seen: WatchedFields,
 }
@@ -163,7 +164,7 @@ impl ExportTracks {
         let tasks = Tasks::new(sources, machines.len() as u32);
         let (running, seen) = (Running::default(), WatchedFields::default());
         let (marked, lanes) = (Marked::default(), Lanes::default());
-        ExportTracks { traces, streams, running, tasks, marked, lanes, latest_ns: i128::MIN, seen }
+        ExportTracks { traces, streams, running, tasks, marked, lanes, latest_ns: i128::MIN, slice_names: 0, seen }
     }
 
     /// Does any class begin or end something?
@@ -180,6 +181,8 @@ impl ExportTracks {
             return rules.clone();
         }
         let rules = Arc::new(of.rules(&event.chunk.packet.plans, event.class()));
+        let name = of.schema.event(event.class()).name.as_deref().unwrap_or_default();
+        self.slice_names += u64::from(rules.shape != EventShape::Instant && !is_name_of(name, &rules));
         of.classes[at] = Some(rules.clone());
         rules
     }
@@ -334,6 +337,11 @@ impl ExportTracks {
         self.lanes.group(lane).machine
     }
 
+    /// Classes of slices whose names do not follow from their titles.
+    pub(super) fn slice_names(&self) -> u64 {
+        self.slice_names
+    }
+
     /// Slices that may begin and end on different threads and that are not shown, because too many were open.
     pub(super) fn refused_slices(&self) -> u64 {
         self.lanes.refused
@@ -456,6 +464,13 @@ impl ExportTracks {
             _ => None,
         })
     }
+}
+
+/// Is a class called as its slices are, with the half at the end?
+fn is_name_of(name: &str, rules: &ClassRules) -> bool {
+    let (entry, exit) = tracemill_semantics::names::PAIRS[0];
+    let half = if rules.shape == EventShape::Begin { entry } else { exit };
+    name.strip_suffix(half).and_then(|title| title.strip_suffix('_')).is_some_and(|title| title == &*rules.title)
 }
 
 impl TraceOf {

@@ -22,9 +22,9 @@ pub fn recognize(head: &[u8]) -> Option<&'static ForeignFormat> {
 const PERF_WAY_IN: &str =
     "lines need a thread, a time and an event: print them by `perf script` without -F, or name the perf.data";
 const PERF_DATA_WAY_IN: &str = "it is cut, or of a perf before Linux 2.6.35: a newer perf writes what can be read";
-const WRITTEN_ONLY: &str = "tracemill writes this format and cannot read it: name the trace that it was made from";
+const RAW_PROFILE_WAY_IN: &str = "open it in profiler.firefox.com and save it from there: that form can be read";
 
-const KINDS: [ForeignFormat; 19] = [
+const KINDS: [ForeignFormat; 17] = [
     kind("a recording of perf (perf.data)", PERF_DATA_WAY_IN, |head| {
         head.starts_with(b"PERFILE2") || head.starts_with(b"PERFFILE") || head.starts_with(b"2ELIFREP")
     }),
@@ -45,10 +45,7 @@ const KINDS: [ForeignFormat; 19] = [
         "open it in a browser; name the trace that it was made from to read the events",
         |head| is_html(head) && contains(head, b"tracemill"),
     ),
-    kind("a profile of speedscope", WRITTEN_ONLY, |head| {
-        is_json(head) && contains(head, b"speedscope.app/file-format-schema")
-    }),
-    kind("a profile for the Firefox profiler", WRITTEN_ONLY, |head| {
+    kind("a raw profile of Firefox", RAW_PROFILE_WAY_IN, |head| {
         is_json(head)
             && contains(head, b"\"meta\"")
             && contains(head, b"\"interval\"")
@@ -64,7 +61,6 @@ const KINDS: [ForeignFormat; 19] = [
         "`tracemill convert --to arrow` writes such files; pyarrow, pandas and polars read them",
         |head| head.starts_with(b"ARROW1"),
     ),
-    kind("stacks for a flame graph (folded)", WRITTEN_ONLY, is_folded),
     kind("a core dump", "tracemill reads traces; a debugger reads this", |head| elf_type(head) == Some(4)),
     kind("a program", "`tracemill record FILE` runs it and records its calls", |head| {
         matches!(elf_type(head), Some(2 | 3))
@@ -164,20 +160,6 @@ fn is_printed_text(head: &[u8]) -> bool {
     is_time && rest.starts_with("(+")
 }
 
-/// Lines of frames with `;` between them, and a count at their ends.
-fn is_folded(head: &[u8]) -> bool {
-    let (mut count, mut has_frames) = (0, false);
-    for line in text_lines(head).filter(|line| !line.is_empty()) {
-        let Some((frames, weight)) = line.rsplit_once(' ') else { return false };
-        if weight.parse::<u64>().is_err() {
-            return false;
-        }
-        count += 1;
-        has_frames |= frames.contains(';');
-    }
-    count > 0 && has_frames
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +170,7 @@ mod tests {
 
     #[test]
     fn files_of_other_tools_are_named() {
-        let cases: [(&[u8], &str); 14] = [
+        let cases: [(&[u8], &str); 12] = [
             (b"PERFILE2\x68\0\0\0", "a recording of perf (perf.data)"),
             (b"swapper     0 [000]  4716.524031: cycles:\n\tffff start_kernel\n", "text of `perf script`"),
             (b"# ===\nthe task 7/9 4716.524031:    250000 cpu-clock:u: \n", "text of `perf script`"),
@@ -197,11 +179,9 @@ mod tests {
                 "text that `babeltrace2` or `tracemill print` printed",
             ),
             (b"<!DOCTYPE html>\n<title>tracemill</title>", "a page that tracemill wrote"),
-            (b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\"", "a profile of speedscope"),
-            (b"{\"meta\":{\"interval\":1,\"processType\":0", "a profile for the Firefox profiler"),
+            (b"{\"meta\":{\"interval\":1,\"processType\":0", "a raw profile of Firefox"),
             (b"PAR1\x15\x04", "a Parquet file"),
             (b"ARROW1\0\0", "an Arrow file"),
-            (b"main;a;b 12\nmain;c 3\n", "stacks for a flame graph (folded)"),
             (b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0", "a program"),
             (b"\x7fELF\x02\x02\x01\0\0\0\0\0\0\0\0\0\0\x04", "a core dump"),
             (b"\xd4\xc3\xb2\xa1\x02\0\x04\0", "captured network packets (pcap)"),

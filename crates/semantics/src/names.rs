@@ -82,7 +82,10 @@ pub const CODE_FILE: &str = "dso";
 pub const PERIOD: &str = "period";
 
 /// Sampled events that count the time of a clock in ns.
-pub const CLOCK_EVENTS: &[&str] = &["cpu-clock", "task-clock"];
+pub const CLOCK_EVENTS: &[&str] = &["cpu-clock", "task-clock", WALL_CLOCK];
+
+/// The event of samples that stand for time, where nothing says which clock counted it.
+pub const WALL_CLOCK: &str = "wall-clock";
 
 /// Records by which a thread says that it leaves a CPU or gets one, and their flags for leaving, and for leaving although it could
 /// have run on.

@@ -30,11 +30,25 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("uftrace", &["perf", "ftrace", "format", "semantics", "codec", "model"]),
     ("jsonl", &["format", "semantics", "codec", "model"]),
     ("chrome", &["format", "semantics", "codec", "model"]),
+    ("profile", &["format", "semantics", "codec", "model"]),
     ("perfetto", &["format", "semantics", "codec", "model"]),
     ("ftrace-text", &["format", "semantics", "codec", "model"]),
     (
         "formats",
-        &["ctf", "lttng", "cpel", "ftrace", "ftrace-text", "perf", "uftrace", "jsonl", "chrome", "perfetto", "format"],
+        &[
+            "ctf",
+            "lttng",
+            "cpel",
+            "ftrace",
+            "ftrace-text",
+            "perf",
+            "uftrace",
+            "jsonl",
+            "chrome",
+            "perfetto",
+            "profile",
+            "format",
+        ],
     ),
     ("engine", &["format", "semantics", "codec", "model"]),
     ("render", &["engine", "format", "semantics", "codec", "model"]),
@@ -279,7 +293,8 @@ fn names_of_formats_and_fields_stand_in_their_crates() {
     use tracemill_semantics::{Concept, Concepts, names};
 
     // Forms of lines are the printer's, and some outputs that others show can be read back.
-    let is_form = |name: &&str| ["text", "csv", "jsonl", "chrome", "perfetto"].contains(name);
+    let is_form =
+        |name: &&str| ["text", "csv", "jsonl", "chrome", "perfetto", "folded", "speedscope", "firefox"].contains(name);
     let targets = tracemill_formats::TARGETS.iter().flat_map(|target| target.names);
     let formats = tracemill_formats::FORMATS.iter().flat_map(|format| format.names).chain(targets);
     let fields = [names::THREAD, names::PROCESS, names::THREAD_NAME, names::FLOWS, names::ABOUT, &[names::CPU]];

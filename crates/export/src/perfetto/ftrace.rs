@@ -12,7 +12,8 @@ use tracemill_model::schema::{EnvValue, EventClass, EventClassId, FieldClassId, 
 use tracemill_semantics::{Concept, Concepts, Recording, Tie, member, names, node_of};
 
 use super::packets::PacketFile;
-use tracemill_format::perfetto::ProtoWriter;
+use tracemill_format::perfetto::messages::message_at;
+use tracemill_format::perfetto::{FieldType, ProtoWriter, message};
 
 /// Fields of `FtraceEventBundle`.
 const BUNDLE_CPU: u32 = 1;
@@ -229,6 +230,8 @@ pub(super) struct EventMessage {
     pub(super) is_whole: bool,
     /// Fields of the header that no field of the message holds.
     pub(super) lost_header: u64,
+    /// Has the message another name than the class, or have its fields?
+    pub(super) has_other_names: bool,
     /// The field of a switch that is the state of the thread that it leaves, when its preemption has another bit than
     /// trace_processor expects: kernels before 4.14 moved that bit with each state that they got.
     pub(super) old_state: Option<u32>,
@@ -256,7 +259,10 @@ impl EventMessage {
         }
         let short = names::short(class.name.as_deref()?);
         let concept = Concepts::built_in().tie(schema, id).map(|tie| tie.concept);
-        let field = |names: &[&str]| names.iter().find_map(|name| member(schema, Scope::Payload, class.payload, name));
+        let field = |names: &[&'static str]| {
+            let found = |name: &&'static str| Some((member(schema, Scope::Payload, class.payload, name)?, *name));
+            names.iter().find_map(found)
+        };
         let fits = |message: &&Message| {
             let is_named = message.events.is_empty() || message.events.contains(&short);
             let has = |(_, _, names): &MessageField| field(names).is_some();
@@ -264,26 +270,35 @@ impl EventMessage {
                 && (message.concept.is_none() || message.concept == concept)
                 && message.fields[..message.required].iter().all(has)
         };
-        let message = MESSAGES.iter().find(fits)?;
+        let found = MESSAGES.iter().find(fits)?;
         let plan = plans.event_rows(id);
         let mut fields = vec![0; plan.nodes.len()];
         let mut written = 0;
-        for (number, kind, names) in message.fields {
-            let Some(path) = field(names) else { continue };
+        let number = if found.concept == Some(Concept::Wake) && !has_waking { SCHED_WAKING } else { found.number };
+        let own = message("FtraceEvent").and_then(|of| of.field(number));
+        let mut has_other_names = own.is_none_or(|own| Some(own.name) != class.name.as_deref());
+        let own_fields = own.and_then(|own| match own.of {
+            FieldType::Message(number) => message_at(number),
+            _ => None,
+        });
+        for (number, kind, names) in found.fields {
+            let Some((path, given)) = field(names) else { continue };
             let Some(node) = node_of(plan, &path).filter(|node| is_of(schema, plan, *node, *kind)) else { continue };
             // The element of an array stands below it.
             fields[node as usize + usize::from(*kind == Integers)] = *number;
             written += 1;
+            has_other_names |= own_fields.and_then(|of| of.field(*number)).is_none_or(|own| own.name != given);
         }
         let contexts = [Scope::CommonContext, Scope::SpecificContext]
             .map(|scope| schema.members(schema.scope_root(scope, id)).len());
         let is_whole = written == schema.members(class.payload).len() && contexts == [0, 0];
         let (header, lost_header) = header_fields(schema, id, plans);
         Some(EventMessage {
-            number: if message.concept == Some(Concept::Wake) && !has_waking { SCHED_WAKING } else { message.number },
-            old_state: (message.concept == Some(Concept::Switch) && is_old(schema)).then_some(PREV_STATE),
+            number,
+            has_other_names,
+            old_state: (found.concept == Some(Concept::Switch) && is_old(schema)).then_some(PREV_STATE),
             names_thread: header.contains(&EVENT_PID),
-            needs_thread: message.needs_thread && !header.contains(&EVENT_PID),
+            needs_thread: found.needs_thread && !header.contains(&EVENT_PID),
             fields,
             header,
             is_whole,

@@ -190,8 +190,13 @@ impl PerfettoWriter {
         let message = EventMessage::find(schema, event.class(), plans, self.has_waking[trace]);
         if let Some(message) = message.as_ref().filter(|message| message.is_whole) {
             self.timeline.losses.add(Lost::EventHeaders, message.lost_header);
+            self.timeline.losses.add(Lost::MessageNames, message.has_other_names.into());
         }
-        let only_sample = Semantics::new(schema).only_sample(event.class());
+        let semantics = Semantics::new(schema);
+        let only_sample = semantics.only_sample(event.class());
+        let is_sample_too = only_sample.is_none() && semantics.sample(event.class()).is_some();
+        let is_shown_twice = is_sample_too || message.as_ref().is_some_and(|message| !message.is_whole);
+        self.timeline.losses.add(Lost::TwiceShown, is_shown_twice.into());
         if let Some(lost) = only_sample {
             self.timeline.losses.add(Lost::SampleFields, lost as u64);
         }
@@ -493,6 +498,7 @@ impl TraceWriter for PerfettoWriter {
         if let Some(cpu) = self.timeline.tracks.first_machine_cpu(stream) {
             self.bundles.lose(cpu, &mut self.timeline.packets);
         }
+        self.timeline.losses.add(Lost::GapInstants, 1);
         let ns = self.timeline.tracks.begin_of(stream, gap).map_or(self.latest_ns, nearest);
         let name = self.interned.title(gap.kind.name().as_bytes());
         let track = self.timeline.track(stream, Track::Stream(stream as u32));
@@ -528,6 +534,7 @@ impl TraceWriter for PerfettoWriter {
         }
         let refused = self.timeline.tracks.refused_slices();
         self.timeline.losses.add(Lost::AsyncSlices, refused);
+        self.timeline.losses.add(Lost::SliceNames, self.timeline.tracks.slice_names());
         self.timeline.packets.flush()?;
         Ok(self.timeline.losses)
     }

@@ -36,6 +36,12 @@ pub static FORMATS: &[&Format] = &[
     &tracemill_chrome::FORMAT,
     #[cfg(feature = "perfetto")]
     &tracemill_perfetto::FORMAT,
+    #[cfg(feature = "profile")]
+    &tracemill_profile::SPEEDSCOPE,
+    #[cfg(feature = "profile")]
+    &tracemill_profile::FIREFOX,
+    #[cfg(feature = "profile")]
+    &tracemill_profile::FOLDED,
 ];
 
 /// The target for parts of a trace when none is named: it can hold those of every format. `None` in a program that was

@@ -1,8 +1,8 @@
 //! The outer form of a file: where its events are. `[ event, .. ]`, or `{ .., "traceEvents": [ event, .. ], .. }`; either may
 //! end anywhere.
 
-use memchr::{memchr2, memmem};
-use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind};
+use memchr::memmem;
+use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind, end_of_string, end_of_value};
 
 /// Bytes of an event at most.
 pub(super) const MAX_EVENT_BYTES: usize = 64 << 20;
@@ -128,51 +128,6 @@ impl Document {
     /// A member by its name.
     pub(super) fn member(&self, name: &str) -> Option<&str> {
         self.members.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
-    }
-}
-
-/// The byte after a string that begins at `at`.
-fn end_of_string(file: &[u8], at: usize) -> Option<usize> {
-    if file.get(at) != Some(&b'"') {
-        return None;
-    }
-    let mut at = at + 1;
-    loop {
-        at += memchr2(b'"', b'\\', file.get(at..)?)?;
-        if file[at] == b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
-    }
-}
-
-/// The byte after a value that begins at `at`: brackets are counted, nothing else is looked at.
-fn end_of_value(file: &[u8], at: usize) -> Option<usize> {
-    match file.get(at)? {
-        b'"' => end_of_string(file, at),
-        b'{' | b'[' => {
-            let (mut at, mut depth) = (at, 0usize);
-            loop {
-                match file.get(at)? {
-                    b'"' => {
-                        at = end_of_string(file, at)?;
-                        continue;
-                    }
-                    b'{' | b'[' => depth += 1,
-                    b'}' | b']' => depth -= 1,
-                    _ => {}
-                }
-                at += 1;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-        }
-        _ => {
-            let is_end = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b'}' | b']');
-            let len = file[at..].iter().position(is_end)?;
-            (len > 0).then_some(at + len)
-        }
     }
 }
 

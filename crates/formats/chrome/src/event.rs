@@ -1,7 +1,7 @@
 //! An event of the list: its members, and how times and ids are read.
 
 use tracemill_codec::text::marks::{mix, mix_bytes};
-use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind};
+use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind, scaled};
 use tracemill_format::slices::SliceMembers;
 
 /// Ids that are texts get numbers from here on: no system gives them to processes and threads.
@@ -95,51 +95,7 @@ fn time_of(value: &TapeToken, bytes: &[u8]) -> Option<Option<i64>> {
 
 /// The ns of a decimal number of µs, rounded to the nearest where it has more than three decimals.
 pub(super) fn ns_of(text: &[u8]) -> Option<i64> {
-    let (is_negative, digits) = match text.strip_prefix(b"-") {
-        Some(digits) => (true, digits),
-        None => (false, text),
-    };
-    let (mantissa, exponent) = match digits.iter().position(|byte| matches!(byte, b'e' | b'E')) {
-        Some(at) => {
-            let exponent = std::str::from_utf8(&digits[at + 1..]).ok()?;
-            (&digits[..at], exponent.parse::<i32>().ok()?)
-        }
-        None => (digits, 0),
-    };
-    if mantissa.is_empty() {
-        return None;
-    }
-    // Digits without the dot, and the power of ten of the last one in ns.
-    let (mut value, mut power, mut is_after_dot, mut rounding) = (0i128, exponent.checked_add(3)?, false, None);
-    for byte in mantissa {
-        match byte {
-            b'.' if !is_after_dot => is_after_dot = true,
-            b'0'..=b'9' => {
-                let digit = i128::from(byte & 15);
-                if is_after_dot && power <= 0 {
-                    rounding.get_or_insert(digit);
-                    continue;
-                }
-                value = value.checked_mul(10)?.checked_add(digit)?;
-                power -= i32::from(is_after_dot);
-            }
-            _ => return None,
-        }
-    }
-    match power {
-        0 => {}
-        1..=30 => value = value.checked_mul(10i128.pow(power as u32))?,
-        -30..=-1 => {
-            let unit = 10i128.pow(power.unsigned_abs());
-            value = (value + unit / 2) / unit;
-            rounding = None;
-        }
-        _ if value == 0 => {}
-        ..-30 => value = 0,
-        _ => return None,
-    }
-    value += i128::from(rounding.is_some_and(|digit| digit >= 5));
-    i64::try_from(if is_negative { -value } else { value }).ok()
+    scaled(text, 3)
 }
 
 /// The number of a process or thread. A text that is no number gets one that is made of it.

@@ -214,6 +214,7 @@ impl Leaves<'_> {
         if self.is_kernel && (own == "tid" || own.ends_with("_tid")) {
             // The kernel calls a thread so.
             own.replace_range(own.len() - 3.., "pid");
+            losses.add(Lost::KernelNames, 1);
         }
         losses.add(Lost::OtherNames, (!self.is_kernel && own != name).into());
         while own.starts_with("common_") || !self.names.insert(own.clone()) {
