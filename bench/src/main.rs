@@ -16,6 +16,7 @@ mod legacy;
 mod logs;
 #[cfg(unix)]
 mod measure;
+mod others;
 #[cfg(unix)]
 mod report;
 #[cfg(unix)]

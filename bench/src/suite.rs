@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::Result;
 use crate::decode::{self, Decoded};
 use crate::measure::{self, Run, Samples};
+use crate::others;
 use crate::report::{Measure, ReportRow};
 use crate::traces::{self, BenchTrace, BenchTraces};
 
@@ -27,7 +28,7 @@ pub(crate) struct Setup {
 }
 
 /// Something that is run once in each round.
-type Round<'a> = Box<dyn FnMut() -> Result<Run> + 'a>;
+pub(crate) type Round<'a> = Box<dyn FnMut() -> Result<Run> + 'a>;
 
 /// Rounds of small traces for one of a large one: they take less time and vary more.
 const SMALL_ROUNDS: usize = 3;
@@ -38,13 +39,13 @@ impl Setup {
     }
 
     /// Our program with a trace; arguments may follow.
-    fn program(&self, command: &str, trace: &Path, arguments: &[&str]) -> Command {
+    pub(crate) fn program(&self, command: &str, trace: &Path, arguments: &[&str]) -> Command {
         let mut program = Command::new(&self.tracemill);
         program.args([command, "--progress", "never"]).args(arguments).arg(trace);
         program
     }
 
-    fn ours<'a>(&'a self, command: &'a str, trace: &'a Path, arguments: &'a [&'a str]) -> Round<'a> {
+    pub(crate) fn ours<'a>(&'a self, command: &'a str, trace: &'a Path, arguments: &'a [&'a str]) -> Round<'a> {
         Box::new(move || measure::child(&mut self.program(command, trace, arguments)))
     }
 
@@ -56,7 +57,7 @@ impl Setup {
 }
 
 /// Runs tasks in rounds; an absent task has no samples.
-fn rounds<const N: usize>(
+pub(crate) fn rounds<const N: usize>(
     title: &str,
     count: usize,
     mut tasks: [Option<Round<'_>>; N],
@@ -146,6 +147,9 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<ReportRow>> {
     }
     if let (Some(kernel), true) = (&traces.kernel, setup.is_selected(&[11])) {
         kernel_rows(setup, kernel, &mut rows)?;
+    }
+    if let (Some(kernel), true) = (&traces.kernel, setup.is_selected(&[12])) {
+        others::rows(setup, kernel, &mut rows)?;
     }
     rows.sort_by_key(|row| row.id);
     Ok(rows)

@@ -50,7 +50,11 @@ impl BenchTraces {
             wide_40: find(options.wide_40.as_deref(), "wide-40", &["2000000", "40"])?,
             wide_2000: find(options.wide_2000.as_deref(), "wide-2000", &["2000000", "2000"])?,
             tiny: if options.only.is_empty() || options.only.contains(&10) { Some(tiny()?) } else { None },
-            kernel: if options.only.is_empty() || options.only.contains(&11) { Some(kernel(options)?) } else { None },
+            kernel: if options.only.is_empty() || options.only.iter().any(|row| [11, 12].contains(row)) {
+                Some(kernel(options)?)
+            } else {
+                None
+            },
             legacy: if options.only.is_empty() || options.only.contains(&9) { find_legacy(options)? } else { None },
             cpel: log(options, options.cpel.as_deref(), "cpel")?,
             elog: log(options, options.elog.as_deref(), "elog")?,
