@@ -111,7 +111,12 @@ fn outer_function(unit: UnitRef<'_, DwarfSlice<'_>>, address: u64) -> Result<Opt
     Ok(None)
 }
 
-fn holds<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, entry: &DebugEntry<'a>, address: u64) -> Result<bool, Error> {
+/// Is an address in the ranges of an entry?
+pub(crate) fn holds<'a>(
+    unit: UnitRef<'_, DwarfSlice<'a>>,
+    entry: &DebugEntry<'a>,
+    address: u64,
+) -> Result<bool, Error> {
     let mut ranges = unit.die_ranges(entry)?;
     while let Some(range) = ranges.next()? {
         if (range.begin..range.end).contains(&address) {
@@ -127,20 +132,41 @@ pub(crate) fn name<'a>(
     entry: &DebugEntry<'a>,
     origins: usize,
 ) -> Result<Option<String>, Error> {
-    if let Some(value) = entry.attr_value(gimli::DW_AT_name) {
+    text(unit, entry, &[gimli::DW_AT_name], origins)
+}
+
+/// The name of a function by which it is linked, otherwise that of the source.
+pub(crate) fn linkage_name<'a>(
+    unit: UnitRef<'_, DwarfSlice<'a>>,
+    entry: &DebugEntry<'a>,
+) -> Result<Option<String>, Error> {
+    match text(unit, entry, &[gimli::DW_AT_linkage_name, gimli::DW_AT_MIPS_linkage_name], MOST_ORIGINS)? {
+        Some(name) => Ok(Some(name)),
+        None => name(unit, entry, MOST_ORIGINS),
+    }
+}
+
+/// The first of some attributes that an entry has, or those that it completes.
+fn text<'a>(
+    unit: UnitRef<'_, DwarfSlice<'a>>,
+    entry: &DebugEntry<'a>,
+    wanted: &[gimli::DwAt],
+    origins: usize,
+) -> Result<Option<String>, Error> {
+    if let Some(value) = wanted.iter().find_map(|wanted| entry.attr_value(*wanted)) {
         return Ok(Some(unit.attr_string(value)?.to_string_lossy().into_owned()));
     }
     let origin = entry.attr_value(gimli::DW_AT_abstract_origin).or(entry.attr_value(gimli::DW_AT_specification));
     match origin {
         _ if origins == 0 => Ok(None),
-        Some(AttributeValue::UnitRef(offset)) => name(unit, &unit.entry(offset)?, origins - 1),
+        Some(AttributeValue::UnitRef(offset)) => text(unit, &unit.entry(offset)?, wanted, origins - 1),
         Some(AttributeValue::DebugInfoRef(offset)) => {
             let mut headers = unit.dwarf.units();
             while let Some(header) = headers.next()? {
                 if let Some(offset) = offset.to_unit_offset(&header) {
                     let other = unit.dwarf.unit(header)?;
                     let other = other.unit_ref(unit.dwarf);
-                    return name(other, &other.entry(offset)?, origins - 1);
+                    return text(other, &other.entry(offset)?, wanted, origins - 1);
                 }
             }
             Ok(None)

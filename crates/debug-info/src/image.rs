@@ -33,13 +33,13 @@ pub(crate) struct ExpectedImage {
 pub(crate) struct Image {
     /// The program.
     elf: Option<Arc<dyn Bytes>>,
-    debug: Option<Debug>,
+    debug: Option<DebugSections>,
     /// Is it another file than the one that ran?
     is_foreign: bool,
 }
 
 /// A file with debugging information.
-struct Debug {
+pub(crate) struct DebugSections {
     file: Arc<dyn Bytes>,
     /// Sections that are stored packed.
     unpacked: HashMap<String, Vec<u8>>,
@@ -64,13 +64,13 @@ impl Image {
             return Image { elf, debug: None, is_foreign };
         }
         let debug_dir = debug_dir.unwrap_or(Path::new(DEBUG_DIR));
-        let debug = elf.clone().and_then(Debug::from_file).or_else(|| {
+        let debug = elf.clone().and_then(DebugSections::from_file).or_else(|| {
             let beside = wanted.build_id.as_ref().map(|id| build_id_path(debug_dir, id));
-            beside.and_then(|path| Debug::from_file(open_elf(&path)?))
+            beside.and_then(|path| DebugSections::from_file(open_elf(&path)?))
         });
         let debug = debug.or_else(|| {
             let (name, checksum) = wanted.link.as_ref()?;
-            Debug::from_file(linked(&wanted.path, debug_dir, name, *checksum)?)
+            DebugSections::from_file(linked(&wanted.path, debug_dir, name, *checksum)?)
         });
         Image { elf, debug, is_foreign }
     }
@@ -90,13 +90,7 @@ impl Image {
 
     /// Does something with the debugging information, if there is any.
     pub(crate) fn with_dwarf<R>(&self, work: impl FnOnce(Dwarf<DwarfSlice<'_>>) -> R) -> Option<R> {
-        let debug = self.debug.as_ref()?;
-        let elf = File::parse(debug.file.bytes()).ok()?;
-        let section = |name: &str| match debug.unpacked.get(name) {
-            Some(bytes) => bytes.as_slice(),
-            None => elf.section_by_name(name).and_then(|section| section.data().ok()).unwrap_or(&[]),
-        };
-        dwarf::load(section, !elf.is_little_endian()).map(work)
+        self.debug.as_ref()?.with_dwarf(work)
     }
 
     /// The function symbol before an address, with the distance.
@@ -113,9 +107,9 @@ impl Image {
     }
 }
 
-impl Debug {
+impl DebugSections {
     /// The debugging information of a file, when it has any.
-    fn from_file(file: Arc<dyn Bytes>) -> Option<Debug> {
+    pub(crate) fn from_file(file: Arc<dyn Bytes>) -> Option<DebugSections> {
         let mut unpacked = HashMap::new();
         {
             let elf = File::parse(file.bytes()).ok()?;
@@ -131,7 +125,17 @@ impl Debug {
                 return None;
             }
         }
-        Some(Debug { file, unpacked })
+        Some(DebugSections { file, unpacked })
+    }
+
+    /// Does something with the debugging information.
+    pub(crate) fn with_dwarf<R>(&self, work: impl FnOnce(Dwarf<DwarfSlice<'_>>) -> R) -> Option<R> {
+        let elf = File::parse(self.file.bytes()).ok()?;
+        let section = |name: &str| match self.unpacked.get(name) {
+            Some(bytes) => bytes.as_slice(),
+            None => elf.section_by_name(name).and_then(|section| section.data().ok()).unwrap_or(&[]),
+        };
+        dwarf::load(section, !elf.is_little_endian()).map(work)
     }
 }
 

@@ -10,7 +10,9 @@
 mod calling_convention;
 mod dwarf;
 mod image;
+mod inlined;
 mod processes;
+mod program_file;
 mod signatures;
 mod symbol_files;
 mod symbols;

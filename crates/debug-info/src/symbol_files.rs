@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use object::read::{File, Object, ObjectSymbolTable as _};
-use tracemill_codec::chunk::Bytes;
 use tracemill_engine::samples::Symbolizer;
 use tracemill_format::Demangle;
 use tracemill_format::code::{CodeKind, CodeModule, CodePlace};
 use tracemill_format::demangle::demangled;
 
-use crate::image::{DEBUG_DIR, build_id_path, join_below, linked, open_elf};
+use crate::image::{DEBUG_DIR, build_id_path, join_below, open_elf};
+use crate::inlined::InlinedChain;
+use crate::program_file::{FilePlaces, ProgramFile};
 use crate::symbols::SymbolTable;
 
 /// Bytes of a list of symbols as text, at most.
@@ -35,7 +35,12 @@ pub struct SymbolSearch {
     pub beside: Vec<PathBuf>,
     /// Form of names.
     pub demangle: Demangle,
+    /// Are inlined functions left out? Finding them takes the debugging information of files.
+    pub skips_inlined: bool,
 }
+
+/// A file of a program or of the kernel: its path and its build id.
+type FileKey = (String, Option<Vec<u8>>);
 
 /// Tables that were looked for, and found or not.
 type KnownTables<K> = Mutex<HashMap<K, Option<Arc<SymbolTable>>>>;
@@ -43,8 +48,9 @@ type KnownTables<K> = Mutex<HashMap<K, Option<Arc<SymbolTable>>>>;
 /// Files with symbols, each read once.
 pub struct SymbolFiles {
     search: SymbolSearch,
-    /// By path and build id.
-    modules: KnownTables<(String, Option<Vec<u8>>)>,
+    files: Mutex<HashMap<FileKey, Arc<ProgramFile>>>,
+    /// Of the kernel and its modules.
+    kernels: KnownTables<FileKey>,
     /// Lists of the kernel.
     lists: KnownTables<PathBuf>,
     /// By process.
@@ -57,7 +63,8 @@ impl SymbolFiles {
     pub fn new(search: SymbolSearch) -> SymbolFiles {
         SymbolFiles {
             search,
-            modules: Mutex::default(),
+            files: Mutex::default(),
+            kernels: Mutex::default(),
             lists: Mutex::default(),
             programs: Mutex::default(),
             missing: Mutex::default(),
@@ -70,19 +77,25 @@ impl SymbolFiles {
         missing.iter().map(|(module, reason)| (module.clone(), reason.clone())).collect()
     }
 
-    fn module(&self, module: &CodeModule) -> Option<Arc<SymbolTable>> {
+    fn kernel(&self, module: &CodeModule) -> Option<Arc<SymbolTable>> {
         let key = (module.path.clone(), module.build_id.clone());
-        let mut known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        known
-            .entry(key)
-            .or_insert_with(|| {
-                let found = match module.kind {
-                    CodeKind::Kernel { .. } | CodeKind::KernelModule => self.kernel_table(module),
-                    _ => self.file_table(module).map(Arc::new),
-                };
-                found.map_err(|reason| self.miss(&module.path, reason)).ok()
-            })
-            .clone()
+        let mut known = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let find = || self.kernel_table(module).map_err(|reason| self.miss(&module.path, reason)).ok();
+        known.entry(key).or_insert_with(find).clone()
+    }
+
+    /// A file that processes mapped.
+    fn file(&self, module: &CodeModule) -> Arc<ProgramFile> {
+        let key = (module.path.clone(), module.build_id.clone());
+        let mut known = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = || {
+            let (file, reason) = ProgramFile::open(self.places(module));
+            if let Some(reason) = reason {
+                self.miss(&module.path, reason);
+            }
+            Arc::new(file)
+        };
+        known.entry(key).or_insert_with(open).clone()
     }
 
     fn miss(&self, module: &str, reason: String) {
@@ -102,52 +115,19 @@ impl SymbolFiles {
         Some(path.with_extension(""))
     }
 
-    fn file_table(&self, module: &CodeModule) -> Result<SymbolTable, String> {
-        if module.path.starts_with('[') {
-            return Err("it is not a file".into());
-        }
+    /// Where the file of a module is looked for.
+    fn places(&self, module: &CodeModule) -> FilePlaces {
         let path = self.here(&module.path);
-        let wanted = module.build_id.as_deref().filter(|id| !id.is_empty());
-        let is_right = |bytes: &Arc<dyn Bytes>| match (wanted, build_id(bytes.bytes())) {
-            (Some(wanted), own) => own.is_some_and(|own| own.starts_with(wanted)),
-            (None, _) => true,
-        };
-        let own = open_elf(&path);
-        let own_is_right = own.as_ref().is_some_and(is_right);
-        let cached = wanted.and_then(|id| open_elf(&self.cached(id)?.join("elf"))).filter(is_right);
-        let beside = || {
-            let name = path.file_name().filter(|_| wanted.is_some())?;
-            self.search.beside.iter().find_map(|folder| open_elf(&folder.join(name)).filter(is_right))
-        };
-        let ran = cached.or_else(|| own.clone().filter(|_| own_is_right)).or_else(beside);
-        let dir = self.search.dir.as_deref().unwrap_or(Path::new(DEBUG_DIR));
-        let own_id = wanted.map(<[u8]>::to_vec).or_else(|| build_id(ran.as_ref()?.bytes()));
-        let stripped = || own_id.and_then(|id| open_elf(&build_id_path(dir, &id)));
-        let by_link = || {
-            let elf = File::parse(ran.as_ref()?.bytes()).ok()?;
-            let (name, checksum) = elf.gnu_debuglink().ok()??;
-            linked(&path, dir, &String::from_utf8_lossy(name), checksum)
-        };
-        if ran.as_ref().is_some_and(|ran| has_all_symbols(ran.bytes()))
-            && let Some(table) = ran.as_ref().and_then(|ran| SymbolTable::from_elf(ran.bytes()))
-        {
-            return Ok(table);
-        }
-        if let Some(debug) = stripped().or_else(by_link)
-            && let Some(mut table) = SymbolTable::from_elf(debug.bytes())
-        {
-            // Files of what was stripped off may not say where parts of the program are in it.
-            if let Some(ran) = ran.as_ref().and_then(|ran| SymbolTable::from_elf(ran.bytes())) {
-                table.take_rest(ran);
-            }
-            return Ok(table);
-        }
-        let ran_is_right = ran.is_some();
-        match ran.and_then(|ran| SymbolTable::from_elf(ran.bytes())) {
-            Some(table) => Ok(table),
-            None if ran_is_right => Err(format!("`{}` has no symbols", path.display())),
-            None if own.is_some() => Err(format!("`{}` has another build id", path.display())),
-            None => Err(format!("`{}` cannot be read as an ELF file", path.display())),
+        let wanted = module.build_id.clone().filter(|id| !id.is_empty());
+        let name = path.file_name().filter(|_| wanted.is_some());
+        FilePlaces {
+            before: wanted.as_ref().and_then(|id| Some(self.cached(id)?.join("elf"))),
+            after: name
+                .map(|name| self.search.beside.iter().map(|folder| folder.join(name)).collect())
+                .unwrap_or_default(),
+            debug_dir: self.search.dir.clone().unwrap_or_else(|| DEBUG_DIR.into()),
+            path,
+            wanted,
         }
     }
 
@@ -207,46 +187,51 @@ impl SymbolFiles {
             .clone()
     }
 
+    /// The function of code that is not in a file of a program.
     fn function(&self, module: &CodeModule, process: i64, place: CodePlace) -> Option<String> {
-        let name = match &module.kind {
-            CodeKind::Function => module.path.clone(),
+        match &module.kind {
+            CodeKind::Function => Some(module.path.clone()),
             CodeKind::Memory => match self.program_map(process) {
-                Some(map) => map.find(place.address)?.to_string(),
+                Some(map) => map.find(place.address).map(str::to_string),
                 None => {
                     self.miss(&module.path, format!("there is no list of its functions, perf-{process}.map"));
-                    return None;
+                    None
                 }
             },
             CodeKind::Kernel { symbol, address } => {
-                let table = self.module(module)?;
+                let table = self.kernel(module)?;
                 let moved = table.anchor(symbol).map_or(0, |here| here.wrapping_sub(*address));
-                table.find(place.address.wrapping_add(moved))?.to_string()
+                table.find(place.address.wrapping_add(moved)).map(str::to_string)
             }
-            CodeKind::KernelModule => {
-                let table = self.module(module)?;
-                table.find(place.address)?.to_string()
-            }
-            CodeKind::File => {
-                let table = self.module(module)?;
-                table.find(table.address_of(place.offset)?)?.to_string()
-            }
-        };
-        Some(demangled(&name, self.search.demangle))
+            CodeKind::KernelModule => self.kernel(module)?.find(place.address).map(str::to_string),
+            CodeKind::File => None,
+        }
+    }
+
+    /// The functions at a place in a file. The outermost one has the name of its symbol, which also tells parts and copies of a
+    /// function apart.
+    fn functions_of_file(&self, module: &CodeModule, place: CodePlace) -> Vec<String> {
+        if module.path.starts_with('[') {
+            self.miss(&module.path, "it is not a file".into());
+            return Vec::new();
+        }
+        let file = self.file(module);
+        let Some(address) = file.address_of(place.offset) else { return Vec::new() };
+        let chain = if self.search.skips_inlined { InlinedChain::default() } else { file.inlined(address) };
+        let mut names = chain.inlined;
+        names.extend(file.symbol(address).map(str::to_string).or(chain.outer));
+        names
     }
 }
 
 impl Symbolizer for SymbolFiles {
     fn functions(&self, module: &CodeModule, process: i64, place: CodePlace) -> Vec<String> {
-        self.function(module, process, place).into_iter().collect()
+        let names = match module.kind {
+            CodeKind::File => self.functions_of_file(module, place),
+            _ => self.function(module, process, place).into_iter().collect(),
+        };
+        names.into_iter().map(|name| demangled(&name, self.search.demangle)).collect()
     }
-}
-
-fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
-    Some(File::parse(bytes).ok()?.build_id().ok()??.to_vec())
-}
-
-fn has_all_symbols(bytes: &[u8]) -> bool {
-    File::parse(bytes).is_ok_and(|elf| elf.symbol_table().is_some_and(|table| table.symbols().next().is_some()))
 }
 
 /// A list of symbols; none when it is too long to be one.
@@ -348,7 +333,7 @@ mod tests {
         assert!(files.functions(&known, 1, at(0x14, 0)).is_empty());
         assert!(files.missing()[0].1.contains("another build id"), "{:?}", files.missing());
         // It has no parts that are loaded, so places in it have no address; its table is there.
-        let table = files.module(&module("/app", None, CodeKind::File)).expect("symbols");
-        assert_eq!((table.find(0x17), table.find(0x18)), (Some("main"), None));
+        let file = files.file(&module("/app", None, CodeKind::File));
+        assert_eq!((file.symbol(0x17), file.symbol(0x18)), (Some("main"), None));
     }
 }

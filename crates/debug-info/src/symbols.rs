@@ -30,8 +30,6 @@ struct TableSymbol {
 pub(crate) struct SymbolTable {
     symbols: Vec<TableSymbol>,
     names: String,
-    /// Where parts of the file are in memory: offset, size and address.
-    segments: Vec<(u64, u64, u64)>,
     /// Addresses of the symbols by which places in the kernel are compared.
     anchors: Vec<(&'static str, u64)>,
 }
@@ -54,12 +52,12 @@ fn rank(name: &str, size: u64, is_weak: bool, is_global: bool) -> SymbolRank {
 }
 
 impl SymbolTable {
-    fn new(mut found: Vec<FoundSymbol<'_>>, segments: Vec<(u64, u64, u64)>) -> SymbolTable {
+    fn new(mut found: Vec<FoundSymbol<'_>>) -> SymbolTable {
         let anchor = |name: &'static str| Some((name, found.iter().find(|symbol| symbol.name == name)?.begin));
         let anchors = ANCHORS.into_iter().filter_map(anchor).collect();
         found.sort_by(|a, b| a.begin.cmp(&b.begin).then(b.rank.cmp(&a.rank)));
         found.dedup_by(|next, kept| next.begin == kept.begin);
-        let mut table = SymbolTable { segments, anchors, ..SymbolTable::default() };
+        let mut table = SymbolTable { anchors, ..SymbolTable::default() };
         for at in 0..found.len() {
             let FoundSymbol { begin, size, name, .. } = found[at];
             let end = match size {
@@ -113,16 +111,7 @@ impl SymbolTable {
         for (begin, size, name) in &linkage {
             symbols.push(FoundSymbol { begin: *begin, size: *size, rank: rank(name, *size, true, false), name });
         }
-        let endian = elf.endian();
-        let load = |header: &H::ProgramHeader| {
-            (header.p_type(endian) == object::elf::PT_LOAD).then(|| {
-                let [offset, size, address] =
-                    [header.p_offset(endian).into(), header.p_memsz(endian).into(), header.p_vaddr(endian).into()];
-                (offset, size, address)
-            })
-        };
-        let segments = elf.elf_program_headers().iter().filter_map(load).collect();
-        (!symbols.is_empty()).then(|| SymbolTable::new(symbols, segments))
+        (!symbols.is_empty()).then(|| SymbolTable::new(symbols))
     }
 
     /// The symbols of a list of the kernel, lines as `ffffffff81000000 T _text` and, for those of modules, `[module]` after it.
@@ -140,7 +129,7 @@ impl SymbolTable {
             FoundSymbol { begin, size: 0, rank: rank(name, 0, is_weak, false), name }
         });
         let symbols: Vec<FoundSymbol<'_>> = symbols.filter(|symbol| symbol.begin > 0).collect();
-        (!symbols.is_empty()).then(|| SymbolTable::new(symbols, Vec::new()))
+        (!symbols.is_empty()).then(|| SymbolTable::new(symbols))
     }
 
     /// The functions that a program lists of code that it made: lines of begin and size in hexadecimal, and a name that may have
@@ -159,21 +148,7 @@ impl SymbolTable {
             let rank = (true, true, true, std::cmp::Reverse(0), order);
             FoundSymbol { begin, size, rank, name: &text[from..to] }
         });
-        SymbolTable::new(symbols.collect(), Vec::new())
-    }
-
-    /// Takes what another file of the same program has beside symbols.
-    pub(crate) fn take_rest(&mut self, other: SymbolTable) {
-        self.segments = other.segments;
-    }
-
-    /// The address of a place in the file.
-    pub(crate) fn address_of(&self, offset: u64) -> Option<u64> {
-        let of = |&(begin, size, address): &(u64, u64, u64)| {
-            let inside = offset.checked_sub(begin).filter(|inside| *inside < size)?;
-            Some(address.wrapping_add(inside))
-        };
-        self.segments.iter().find_map(of)
+        SymbolTable::new(symbols.collect())
     }
 
     /// The address of one of the first symbols of the kernel.
@@ -190,6 +165,43 @@ impl SymbolTable {
 
     fn name(&self, symbol: &TableSymbol) -> &str {
         &self.names[symbol.name.0 as usize..symbol.name.1 as usize]
+    }
+}
+
+/// Where parts of a file are in memory.
+#[derive(Debug, Default)]
+pub(crate) struct FileSegments {
+    /// Offset, size and address.
+    parts: Vec<(u64, u64, u64)>,
+}
+
+impl FileSegments {
+    /// The parts of an ELF file; none when it is not one.
+    pub(crate) fn from_elf(bytes: &[u8]) -> FileSegments {
+        fn parts<H: FileHeader>(elf: &ElfFile<'_, H>) -> Vec<(u64, u64, u64)> {
+            let endian = elf.endian();
+            let load = |header: &H::ProgramHeader| {
+                (header.p_type(endian) == object::elf::PT_LOAD).then(|| {
+                    (header.p_offset(endian).into(), header.p_memsz(endian).into(), header.p_vaddr(endian).into())
+                })
+            };
+            elf.elf_program_headers().iter().filter_map(load).collect()
+        }
+        let parts = match File::parse(bytes) {
+            Ok(File::Elf32(elf)) => parts(&elf),
+            Ok(File::Elf64(elf)) => parts(&elf),
+            _ => Vec::new(),
+        };
+        FileSegments { parts }
+    }
+
+    /// The address of a place in the file.
+    pub(crate) fn address_of(&self, offset: u64) -> Option<u64> {
+        let of = |&(begin, size, address): &(u64, u64, u64)| {
+            let inside = offset.checked_sub(begin).filter(|inside| *inside < size)?;
+            Some(address.wrapping_add(inside))
+        };
+        self.parts.iter().find_map(of)
     }
 }
 
@@ -244,9 +256,9 @@ mod tests {
     #[test]
     fn outer_symbols_go_on_after_inner_ones() {
         let symbol = |begin, size, name| FoundSymbol { begin, size, rank: rank(name, size, false, true), name };
-        let table =
-            SymbolTable::new(vec![symbol(0x10, 0x30, "outer"), symbol(0x20, 8, "inner")], vec![(0, 0x100, 0x1000)]);
+        let table = SymbolTable::new(vec![symbol(0x10, 0x30, "outer"), symbol(0x20, 8, "inner")]);
         assert_eq!((table.find(0x27), table.find(0x28), table.find(0x40)), (Some("inner"), Some("outer"), None));
-        assert_eq!((table.address_of(0x20), table.address_of(0x100)), (Some(0x1020), None));
+        let segments = FileSegments { parts: vec![(0, 0x100, 0x1000)] };
+        assert_eq!((segments.address_of(0x20), segments.address_of(0x100)), (Some(0x1020), None));
     }
 }

@@ -7,7 +7,8 @@ use gimli::{Encoding, Format, LineEncoding, LittleEndian};
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
-use crate::image::{ExpectedImage, FoundFunction, Image, hexadecimal, join_below};
+use crate::image::{DebugSections, ExpectedImage, FoundFunction, Image, hexadecimal, join_below, open_elf};
+use crate::inlined::InlinedFunctions;
 use crate::signatures::Signatures;
 
 /// The build id of the programs.
@@ -289,4 +290,100 @@ fn structures_without_an_end_are_unknown() {
     let deep: Vec<_> = (0..60).map(|at| [at, at]).collect();
     let deep: Vec<(&[usize], u64)> = deep.iter().map(|kinds| (&kinds[..], 8)).collect();
     assert_eq!(arguments(&deep), "");
+}
+
+/// A program with a function `outer` from 0x1000 on, where `middle` is inlined from 0x1010 to 0x1030, and `inner` into that from
+/// 0x1018 on, in a block. `second` is in a namespace, and its name is that of its declaration.
+fn with_inlined(version: u16) -> Vec<u8> {
+    let encoding = Encoding { format: Format::Dwarf32, version, address_size: 8 };
+    let mut dwarf = DwarfUnit::new(encoding);
+    let root = dwarf.unit.root();
+    let mut entry =
+        |parent: UnitEntryId, tag, range: Option<(u64, u64)>, origin: Option<UnitEntryId>, names: &[&str]| {
+            let id = dwarf.unit.add(parent, tag);
+            let entry = dwarf.unit.get_mut(id);
+            if let Some((begin, end)) = range {
+                entry.set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(begin)));
+                entry.set(gimli::DW_AT_high_pc, AttributeValue::Udata(end - begin));
+            }
+            for (name, attribute) in names.iter().zip([gimli::DW_AT_name, gimli::DW_AT_linkage_name]) {
+                entry.set(attribute, AttributeValue::String(name.as_bytes().to_vec()));
+            }
+            if let Some(origin) = origin {
+                entry.set(gimli::DW_AT_abstract_origin, AttributeValue::UnitRef(origin));
+            }
+            id
+        };
+    use gimli::{DW_TAG_inlined_subroutine, DW_TAG_lexical_block, DW_TAG_namespace, DW_TAG_subprogram};
+    let middle = entry(root, DW_TAG_subprogram, None, None, &["middle"]);
+    let inner = entry(root, DW_TAG_subprogram, None, None, &["inner", "_ZN1a5innerEv"]);
+    let outer = entry(root, DW_TAG_subprogram, Some((0x1000, 0x1040)), None, &["outer"]);
+    let first = entry(outer, DW_TAG_inlined_subroutine, Some((0x1010, 0x1030)), Some(middle), &[]);
+    let block = entry(first, DW_TAG_lexical_block, None, None, &[]);
+    entry(block, DW_TAG_inlined_subroutine, Some((0x1012, 0x1014)), Some(middle), &[]);
+    entry(block, DW_TAG_inlined_subroutine, Some((0x1018, 0x1030)), Some(inner), &[]);
+    let space = entry(root, DW_TAG_namespace, None, None, &["a"]);
+    let second = entry(space, DW_TAG_subprogram, Some((0x1080, 0x1090)), Some(inner), &[]);
+    entry(second, DW_TAG_inlined_subroutine, Some((0x1088, 0x1090)), None, &[]);
+    dwarf.unit.get_mut(root).set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(0x1000)));
+    dwarf.unit.get_mut(root).set(gimli::DW_AT_high_pc, AttributeValue::Udata(0x90));
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    put_sections(&mut dwarf, &mut object);
+    object.write().expect("it is consistent")
+}
+
+fn inlined(path: &Path) -> Option<InlinedFunctions> {
+    Some(InlinedFunctions::new(DebugSections::from_file(open_elf(path)?)?))
+}
+
+#[test]
+fn inlined_functions_come_before_the_outer_one() {
+    let folder = Folder::new("inlined");
+    for version in [3, 4, 5] {
+        let file = inlined(&folder.file("program", &with_inlined(version))).expect("debugging information");
+        let check = |address: u64, inlined: &[&str], outer: &str| {
+            let found = file.find(address);
+            let outer = (!outer.is_empty()).then(|| outer.to_string());
+            assert_eq!(found.inlined, inlined, "version {version}, {address:#x}");
+            assert_eq!(found.outer, outer, "version {version}, {address:#x}");
+        };
+        for _ in 0..2 {
+            check(0xfff, &[], "");
+            check(0x1000, &[], "outer");
+            check(0x1010, &["middle"], "outer");
+            check(0x1013, &["middle", "middle"], "outer");
+            check(0x1014, &["middle"], "outer");
+            check(0x102f, &["_ZN1a5innerEv", "middle"], "outer");
+            check(0x1030, &[], "outer");
+            check(0x1040, &[], "");
+            // An entry without a name is left out.
+            check(0x1089, &[], "_ZN1a5innerEv");
+            check(0x1090, &[], "");
+        }
+    }
+    assert!(inlined(&folder.file("program", &program(None))).is_none());
+}
+
+#[test]
+fn damaged_entries_have_few_or_no_inlined_functions() {
+    let (folder, whole) = (Folder::new("inlined-damage"), with_inlined(5));
+    let mut random = 0x2545_f491_4f6c_dd1du64;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    for round in 0..2000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=round % 8 {
+            let at = next(bytes.len());
+            bytes[at] = [0, 0xff, 0x80, next(256) as u8][next(4)];
+        }
+        if let Some(file) = inlined(&folder.file("program", &bytes)) {
+            for address in [0, 0x1000, 0x1013, 0x1020, 0x1088, u64::MAX] {
+                file.find(address);
+            }
+        }
+    }
 }

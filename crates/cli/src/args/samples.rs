@@ -44,6 +44,10 @@ pub(crate) struct SymbolArgs {
     /// Look here for the symbols of stripped programs [default: /usr/lib/debug]
     #[arg(id = "symbols_dir", long = "debug-info-dir", value_name = "DIR", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) dir: Option<PathBuf>,
+
+    /// Count samples of inlined functions for the function that they were inlined into (faster)
+    #[arg(long, hide_short_help = true, help_heading = OF_SAMPLES)]
+    pub(crate) no_inline: bool,
 }
 
 /// Whose time is added up.

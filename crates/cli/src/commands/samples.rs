@@ -222,6 +222,7 @@ fn symbols(options: &SymbolArgs, demangle: Demangle, session: &Session) -> Symbo
         kallsyms: options.kallsyms.clone(),
         beside,
         demangle,
+        skips_inlined: options.no_inline,
     };
     Symbols { files: tracemill_debug_info::SymbolFiles::new(search) }
 }
