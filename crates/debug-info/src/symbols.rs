@@ -3,7 +3,7 @@
 
 use object::read::elf::{ElfFile, FileHeader, ProgramHeader, SectionHeader};
 use object::read::{File, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
-use object::{ObjectSymbolTable, SectionKind};
+use object::{ObjectSymbolTable, SectionFlags};
 
 /// Size of the last symbol where none is stated.
 const LAST_BYTES: u64 = 4096;
@@ -89,7 +89,7 @@ impl SymbolTable {
                 SymbolKind::Text => section.is_some(),
                 // Labels of assembly have no type; those with a dollar mark kinds of code.
                 SymbolKind::Unknown | SymbolKind::Label => {
-                    section.is_some_and(|section| section.kind() == SectionKind::Text)
+                    section.is_some_and(|section| is_executed(&section))
                         && symbol.name().is_ok_and(|name| !name.is_empty() && !name.starts_with('$'))
                 }
                 _ => false,
@@ -166,6 +166,15 @@ impl SymbolTable {
     fn name(&self, symbol: &TableSymbol) -> &str {
         &self.names[symbol.name.0 as usize..symbol.name.1 as usize]
     }
+}
+
+/// Is a section code? In files of what was stripped off it has no bytes, and then no kind of its own.
+fn is_executed<'a>(section: &impl ObjectSection<'a>) -> bool {
+    let flags = match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => sh_flags,
+        _ => 0,
+    };
+    flags & u64::from(object::elf::SHF_EXECINSTR) != 0
 }
 
 /// Where parts of a file are in memory.
@@ -251,6 +260,31 @@ mod tests {
         assert_eq!(kernel.find(0xffff_ffff_c000_0001), Some("xfs_read"));
         assert_eq!(kernel.find(1), None);
         assert!(SymbolTable::from_kallsyms("0000000000000000 T _text\n").is_none(), "addresses are hidden");
+    }
+
+    #[test]
+    fn labels_of_code_count_where_the_code_was_stripped_off() {
+        use object::write::{Object as WrittenObject, Symbol, SymbolSection};
+        use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolScope};
+        let mut object = WrittenObject::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        for (name, flags) in [("_start", object::elf::SHF_EXECINSTR), ("_data", object::elf::SHF_WRITE)] {
+            let section = object.add_section(Vec::new(), b".part".to_vec(), object::SectionKind::UninitializedData);
+            object.append_section_bss(section, 0x100, 16);
+            let sh_flags = u64::from(object::elf::SHF_ALLOC | flags);
+            object.section_mut(section).flags = SectionFlags::Elf { sh_flags };
+            object.add_symbol(Symbol {
+                name: name.into(),
+                value: if name == "_start" { 0x10 } else { 0x20 },
+                size: 0,
+                kind: SymbolKind::Label,
+                scope: SymbolScope::Linkage,
+                weak: false,
+                section: SymbolSection::Section(section),
+                flags: SymbolFlags::Elf { st_info: object::elf::STB_GLOBAL << 4, st_other: 0 },
+            });
+        }
+        let table = SymbolTable::from_elf(&object.write().expect("it is consistent")).expect("symbols");
+        assert_eq!((table.find(0x10), table.find(0x20)), (Some("_start"), Some("_start")));
     }
 
     #[test]
