@@ -267,8 +267,10 @@ impl<'s> SampleReader<'s> {
             });
             // Errors were reported by the scan of the packet.
             let _ = event.raw.visit_flat(&mut self.state, &mut self.arrays);
-            for &address in self.arrays.kernel.iter().chain(&self.arrays.user) {
-                self.stack.extend_from_slice(self.frames.at(&code, address));
+            for addresses in [&self.arrays.kernel, &self.arrays.user] {
+                for (at, &address) in addresses.iter().enumerate() {
+                    self.stack.extend_from_slice(self.frames.at(&code, address, at > 0));
+                }
             }
             for at in 0..self.arrays.texts.len() {
                 self.stack.push(self.frames.of_text(&self.arrays.texts[at]));
@@ -280,7 +282,7 @@ impl<'s> SampleReader<'s> {
                     let frame = named_frame(symbol, text(FILE).unwrap_or_default());
                     self.stack.push(self.frames.number(frame));
                 }
-                (None, Some(address)) => self.stack.extend_from_slice(self.frames.at(&code, address)),
+                (None, Some(address)) => self.stack.extend_from_slice(self.frames.at(&code, address, false)),
                 (None, None) => {}
             }
         }
@@ -356,8 +358,8 @@ struct CodeContext<'c> {
 struct Frames {
     list: Vec<Frame>,
     by_frame: HashMap<Frame, u32>,
-    /// Frames of places that were asked for, by trace and process.
-    places: HashMap<(usize, i64, CodePlace), Box<[u32]>>,
+    /// Frames of places that were asked for, by trace and process, and by whether the place is one to return to.
+    places: HashMap<(usize, i64, CodePlace, bool), Box<[u32]>>,
     texts: HashMap<Vec<u8>, u32>,
     /// Frames of unknown addresses: of programs, and of the kernel.
     unknown: [Option<[u32; 1]>; 2],
@@ -374,8 +376,9 @@ impl Frames {
         number
     }
 
-    /// The frames at an address, the innermost first.
-    fn at(&mut self, code: &CodeContext<'_>, address: u64) -> &[u32] {
+    /// The frames at an address, the innermost first. Before an address to return to is the call, which may be in another function than
+    /// what follows it.
+    fn at(&mut self, code: &CodeContext<'_>, address: u64, is_return: bool) -> &[u32] {
         let is_kernel = address >= FIRST_OF_KERNEL;
         let place = code.maps.and_then(|maps| Some((maps, maps.place(code.process, code.cycles, address)?)));
         let found = place.and_then(|(maps, place)| Some((maps.modules().get(place.module as usize)?, place)));
@@ -386,9 +389,12 @@ impl Frames {
             }
             return self.unknown[usize::from(is_kernel)].as_ref().map_or(&[], |frame| frame.as_slice());
         };
-        let key = (code.trace, code.process, place);
+        let key = (code.trace, code.process, place, is_return);
         if !self.places.contains_key(&key) {
-            let names = code.symbolizer.map(|symbolizer| symbolizer.functions(module, code.process, place));
+            let before = u64::from(is_return && place.offset > 0);
+            let call =
+                CodePlace { offset: place.offset - before, address: place.address.wrapping_sub(before), ..place };
+            let names = code.symbolizer.map(|symbolizer| symbolizer.functions(module, code.process, call));
             let mut names = names.unwrap_or_default();
             let short = module.short_name();
             if names.is_empty() {
@@ -465,5 +471,45 @@ mod tests {
         assert_eq!(shown("7f operator+ (a)(inlined) (libx.so)"), "operator+ (a)(inlined)|libx.so|false");
         assert_eq!(shown("7f clock_gettime+0x9 ([vdso])"), "clock_gettime|[vdso]|false");
         assert_eq!(shown("add"), "add||false");
+    }
+
+    /// Maps of one file at 0x1000, and the names of its functions of 16 bytes.
+    struct Code([CodeModule; 1]);
+
+    impl tracemill_format::code::CodeMaps for Code {
+        fn modules(&self) -> &[CodeModule] {
+            &self.0
+        }
+
+        fn place(&self, _process: i64, _cycles: u64, address: u64) -> Option<CodePlace> {
+            Some(CodePlace { module: 0, offset: address.checked_sub(0x1000)?, address })
+        }
+    }
+
+    impl Symbolizer for Code {
+        fn functions(&self, _module: &CodeModule, _process: i64, place: CodePlace) -> Vec<String> {
+            assert_eq!(place.address - place.offset, 0x1000);
+            if place.offset < 0x100 { vec![format!("f{}", place.offset / 16)] } else { Vec::new() }
+        }
+    }
+
+    fn code() -> Code {
+        Code([CodeModule { path: "/bin/app".into(), build_id: None, kind: tracemill_format::code::CodeKind::File }])
+    }
+
+    #[test]
+    fn callers_are_named_by_their_calls() {
+        let code = code();
+        let context = CodeContext { trace: 0, maps: Some(&code), symbolizer: Some(&code), process: 1, cycles: 0 };
+        let mut frames = Frames::default();
+        let mut name = |address: u64, is_return: bool| {
+            let number = frames.at(&context, address, is_return)[0];
+            frames.list[number as usize].function.to_string()
+        };
+        assert_eq!((name(0x101f, false), name(0x1020, false)), ("f1".into(), "f2".into()));
+        // The call is the last instruction of a function.
+        assert_eq!((name(0x1020, true), name(0x1021, true)), ("f1".into(), "f2".into()));
+        assert_eq!((name(0x1000, true), name(0x1200, true)), ("f0".into(), "[app+0x200]".into()));
+        assert_eq!(name(0x10, true), UNKNOWN);
     }
 }
