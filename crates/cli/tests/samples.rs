@@ -340,6 +340,70 @@ fn perf_reports_the_same() {
     assert_eq!(ours, theirs);
 }
 
+const WITHOUT_FRAME_POINTERS: &str = "
+#include <stdlib.h>
+#include <string.h>
+static volatile unsigned sink;
+__attribute__((noinline)) unsigned leaf(unsigned n) { for (int i = 0; i < 2000; i++) n = n * 31 ^ n >> 3; return n; }
+static int order(const void *a, const void *b) { return leaf(*(const unsigned *)a) < leaf(*(const unsigned *)b) ? -1 : 1; }
+__attribute__((noinline)) unsigned sorting(unsigned n) {
+    unsigned all[8];
+    for (int i = 0; i < 8; i++) all[i] = n * i;
+    qsort(all, 8, sizeof *all, order);
+    return all[3];
+}
+__attribute__((noinline)) unsigned deep(unsigned n, int level) {
+    unsigned found = level ? deep(n, level - 1) + 1 : leaf(n);
+    sink += found;
+    return found ^ level;
+}
+__attribute__((noinline)) unsigned room(unsigned n) { char all[3000]; memset(all, n, sizeof all); return leaf(n) + all[n % 3000]; }
+int main(void) {
+    for (unsigned at = 0; at < 3000; at++) sink += sorting(at) + deep(at, at % 12) + room(at);
+}
+";
+
+/// Stacks that perf copied, as `perf script` follows them: the functions of the program in each sample.
+#[test]
+fn copied_stacks_have_the_callers_that_perf_finds() {
+    let folder = Folder::new();
+    folder.file("app.c", WITHOUT_FRAME_POINTERS);
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.current_dir(folder.path("")).env("HOME", folder.path("")).args(arguments);
+        command.output().ok().filter(|output| output.status.success())
+    };
+    if run("gcc", &["-O2", "-fomit-frame-pointer", "-o", "app", "app.c"]).is_none() {
+        return eprintln!("left out: there is no gcc");
+    }
+    let recorded =
+        run("perf", &["record", "-q", "-e", "cpu-clock:u", "--call-graph", "dwarf", "-o", "app.data", "./app"]);
+    if recorded.is_none() {
+        return eprintln!("left out: perf is not installed or may not record");
+    }
+    let script =
+        run("perf", &["script", "-F", "ip,sym", "--no-inline", "-i", "app.data"]).expect("perf reads its file");
+    let known = ["main", "leaf", "order", "sorting", "deep", "room"];
+    let mut theirs: BTreeMap<String, i64> = BTreeMap::new();
+    for sample in String::from_utf8_lossy(&script.stdout).split("\n\n") {
+        let names = sample.lines().rev().filter_map(|line| line.split_whitespace().nth(1));
+        let names: Vec<&str> = names.filter(|name| known.contains(name)).collect();
+        *theirs.entry(names.join(";")).or_default() += i64::from(!sample.trim().is_empty());
+    }
+    let mut differing = theirs.clone();
+    let arguments = "flame --format folded --weight count --no-inline";
+    for line in folder.run(&format!("{arguments} app.data")).ends(0, &[]).stdout.lines() {
+        let (stack, count) = line.rsplit_once(' ').expect("a number");
+        let names: Vec<&str> = stack.split(';').filter(|name| known.contains(name)).collect();
+        *differing.entry(names.join(";")).or_default() -= count.parse::<i64>().expect("a number");
+    }
+    let samples: i64 = theirs.values().sum();
+    let differ: i64 = differing.values().map(|count| count.abs()).sum::<i64>() / 2;
+    assert!(samples >= 20, "{theirs:?}");
+    assert!(differ * 20 <= samples, "{differ} of {samples} samples: {differing:?}");
+    assert!(theirs.keys().any(|stack| stack.ends_with("sorting;order;leaf")), "{theirs:?}");
+}
+
 /// Sums of the innermost functions, in the three formats of stacks.
 #[test]
 fn stacks_of_samples_are_written_for_other_tools() {

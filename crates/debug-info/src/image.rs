@@ -140,7 +140,7 @@ impl DebugSections {
 }
 
 /// The content of a section, unpacked when it is packed by zlib; `None` when it cannot be unpacked.
-fn content<'a>(section: &object::read::Section<'a, '_>) -> Option<Cow<'a, [u8]>> {
+pub(crate) fn content<'a>(section: &object::read::Section<'a, '_>) -> Option<Cow<'a, [u8]>> {
     let stored = section.compressed_data().ok()?;
     match stored.format {
         CompressionFormat::None => Some(Cow::Borrowed(stored.data)),

@@ -18,6 +18,7 @@ mod symbol_files;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod unwinding;
 
 pub use processes::{DebugInfo, SearchOptions};
 pub use signatures::{DebugSignature, Signatures};

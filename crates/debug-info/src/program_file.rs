@@ -1,5 +1,6 @@
 //! A file of a program: its symbols, and what its debugging information says, read when it is needed.
 
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -9,6 +10,10 @@ use tracemill_codec::chunk::Bytes;
 use crate::image::{DebugSections, build_id_path, linked, open_elf};
 use crate::inlined::{InlinedChain, InlinedFunctions};
 use crate::symbols::{FileSegments, SymbolTable};
+use crate::unwinding::FileUnwinder;
+
+/// The name of code that the kernel maps into programs.
+pub(crate) const VDSO: &str = "[vdso]";
 
 /// Where a file is looked for.
 pub(crate) struct FilePlaces {
@@ -34,6 +39,7 @@ pub(crate) struct ProgramFile {
     symbols: Option<SymbolTable>,
     segments: FileSegments,
     inlined: OnceLock<Option<InlinedFunctions>>,
+    unwinder: OnceLock<Option<Arc<FileUnwinder>>>,
 }
 
 impl ProgramFile {
@@ -43,7 +49,10 @@ impl ProgramFile {
             (Some(wanted), own) => own.is_some_and(|own| own.starts_with(wanted)),
             (None, _) => true,
         };
-        let own = open_elf(&places.path);
+        let own = match places.path == Path::new(VDSO) {
+            true => own_vdso().filter(|_| places.wanted.is_some()),
+            false => open_elf(&places.path),
+        };
         let before = places.before.as_ref().and_then(|path| open_elf(path)).filter(is_right);
         let after = || places.after.iter().find_map(|path| open_elf(path).filter(is_right));
         let ran = before.or_else(|| own.clone().filter(is_right)).or_else(after);
@@ -54,6 +63,7 @@ impl ProgramFile {
             symbols: None,
             segments: FileSegments::default(),
             inlined: OnceLock::new(),
+            unwinder: OnceLock::new(),
         };
         let of_ran = |file: &ProgramFile| SymbolTable::from_elf(file.ran.as_ref()?.bytes());
         file.symbols = match file.ran.as_ref().is_some_and(|ran| has_all_symbols(ran.bytes())) {
@@ -66,9 +76,11 @@ impl ProgramFile {
         let mapped = file.ran.as_ref().or_else(|| file.stripped());
         file.segments = mapped.map(|bytes| FileSegments::from_elf(bytes.bytes())).unwrap_or_default();
         let path = file.places.path.display();
+        let is_vdso = file.places.path == Path::new(VDSO);
         let reason = match (&file.symbols, &file.ran, own) {
             (Some(_), ..) => None,
             (None, Some(_), _) => Some(format!("`{path}` has no symbols")),
+            (None, None, _) if is_vdso => Some("it is not in perf's cache, and this kernel has another one".into()),
             (None, None, Some(_)) => Some(format!("`{path}` has another build id")),
             (None, None, None) => Some(format!("`{path}` cannot be read as an ELF file")),
         };
@@ -94,6 +106,15 @@ impl ProgramFile {
         self.inlined.get_or_init(open).as_ref().map(|inlined| inlined.find(address)).unwrap_or_default()
     }
 
+    /// The steps from its functions to their callers.
+    pub(crate) fn unwinder(&self) -> Option<Arc<FileUnwinder>> {
+        let open = || {
+            let ran = self.ran.as_ref().or_else(|| self.stripped())?;
+            FileUnwinder::new(ran, || self.stripped().cloned(), self.segments.base()).map(Arc::new)
+        };
+        self.unwinder.get_or_init(open).clone()
+    }
+
     fn stripped(&self) -> Option<&Arc<dyn Bytes>> {
         let find = || {
             let FilePlaces { path, wanted, debug_dir, .. } = &self.places;
@@ -103,6 +124,21 @@ impl ProgramFile {
         };
         self.stripped.get_or_init(find).as_ref()
     }
+}
+
+/// The code that the kernel of this machine maps into programs, as it is in this one.
+fn own_vdso() -> Option<Arc<dyn Bytes>> {
+    /// It has a few pages.
+    const MAX_BYTES: u64 = 1 << 20;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let (begin, end) = maps.lines().find(|line| line.ends_with(VDSO))?.split_once(' ')?.0.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let (begin, end) = (number(begin)?, number(end)?);
+    let mut memory = std::fs::File::open("/proc/self/mem").ok()?;
+    memory.seek(SeekFrom::Start(begin)).ok()?;
+    let mut bytes = Vec::new();
+    memory.take(end.checked_sub(begin)?.min(MAX_BYTES)).read_to_end(&mut bytes).ok()?;
+    Some(Arc::new(bytes))
 }
 
 fn by_link(ran: &Arc<dyn Bytes>, path: &Path, debug_dir: &Path) -> Option<Arc<dyn Bytes>> {

@@ -7,15 +7,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracemill_engine::samples::Symbolizer;
+use tracemill_engine::samples::{StackCopy, Symbolizer};
 use tracemill_format::Demangle;
 use tracemill_format::code::{CodeKind, CodeModule, CodePlace};
 use tracemill_format::demangle::demangled;
 
 use crate::image::{DEBUG_DIR, build_id_path, join_below, open_elf};
 use crate::inlined::InlinedChain;
-use crate::program_file::{FilePlaces, ProgramFile};
+use crate::program_file::{FilePlaces, ProgramFile, VDSO};
 use crate::symbols::SymbolTable;
+use crate::unwinding::{CodeInFile, UnwindCache, follow};
 
 /// Bytes of a list of symbols as text, at most.
 const MAX_TEXT_BYTES: u64 = 256 << 20;
@@ -56,6 +57,7 @@ pub struct SymbolFiles {
     /// By process.
     programs: KnownTables<i64>,
     missing: Mutex<BTreeMap<String, String>>,
+    unwinding: Mutex<UnwindCache>,
 }
 
 impl SymbolFiles {
@@ -68,6 +70,7 @@ impl SymbolFiles {
             lists: Mutex::default(),
             programs: Mutex::default(),
             missing: Mutex::default(),
+            unwinding: Mutex::default(),
         }
     }
 
@@ -117,11 +120,12 @@ impl SymbolFiles {
 
     /// Where the file of a module is looked for.
     fn places(&self, module: &CodeModule) -> FilePlaces {
-        let path = self.here(&module.path);
+        let is_vdso = module.path == VDSO;
+        let path = if is_vdso { VDSO.into() } else { self.here(&module.path) };
         let wanted = module.build_id.clone().filter(|id| !id.is_empty());
         let name = path.file_name().filter(|_| wanted.is_some());
         FilePlaces {
-            before: wanted.as_ref().and_then(|id| Some(self.cached(id)?.join("elf"))),
+            before: wanted.as_ref().and_then(|id| Some(self.cached(id)?.join(if is_vdso { "vdso" } else { "elf" }))),
             after: name
                 .map(|name| self.search.beside.iter().map(|folder| folder.join(name)).collect())
                 .unwrap_or_default(),
@@ -211,7 +215,7 @@ impl SymbolFiles {
     /// The functions at a place in a file. The outermost one has the name of its symbol, which also tells parts and copies of a
     /// function apart.
     fn functions_of_file(&self, module: &CodeModule, place: CodePlace) -> Vec<String> {
-        if module.path.starts_with('[') {
+        if !is_file(module) {
             self.miss(&module.path, "it is not a file".into());
             return Vec::new();
         }
@@ -232,6 +236,22 @@ impl Symbolizer for SymbolFiles {
         };
         names.into_iter().map(|name| demangled(&name, self.search.demangle)).collect()
     }
+
+    fn unwind(&self, stack: &StackCopy<'_>) -> Vec<u64> {
+        let find = |address: u64| {
+            let place = stack.maps.place(stack.process, stack.cycles, address)?;
+            let module = stack.maps.modules().get(place.module as usize)?;
+            let file = is_file(module).then(|| self.file(module))?;
+            let address = file.address_of(place.offset)?;
+            Some(CodeInFile { file: file.unwinder()?, offset: place.offset, address })
+        };
+        follow(stack, &mut self.unwinding.lock().unwrap_or_else(PoisonError::into_inner), find)
+    }
+}
+
+/// Is a module a file, or like one? Names in brackets are of memory.
+fn is_file(module: &CodeModule) -> bool {
+    module.kind == CodeKind::File && (!module.path.starts_with('[') || module.path == VDSO)
 }
 
 /// A list of symbols; none when it is too long to be one.

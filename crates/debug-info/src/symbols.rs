@@ -204,6 +204,11 @@ impl FileSegments {
         FileSegments { parts }
     }
 
+    /// The lowest address.
+    pub(crate) fn base(&self) -> u64 {
+        self.parts.iter().map(|(_, _, address)| *address).min().unwrap_or(0)
+    }
+
     /// The address of a place in the file.
     pub(crate) fn address_of(&self, offset: u64) -> Option<u64> {
         let of = |&(begin, size, address): &(u64, u64, u64)| {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
-use tracemill_format::code::{CodeModule, CodePlace};
+use tracemill_format::code::{CodeMachine, CodeMaps, CodeModule, CodePlace, SampleRegisters};
 pub use tracemill_format::samples::{Frame, Sample};
 use tracemill_model::schema::EventClassId;
 use tracemill_semantics::{CpuOf, SampleFields, Semantics, TurnFields, node_of};
@@ -22,6 +22,35 @@ pub trait Symbolizer: Send + Sync {
     /// The functions at a place in a module that a process had mapped, the innermost first: those that were inlined, then the one
     /// that they were inlined into. None when nothing is known.
     fn functions(&self, module: &CodeModule, process: i64, place: CodePlace) -> Vec<String>;
+
+    /// Follows the stack of a thread by a copy of it. Gives addresses of functions, the innermost first: the address of the code that
+    /// ran, then, of each caller, one inside of its call. They end where the stack cannot be followed any further.
+    fn unwind(&self, _stack: &StackCopy<'_>) -> Vec<u64> {
+        Vec::new()
+    }
+}
+
+/// Registers of a thread and a copy of its stack, at a time.
+#[derive(Clone, Copy)]
+pub struct StackCopy<'c> {
+    /// The machine.
+    pub machine: CodeMachine,
+    /// The address of the code that ran.
+    pub instruction: u64,
+    /// The stack pointer, where the copy begins.
+    pub stack: u64,
+    /// The frame pointer.
+    pub frame: u64,
+    /// The return address, where the machine has it in a register.
+    pub link: Option<u64>,
+    /// The copy. It may end before the stack does.
+    pub bytes: &'c [u8],
+    /// The code that processes had mapped.
+    pub maps: &'c dyn CodeMaps,
+    /// The process.
+    pub process: i64,
+    /// The time, as a value of the clock.
+    pub cycles: u64,
 }
 
 /// Threads that leave CPUs and get them by an event.
@@ -54,6 +83,7 @@ const PREV: usize = 9;
 const STATE: usize = 10;
 const OUT: usize = 11;
 const PREEMPTED: usize = 12;
+const ABI: usize = 13;
 
 /// Reads the samples of a session.
 pub struct SampleReader<'s> {
@@ -79,6 +109,9 @@ struct StackNodes {
     kernel: Option<NodeId>,
     user: Option<NodeId>,
     frames: Option<NodeId>,
+    registers: Option<NodeId>,
+    stack_copy: Option<NodeId>,
+    layout: Option<SampleRegisters>,
 }
 
 /// The sample classes of each trace; none where no event is a sample.
@@ -132,6 +165,7 @@ impl<'s> SampleReader<'s> {
                         (STATE, state),
                         (OUT, out),
                         (PREEMPTED, preempted),
+                        (ABI, sample.abi.clone()),
                     ];
                     paths.into_iter().filter_map(|(index, path)| Some((index as u8, path?))).collect()
                 };
@@ -257,20 +291,29 @@ impl<'s> SampleReader<'s> {
         };
         self.stack.clear();
         self.arrays.clear();
-        if fields.kernel.is_some() || fields.user.is_some() || fields.frames.is_some() {
+        let stacks = [&fields.kernel, &fields.user, &fields.frames, &fields.stack_copy];
+        if stacks.iter().any(|path| path.is_some()) {
             let plan = event.raw.chunk.packet.plans.event_rows(class);
             let node = |path: &Option<_>| path.as_ref().and_then(|path| node_of(plan, path));
             self.arrays.nodes = *self.nodes.entry((event.trace, class.0)).or_insert_with(|| StackNodes {
                 kernel: node(&fields.kernel),
                 user: node(&fields.user),
                 frames: node(&fields.frames),
+                registers: node(&fields.registers),
+                stack_copy: node(&fields.stack_copy),
+                layout: self.session.traces[event.trace].reader.sample_registers(class),
             });
             // Errors were reported by the scan of the packet.
             let _ = event.raw.visit_flat(&mut self.state, &mut self.arrays);
-            for addresses in [&self.arrays.kernel, &self.arrays.user] {
-                for (at, &address) in addresses.iter().enumerate() {
-                    self.stack.extend_from_slice(self.frames.at(&code, address, at > 0));
-                }
+            let unwound = self.arrays.stack_copy(&code, unsigned(ABI)).filter(|_| self.arrays.user.len() <= 1);
+            let unwound = unwound.zip(self.symbolizer).map(|(copy, symbolizer)| symbolizer.unwind(&copy));
+            let mut add = |address: u64, is_return: bool| {
+                self.stack.extend_from_slice(self.frames.at(&code, address, is_return));
+            };
+            self.arrays.kernel.iter().enumerate().for_each(|(at, &address)| add(address, at > 0));
+            match unwound.filter(|addresses| !addresses.is_empty()) {
+                Some(addresses) => addresses.into_iter().for_each(|address| add(address, false)),
+                None => self.arrays.user.iter().enumerate().for_each(|(at, &address)| add(address, at > 0)),
             }
             for at in 0..self.arrays.texts.len() {
                 self.stack.push(self.frames.of_text(&self.arrays.texts[at]));
@@ -314,6 +357,8 @@ struct StackArrays {
     kernel: Vec<u64>,
     user: Vec<u64>,
     texts: Vec<Vec<u8>>,
+    registers: Vec<u64>,
+    stack_copy: Vec<u8>,
 }
 
 impl StackArrays {
@@ -321,6 +366,25 @@ impl StackArrays {
         self.kernel.clear();
         self.user.clear();
         self.texts.clear();
+        self.registers.clear();
+        self.stack_copy.clear();
+    }
+
+    /// The copy of the stack, if there is one; `abi` is the kind of machine code that the sample says.
+    fn stack_copy<'c>(&'c self, code: &CodeContext<'c>, abi: Option<u64>) -> Option<StackCopy<'c>> {
+        let layout = self.nodes.layout.filter(|layout| Some(layout.abi) == abi && !self.stack_copy.is_empty())?;
+        let register = |index: usize| self.registers.get(index).copied();
+        Some(StackCopy {
+            machine: layout.machine,
+            instruction: register(layout.instruction)?,
+            stack: register(layout.stack)?,
+            frame: register(layout.frame)?,
+            link: layout.link.and_then(register),
+            bytes: &self.stack_copy,
+            maps: code.maps?,
+            process: code.process,
+            cycles: code.cycles,
+        })
     }
 }
 
@@ -333,6 +397,19 @@ impl Visitor for StackArrays {
             self.user.push(value);
         } else if array.is_some() && array == self.nodes.kernel {
             self.kernel.push(value);
+        } else if array.is_some() && array == self.nodes.registers {
+            self.registers.push(value);
+        }
+    }
+
+    #[inline]
+    fn unsigned_element(&mut self, array: NodeId, index: u64, value: u64) {
+        // Stacks have thousands of bytes, so their array is compared first.
+        if Some(array) == self.nodes.stack_copy {
+            self.stack_copy.push(value as u8);
+        } else {
+            self.element(array, index);
+            self.unsigned(array + 1, value);
         }
     }
 
@@ -347,7 +424,7 @@ impl Visitor for StackArrays {
 /// Everything that decides which function an address is in.
 struct CodeContext<'c> {
     trace: usize,
-    maps: Option<&'c dyn tracemill_format::code::CodeMaps>,
+    maps: Option<&'c dyn CodeMaps>,
     symbolizer: Option<&'c dyn Symbolizer>,
     process: i64,
     cycles: u64,
@@ -476,7 +553,7 @@ mod tests {
     /// Maps of one file at 0x1000, and the names of its functions of 16 bytes.
     struct Code([CodeModule; 1]);
 
-    impl tracemill_format::code::CodeMaps for Code {
+    impl CodeMaps for Code {
         fn modules(&self) -> &[CodeModule] {
             &self.0
         }
@@ -511,5 +588,21 @@ mod tests {
         assert_eq!((name(0x1020, true), name(0x1021, true)), ("f1".into(), "f2".into()));
         assert_eq!((name(0x1000, true), name(0x1200, true)), ("f0".into(), "[app+0x200]".into()));
         assert_eq!(name(0x10, true), UNKNOWN);
+    }
+
+    #[test]
+    fn copies_of_stacks_have_registers_of_their_machine() {
+        let code = code();
+        let context = CodeContext { trace: 0, maps: Some(&code), symbolizer: None, process: 1, cycles: 0 };
+        let machine = CodeMachine::X86_64;
+        let layout = SampleRegisters { machine, abi: 2, instruction: 2, stack: 1, frame: 0, link: None };
+        let mut arrays = StackArrays { registers: vec![7, 8, 9], stack_copy: vec![1], ..StackArrays::default() };
+        assert!(arrays.stack_copy(&context, Some(2)).is_none(), "it is not known which registers these are");
+        arrays.nodes.layout = Some(layout);
+        let copy = arrays.stack_copy(&context, Some(2)).expect("a copy");
+        assert_eq!((copy.frame, copy.stack, copy.instruction, copy.link), (7, 8, 9, None));
+        assert!(arrays.stack_copy(&context, Some(1)).is_none(), "code of an older machine");
+        arrays.registers.pop();
+        assert!(arrays.stack_copy(&context, Some(2)).is_none(), "a register is missing");
     }
 }

@@ -52,6 +52,32 @@ pub struct CodePlace {
     pub address: u64,
 }
 
+/// A machine whose stacks can be followed by copies of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CodeMachine {
+    /// x86-64.
+    X86_64,
+    /// 64-bit Arm, little-endian.
+    Aarch64,
+}
+
+/// Where the registers by which a stack is followed are among those of a sample: indexes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SampleRegisters {
+    /// The machine.
+    pub machine: CodeMachine,
+    /// The value by which samples say that their registers are of this machine's own code, not of an older one's.
+    pub abi: u64,
+    /// The address of the code.
+    pub instruction: usize,
+    /// The stack pointer.
+    pub stack: usize,
+    /// The frame pointer.
+    pub frame: usize,
+    /// The return address, where the machine has it in a register.
+    pub link: Option<usize>,
+}
+
 /// The code that processes had mapped, at all times of a trace.
 pub trait CodeMaps: Send + Sync {
     /// All files and other sources of code.

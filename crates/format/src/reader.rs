@@ -13,10 +13,10 @@ use tracemill_codec::chunk::PacketData;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::TracePart;
+use tracemill_model::schema::{EventClassId, TracePart};
 
 use crate::calls::{CallEvents, CallSource, ModuleEvents};
-use crate::code::CodeMaps;
+use crate::code::{CodeMaps, SampleRegisters};
 use crate::open::{OpenTrace, Stream, TraceFiles};
 use crate::storage::Storage;
 
@@ -78,6 +78,11 @@ pub trait PacketReader: Send + Sync {
 
     /// The code that processes had mapped, where the trace knows it by other means than events of [`PacketReader::module_events`].
     fn code_maps(&self) -> Option<&dyn CodeMaps> {
+        None
+    }
+
+    /// Where the registers by which a stack is followed are in the samples of a class.
+    fn sample_registers(&self, _class: EventClassId) -> Option<SampleRegisters> {
         None
     }
 

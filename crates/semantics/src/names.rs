@@ -71,6 +71,14 @@ pub const PERF_RECORD: &str = "PERF_RECORD_";
 /// Frames of a stack as texts.
 pub const FRAMES: &[&str] = &["callchain"];
 
+/// Registers of the program when a sample was taken, the kind of machine code that they are of, and a copy of its stack from the
+/// stack pointer on.
+pub const USER_REGISTERS: &str = "user_regs";
+/// See [`USER_REGISTERS`].
+pub const USER_ABI: &str = "user_abi";
+/// See [`USER_REGISTERS`].
+pub const USER_STACK_COPY: &str = "user_stack";
+
 /// Address of the code that ran when a sample was taken, and the place of that in its file.
 pub const CODE_ADDRESS: &str = "ip";
 /// See [`CODE_ADDRESS`].

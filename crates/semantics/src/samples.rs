@@ -12,6 +12,12 @@ pub struct SampleFields {
     pub kernel: Option<FieldPath>,
     /// Addresses of the stack in the program: an array, the innermost first.
     pub user: Option<FieldPath>,
+    /// Registers of the program: an array.
+    pub registers: Option<FieldPath>,
+    /// The kind of machine code that the registers are of.
+    pub abi: Option<FieldPath>,
+    /// A copy of the program's stack, from the stack pointer on: an array of bytes.
+    pub stack_copy: Option<FieldPath>,
     /// Frames as texts, such as `401136 main+0x2a (/usr/bin/x)`: an array, the innermost first.
     pub frames: Option<FieldPath>,
     /// The address that was executed.
@@ -130,6 +136,9 @@ impl Semantics {
         let fields = SampleFields {
             kernel: of(names::KERNEL_STACK, &array(is_integer)),
             user: of(names::USER_STACK, &array(is_integer)),
+            registers: of(&[names::USER_REGISTERS], &array(is_integer)),
+            abi: of(&[names::USER_ABI], &is_integer),
+            stack_copy: of(&[names::USER_STACK_COPY], &array(is_integer)),
             frames: of(names::FRAMES, &array(is_text)),
             address: of(&[names::CODE_ADDRESS], &is_integer),
             symbol: of(&[names::SYMBOL], &is_text),

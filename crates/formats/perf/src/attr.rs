@@ -1,6 +1,7 @@
 //! `perf_event_attr`: what an event counts, and what its samples hold (`SPEC.md`, section 4).
 
 use tracemill_codec::bits::{u32_at, u64_at};
+use tracemill_format::code::{CodeMachine, SampleRegisters};
 use tracemill_model::schema::ByteOrder;
 
 use super::records::{HEADER, PerfRecord, kind};
@@ -110,6 +111,24 @@ pub(super) mod event_type {
     pub(crate) const HW_CACHE: u32 = 3;
     pub(crate) const RAW: u32 = 4;
     pub(crate) const BREAKPOINT: u32 = 5;
+}
+
+/// `PERF_SAMPLE_REGS_ABI_64`.
+const ABI_64: u64 = 2;
+
+/// Bits of registers of x86 (`enum perf_event_x86_regs`).
+mod x86 {
+    pub(super) const BP: u32 = 6;
+    pub(super) const SP: u32 = 7;
+    pub(super) const IP: u32 = 8;
+}
+
+/// Bits of registers of 64-bit Arm (`enum perf_event_arm_regs`).
+mod arm64 {
+    pub(super) const FP: u32 = 29;
+    pub(super) const LR: u32 = 30;
+    pub(super) const SP: u32 = 31;
+    pub(super) const PC: u32 = 32;
 }
 
 const HARDWARE: [&str; 10] = [
@@ -285,6 +304,42 @@ impl PerfAttr {
         if letters.is_empty() || letters == "HG" { String::new() } else { format!(":{letters}") }
     }
 
+    /// Where the registers by which stacks are followed are in its samples. `arch` is the machine that the file names, if it does
+    /// (`SPEC.md`, section 5).
+    pub(crate) fn sample_registers(&self, arch: Option<&str>, order: ByteOrder) -> Option<SampleRegisters> {
+        let is_arm = match arch {
+            Some("x86_64") => false,
+            Some("aarch64") => true,
+            Some(_) => return None,
+            None => self.regs_user >> arm64::PC & 1 == 1,
+        };
+        if order != ByteOrder::Little || !self.has(part::REGS_USER) || !self.has(part::STACK_USER) {
+            return None;
+        }
+        let index = |bit: u32| {
+            let before = self.regs_user & ((1 << bit) - 1);
+            (self.regs_user >> bit & 1 == 1).then_some(before.count_ones() as usize)
+        };
+        Some(match is_arm {
+            false => SampleRegisters {
+                machine: CodeMachine::X86_64,
+                abi: ABI_64,
+                instruction: index(x86::IP)?,
+                stack: index(x86::SP)?,
+                frame: index(x86::BP)?,
+                link: None,
+            },
+            true => SampleRegisters {
+                machine: CodeMachine::Aarch64,
+                abi: ABI_64,
+                instruction: index(arm64::PC)?,
+                stack: index(arm64::SP)?,
+                frame: index(arm64::FP)?,
+                link: Some(index(arm64::LR)?),
+            },
+        })
+    }
+
     /// Where ids, times and the like stand in its records.
     pub(crate) fn places(&self) -> IdPlaces {
         let count = |parts: u64| (self.sample_type & parts).count_ones() as usize * 8;
@@ -410,6 +465,27 @@ mod tests {
         assert_eq!(name(3, 0x1_0203, 0), "dTLB-prefetch-misses");
         assert_eq!(name(9, 7, 0), "type9:0x7");
         assert_eq!(name(0, u64::MAX, 0), "type0:0xffffffffffffffff");
+    }
+
+    #[test]
+    fn registers_are_found_by_their_mask() {
+        let sample_type = part::REGS_USER | part::STACK_USER;
+        let attr = |regs_user| PerfAttr { regs_user, sample_type, ..PerfAttr::default() };
+        let of = |regs_user, arch| attr(regs_user).sample_registers(arch, ByteOrder::Little);
+        // As perf asks for them.
+        let x86 = of(0xff_0fff, None).expect("registers");
+        assert_eq!((x86.machine, x86.instruction, x86.stack, x86.frame), (CodeMachine::X86_64, 8, 7, 6));
+        assert_eq!(x86.link, None);
+        let arm = of(0x1_ffff_ffff, None).expect("registers");
+        assert_eq!((arm.machine, arm.instruction, arm.stack, arm.frame), (CodeMachine::Aarch64, 32, 31, 29));
+        assert_eq!((arm.link, of(0x1_ffff_ffff, Some("aarch64"))), (Some(30), Some(arm)));
+        // With three registers.
+        let few = of(0x1c0, Some("x86_64")).expect("registers");
+        assert_eq!((few.instruction, few.stack, few.frame), (2, 1, 0));
+        assert_eq!((of(0x0c0, None), of(0xff_0fff, Some("riscv64"))), (None, None));
+        assert_eq!(attr(0xff_0fff).sample_registers(None, ByteOrder::Big), None);
+        let without_stack = PerfAttr { sample_type: part::REGS_USER, ..attr(0xff_0fff) };
+        assert_eq!(without_stack.sample_registers(None, ByteOrder::Little), None);
     }
 
     #[test]

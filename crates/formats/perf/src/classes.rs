@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tracemill_format::code::SampleRegisters;
 use tracemill_ftrace::classes::{RecordLayout, SharedFields};
 use tracemill_model::schema::{
     ArrayClass, BitsClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, Encoding, EventClass, EventClassId,
@@ -67,6 +68,8 @@ pub(crate) struct PerfClass {
     pub(crate) id: EventClassId,
     pub(crate) name: Arc<str>,
     pub(crate) tracepoint: Option<RecordLayout>,
+    /// Where the registers by which stacks are followed are in its samples.
+    registers: Option<SampleRegisters>,
 }
 
 /// Fields of tracepoints in all classes together.
@@ -94,6 +97,11 @@ impl PerfClasses {
             None => *self.others.get(key)?,
         };
         self.classes.get(number as usize)
+    }
+
+    /// Where the registers by which stacks are followed are in the samples of a class.
+    pub(crate) fn registers(&self, class: EventClassId) -> Option<SampleRegisters> {
+        self.classes.iter().find(|of| of.id == class)?.registers
     }
 
     /// The place of a key in a table: for every event and every type of records that perf has.
@@ -201,7 +209,7 @@ fn add_class(
         builder.comm(0);
     }
     let who = builder.members.len();
-    let mut tracepoint = None;
+    let (mut tracepoint, mut registers) = (None, None);
     let name: Arc<str> = match key.content {
         RecordContent::Sample(at) => {
             let attr = &file.events[at as usize].attr;
@@ -218,6 +226,8 @@ fn add_class(
             };
             sample_fields(&mut builder, attr, &mut parts, Some(key.form), shows);
             tracepoint = format.map(|(_, format)| format);
+            let arch = file.texts.iter().find(|(name, _)| *name == "arch").map(|(_, arch)| arch.as_str());
+            registers = attr.sample_registers(arch, file.order);
             file.event_name(at as usize).into()
         }
         RecordContent::UnknownSample => {
@@ -249,7 +259,8 @@ fn add_class(
     }
     class.name = Some(name.clone());
     let id = schema.add_event(class)?;
-    Some(PerfClass { id, name: name.clone(), tracepoint: tracepoint.map(|format| RecordLayout::new(id, name, format)) })
+    let tracepoint = tracepoint.map(|format| RecordLayout::new(id, name.clone(), format));
+    Some(PerfClass { id, name, tracepoint, registers })
 }
 
 fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {

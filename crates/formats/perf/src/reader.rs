@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_format::code::CodeMaps;
+use tracemill_format::code::{CodeMaps, SampleRegisters};
 use tracemill_format::{Faults, OpenedPacket, PacketReader, Stream};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
+use tracemill_model::schema::EventClassId;
 
 use super::classes::{PerfClasses, RecordContent};
 use super::comms::{Comms, NameSpan};
@@ -74,6 +75,10 @@ struct Encoded {
 impl PacketReader for PerfReader {
     fn code_maps(&self) -> Option<&dyn CodeMaps> {
         Some(&*self.maps)
+    }
+
+    fn sample_registers(&self, class: EventClassId) -> Option<SampleRegisters> {
+        self.classes.registers(class)
     }
 
     fn cpu_count(&self) -> Option<u64> {
