@@ -1,8 +1,8 @@
 //! Functions and lines of addresses by DWARF.
 
 use gimli::{
-    AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, Error, LineProgramHeader, Reader, RunTimeEndian,
-    Unit, UnitOffset, UnitRef,
+    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, Dwarf, EndianSlice, Error, LineProgramHeader, Reader,
+    RunTimeEndian, Unit, UnitHeader, UnitOffset, UnitRef,
 };
 
 use crate::image::{FoundFunction, with_distance};
@@ -111,12 +111,7 @@ fn outer_function(unit: UnitRef<'_, DwarfSlice<'_>>, address: u64) -> Result<Opt
     Ok(None)
 }
 
-/// Is an address in the ranges of an entry?
-pub(crate) fn holds<'a>(
-    unit: UnitRef<'_, DwarfSlice<'a>>,
-    entry: &DebugEntry<'a>,
-    address: u64,
-) -> Result<bool, Error> {
+fn holds<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, entry: &DebugEntry<'a>, address: u64) -> Result<bool, Error> {
     let mut ranges = unit.die_ranges(entry)?;
     while let Some(range) = ranges.next()? {
         if (range.begin..range.end).contains(&address) {
@@ -132,17 +127,20 @@ pub(crate) fn name<'a>(
     entry: &DebugEntry<'a>,
     origins: usize,
 ) -> Result<Option<String>, Error> {
-    text(unit, entry, &[gimli::DW_AT_name], origins)
+    text(unit, entry, &[gimli::DW_AT_name], origins, None)
 }
 
-/// The name of a function by which it is linked, otherwise that of the source.
+/// The name of a function by which it is linked, otherwise that of the source. `units` are the places of all units, in their
+/// order.
 pub(crate) fn linkage_name<'a>(
     unit: UnitRef<'_, DwarfSlice<'a>>,
     entry: &DebugEntry<'a>,
+    units: &[DebugInfoOffset],
 ) -> Result<Option<String>, Error> {
-    match text(unit, entry, &[gimli::DW_AT_linkage_name, gimli::DW_AT_MIPS_linkage_name], MOST_ORIGINS)? {
+    let text = |wanted: &[gimli::DwAt]| text(unit, entry, wanted, MOST_ORIGINS, Some(units));
+    match text(&[gimli::DW_AT_linkage_name, gimli::DW_AT_MIPS_linkage_name])? {
         Some(name) => Ok(Some(name)),
-        None => name(unit, entry, MOST_ORIGINS),
+        None => text(&[gimli::DW_AT_name]),
     }
 }
 
@@ -152,6 +150,7 @@ fn text<'a>(
     entry: &DebugEntry<'a>,
     wanted: &[gimli::DwAt],
     origins: usize,
+    units: Option<&[DebugInfoOffset]>,
 ) -> Result<Option<String>, Error> {
     if let Some(value) = wanted.iter().find_map(|wanted| entry.attr_value(*wanted)) {
         return Ok(Some(unit.attr_string(value)?.to_string_lossy().into_owned()));
@@ -159,20 +158,35 @@ fn text<'a>(
     let origin = entry.attr_value(gimli::DW_AT_abstract_origin).or(entry.attr_value(gimli::DW_AT_specification));
     match origin {
         _ if origins == 0 => Ok(None),
-        Some(AttributeValue::UnitRef(offset)) => text(unit, &unit.entry(offset)?, wanted, origins - 1),
+        Some(AttributeValue::UnitRef(offset)) => text(unit, &unit.entry(offset)?, wanted, origins - 1, units),
         Some(AttributeValue::DebugInfoRef(offset)) => {
-            let mut headers = unit.dwarf.units();
-            while let Some(header) = headers.next()? {
-                if let Some(offset) = offset.to_unit_offset(&header) {
-                    let other = unit.dwarf.unit(header)?;
-                    let other = other.unit_ref(unit.dwarf);
-                    return text(other, &other.entry(offset)?, wanted, origins - 1);
-                }
-            }
-            Ok(None)
+            let Some(header) = unit_of(unit.dwarf, offset, units)? else { return Ok(None) };
+            let Some(offset) = offset.to_unit_offset(&header) else { return Ok(None) };
+            let other = unit.dwarf.unit(header)?;
+            let other = other.unit_ref(unit.dwarf);
+            text(other, &other.entry(offset)?, wanted, origins - 1, units)
         }
         _ => Ok(None),
     }
+}
+
+/// The header of the unit that an entry is in; `units` are the places of all units, if they are known.
+fn unit_of<'a>(
+    dwarf: &Dwarf<DwarfSlice<'a>>,
+    entry: DebugInfoOffset,
+    units: Option<&[DebugInfoOffset]>,
+) -> Result<Option<UnitHeader<DwarfSlice<'a>>>, Error> {
+    if let Some(units) = units {
+        let before = units.partition_point(|unit| *unit <= entry).checked_sub(1);
+        return before.map(|at| dwarf.debug_info.header_from_offset(units[at])).transpose();
+    }
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next()? {
+        if entry.to_unit_offset(&header).is_some() {
+            return Ok(Some(header));
+        }
+    }
+    Ok(None)
 }
 
 /// The line of an address: where the function that is inlined there was called, otherwise the line whose code begins

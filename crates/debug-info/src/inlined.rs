@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gimli::{DebugInfoOffset, Dwarf, Error, UnitOffset, UnitRef};
 
-use crate::dwarf::{DebugEntry, DwarfSlice, holds, linkage_name};
+use crate::dwarf::{DebugEntry, DwarfSlice, linkage_name};
 use crate::image::DebugSections;
 
-/// Ranges of an index. Damaged lists of ranges can be much longer than their file, as entries may share them.
+/// Ranges that are read for an index or for an address: in damaged files many entries may share a long list of them.
 const MAX_RANGES: usize = 1 << 22;
 /// Ranges that are looked at for an address: those that begin before it, the nearest first.
 const MAX_OUTER: usize = 32;
@@ -33,6 +33,8 @@ pub(crate) struct InlinedChain {
 pub(crate) struct InlinedFunctions {
     debug: DebugSections,
     units: RangeMap<DebugInfoOffset>,
+    /// The places of all units.
+    places: Vec<DebugInfoOffset>,
     /// The functions of units that were needed.
     functions: Mutex<HashMap<DebugInfoOffset, Arc<RangeMap<UnitOffset>>>>,
     /// Addresses that were asked for: processes share files.
@@ -42,8 +44,8 @@ pub(crate) struct InlinedFunctions {
 impl InlinedFunctions {
     /// The inlined functions that the debugging information of a file describes.
     pub(crate) fn new(debug: DebugSections) -> InlinedFunctions {
-        let units = debug.with_dwarf(|dwarf| unit_ranges(&dwarf)).unwrap_or_default();
-        InlinedFunctions { debug, units, functions: Mutex::default(), known: Mutex::default() }
+        let (units, places) = debug.with_dwarf(|dwarf| unit_ranges(&dwarf)).unwrap_or_default();
+        InlinedFunctions { debug, units, places, functions: Mutex::default(), known: Mutex::default() }
     }
 
     /// The functions at an address of the file. Damaged parts of the debugging information have none.
@@ -75,7 +77,47 @@ impl InlinedFunctions {
             lock(&self.functions).insert(offset, functions.clone());
             functions
         });
-        functions.at(address).find_map(|function| chain(unit, function, address).ok())
+        functions.at(address).find_map(|function| self.chain(unit, function, address).ok())
+    }
+
+    /// The functions at an address of a function.
+    fn chain(
+        &self,
+        unit: UnitRef<'_, DwarfSlice<'_>>,
+        function: UnitOffset,
+        address: u64,
+    ) -> Result<InlinedChain, Error> {
+        let mut entries = unit.entries_at_offset(function)?;
+        let outer = entries.next_dfs()?.and_then(|entry| name(unit, entry, &self.places));
+        let mut found = InlinedChain { outer, inlined: Vec::new() };
+        // Depths of the innermost inlined function so far, and of one that is somewhere else.
+        let (mut here, mut elsewhere, mut left) = (0, isize::MAX, MAX_RANGES);
+        for _ in 0..MAX_ENTRIES {
+            let Ok(Some(entry)) = entries.next_dfs() else { break };
+            let depth = entry.depth();
+            if depth <= here {
+                break;
+            }
+            if depth > elsewhere {
+                continue;
+            }
+            elsewhere = isize::MAX;
+            if entry.tag() != gimli::DW_TAG_inlined_subroutine {
+                continue;
+            }
+            let mut is_here = false;
+            let ranges = each_range(unit, entry, &mut left, |range| {
+                is_here |= (range.begin..range.end).contains(&address);
+            });
+            if is_here && ranges.is_ok() && found.inlined.len() < MAX_DEPTH {
+                here = depth;
+                found.inlined.extend(name(unit, entry, &self.places));
+            } else {
+                elsewhere = depth;
+            }
+        }
+        found.inlined.reverse();
+        Ok(found)
     }
 }
 
@@ -96,12 +138,11 @@ impl<T> Default for RangeMap<T> {
 }
 
 impl<T: Copy> RangeMap<T> {
-    /// Adds a range; `false` when there is no more room. Linkers leave ranges at 0 of functions that they dropped.
-    fn add(&mut self, range: gimli::Range, value: T) -> bool {
+    /// Adds a range. Linkers leave ranges at 0 of functions that they dropped.
+    fn add(&mut self, range: gimli::Range, value: T) {
         if range.begin > 0 && range.begin < range.end {
             self.ranges.push((range.begin, range.end, value));
         }
-        self.ranges.len() < MAX_RANGES
     }
 
     fn sorted(mut self) -> Self {
@@ -119,73 +160,60 @@ impl<T: Copy> RangeMap<T> {
     }
 }
 
-/// The units that say where their code is.
-fn unit_ranges(dwarf: &Dwarf<DwarfSlice<'_>>) -> RangeMap<DebugInfoOffset> {
-    let mut found = RangeMap::default();
+/// Gives the ranges of an entry to `take`. `left` counts down what may still be read.
+fn each_range<'a>(
+    unit: UnitRef<'_, DwarfSlice<'a>>,
+    entry: &DebugEntry<'a>,
+    left: &mut usize,
+    mut take: impl FnMut(gimli::Range),
+) -> Result<(), Error> {
+    let list = entry.attr_value(gimli::DW_AT_ranges).map(|list| unit.attr_ranges(list)).transpose()?.flatten();
+    let Some(mut list) = list else {
+        let mut ranges = unit.die_ranges(entry)?;
+        while let (Some(range), 1..) = (ranges.next()?, *left) {
+            *left -= 1;
+            take(range);
+        }
+        return Ok(());
+    };
+    // Of lists, empty ranges count as well.
+    while let (Some(raw), 1..) = (list.next_raw()?, *left) {
+        *left -= 1;
+        list.convert_raw(raw)?.into_iter().for_each(&mut take);
+    }
+    Ok(())
+}
+
+/// The units that say where their code is, and the places of all.
+fn unit_ranges(dwarf: &Dwarf<DwarfSlice<'_>>) -> (RangeMap<DebugInfoOffset>, Vec<DebugInfoOffset>) {
+    let (mut found, mut places, mut left) = (RangeMap::default(), Vec::new(), MAX_RANGES);
     let mut headers = dwarf.units();
     while let Ok(Some(header)) = headers.next() {
         let Some(offset) = header.debug_info_offset() else { continue };
+        places.push(offset);
         let Ok(unit) = dwarf.unit(header) else { continue };
-        let Ok(mut ranges) = dwarf.unit_ranges(&unit) else { continue };
-        while let Ok(Some(range)) = ranges.next() {
-            if !found.add(range, offset) {
-                return found.sorted();
-            }
+        let unit = unit.unit_ref(dwarf);
+        if let Ok(Some(root)) = unit.entries().next_dfs() {
+            // Ranges before a damaged one count.
+            let _ = each_range(unit, root, &mut left, |range| found.add(range, offset));
         }
     }
-    found.sorted()
+    (found.sorted(), places)
 }
 
 /// The functions of a unit that have code, also those in namespaces and in other functions.
 fn function_ranges(unit: UnitRef<'_, DwarfSlice<'_>>) -> RangeMap<UnitOffset> {
-    let mut found = RangeMap::default();
+    let (mut found, mut left) = (RangeMap::default(), MAX_RANGES);
     let mut entries = unit.entries();
     while let Ok(Some(entry)) = entries.next_dfs() {
-        if entry.tag() != gimli::DW_TAG_subprogram {
-            continue;
-        }
-        let Ok(mut ranges) = unit.die_ranges(entry) else { continue };
-        while let Ok(Some(range)) = ranges.next() {
-            if !found.add(range, entry.offset()) {
-                return found.sorted();
-            }
+        if entry.tag() == gimli::DW_TAG_subprogram {
+            let _ = each_range(unit, entry, &mut left, |range| found.add(range, entry.offset()));
         }
     }
     found.sorted()
 }
 
-/// The inlined functions of a function at an address.
-fn chain(unit: UnitRef<'_, DwarfSlice<'_>>, function: UnitOffset, address: u64) -> Result<InlinedChain, Error> {
-    let mut entries = unit.entries_at_offset(function)?;
-    let mut found =
-        InlinedChain { outer: entries.next_dfs()?.and_then(|entry| name(unit, entry)), inlined: Vec::new() };
-    // Depths of the innermost inlined function so far, and of one that is somewhere else.
-    let (mut here, mut elsewhere) = (0, isize::MAX);
-    for _ in 0..MAX_ENTRIES {
-        let Ok(Some(entry)) = entries.next_dfs() else { break };
-        let depth = entry.depth();
-        if depth <= here {
-            break;
-        }
-        if depth > elsewhere {
-            continue;
-        }
-        elsewhere = isize::MAX;
-        if entry.tag() != gimli::DW_TAG_inlined_subroutine {
-            continue;
-        }
-        if holds(unit, entry, address).unwrap_or(false) && found.inlined.len() < MAX_DEPTH {
-            here = depth;
-            found.inlined.extend(name(unit, entry));
-        } else {
-            elsewhere = depth;
-        }
-    }
-    found.inlined.reverse();
-    Ok(found)
-}
-
 /// The name of a function. Entries of a file that is shared by several programs (`dwz`) are not read, and have none.
-fn name<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, entry: &DebugEntry<'a>) -> Option<String> {
-    linkage_name(unit, entry).ok().flatten().filter(|name| !name.is_empty())
+fn name<'a>(unit: UnitRef<'_, DwarfSlice<'a>>, entry: &DebugEntry<'a>, units: &[DebugInfoOffset]) -> Option<String> {
+    linkage_name(unit, entry, units).ok().flatten().filter(|name| !name.is_empty())
 }

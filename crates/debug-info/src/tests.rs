@@ -71,6 +71,10 @@ fn debugging_information(object: &mut Object<'_>, version: u16) {
 fn put_sections(dwarf: &mut DwarfUnit, object: &mut Object<'_>) {
     let mut sections = Sections::new(EndianVec::new(LittleEndian));
     dwarf.write(&mut sections).expect("it is consistent");
+    add_sections(&sections, object);
+}
+
+fn add_sections(sections: &Sections<EndianVec<LittleEndian>>, object: &mut Object<'_>) {
     let written = sections.for_each(|id, data| {
         if !data.slice().is_empty() {
             let section = object.add_section(Vec::new(), id.name().into(), SectionKind::Debug);
@@ -386,4 +390,63 @@ fn damaged_entries_have_few_or_no_inlined_functions() {
             }
         }
     }
+}
+
+#[test]
+fn long_lists_of_ranges_are_not_read_for_each_function() {
+    let encoding = Encoding { format: Format::Dwarf32, version: 5, address_size: 8 };
+    let mut dwarf = DwarfUnit::new(encoding);
+    let root = dwarf.unit.root();
+    let range = |begin, length| gimli::write::Range::StartLength { begin: Address::Constant(begin), length };
+    let empty = (0..20_000).map(|at| range(0x1000 + at, 0));
+    let list = gimli::write::RangeList(empty.chain([range(0x1000, 0x40)]).collect());
+    let list = dwarf.unit.ranges.add(list);
+    dwarf.unit.get_mut(root).set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(0x1000)));
+    dwarf.unit.get_mut(root).set(gimli::DW_AT_high_pc, AttributeValue::Udata(0x40));
+    for _ in 0..20_000 {
+        let function = dwarf.unit.add(root, gimli::DW_TAG_subprogram);
+        let function = dwarf.unit.get_mut(function);
+        function.set(gimli::DW_AT_ranges, AttributeValue::RangeListRef(list));
+        function.set(gimli::DW_AT_name, AttributeValue::String(b"all".to_vec()));
+    }
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    put_sections(&mut dwarf, &mut object);
+    let folder = Folder::new("ranges");
+    let file = folder.file("program", &object.write().expect("it is consistent"));
+    let started = std::time::Instant::now();
+    let found = inlined(&file).expect("debugging information").find(0x1010);
+    assert_eq!(found.outer.as_deref(), Some("all"));
+    // Reading them all takes minutes.
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+/// A function that is inlined into another unit, as link-time optimisation does.
+#[test]
+fn inlined_functions_of_other_units_have_names() {
+    let encoding = Encoding { format: Format::Dwarf32, version: 4, address_size: 8 };
+    let mut dwarf = gimli::write::Dwarf::new();
+    let units = [(); 3].map(|()| dwarf.units.add(gimli::write::Unit::new(encoding, LineProgram::none())));
+    let root = |dwarf: &gimli::write::Dwarf, at: usize| dwarf.units.get(units[at]).root();
+    let of_first = root(&dwarf, 0);
+    let origin = dwarf.units.get_mut(units[0]).add(of_first, gimli::DW_TAG_subprogram);
+    let name = AttributeValue::String(b"elsewhere".to_vec());
+    dwarf.units.get_mut(units[0]).get_mut(origin).set(gimli::DW_AT_name, name);
+    let of_last = root(&dwarf, 2);
+    let last = dwarf.units.get_mut(units[2]);
+    let function = last.add(of_last, gimli::DW_TAG_subprogram);
+    let inlined_there = last.add(function, gimli::DW_TAG_inlined_subroutine);
+    for (entry, begin, len) in [(of_last, 0x1000, 0x40u64), (function, 0x1000, 0x40), (inlined_there, 0x1010, 0x10)] {
+        last.get_mut(entry).set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(begin)));
+        last.get_mut(entry).set(gimli::DW_AT_high_pc, AttributeValue::Udata(len));
+    }
+    last.get_mut(function).set(gimli::DW_AT_name, AttributeValue::String(b"outer".to_vec()));
+    let reference = gimli::write::DebugInfoRef::Entry(units[0], origin);
+    last.get_mut(inlined_there).set(gimli::DW_AT_abstract_origin, AttributeValue::DebugInfoRef(reference));
+    let mut sections = Sections::new(EndianVec::new(LittleEndian));
+    dwarf.write(&mut sections).expect("it is consistent");
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    add_sections(&sections, &mut object);
+    let folder = Folder::new("units");
+    let file = inlined(&folder.file("program", &object.write().expect("it is consistent"))).expect("information");
+    assert_eq!((file.find(0x1010).inlined, file.find(0x1020).inlined), (vec!["elsewhere".to_string()], vec![]));
 }
