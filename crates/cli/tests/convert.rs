@@ -564,7 +564,7 @@ fn rules_of(format: &str) -> Option<(&'static str, &'static str)> {
         "ctf1.8" => ("ctf.md", "CTF 1.8"),
         "ctf1.1" | "ctf1.6" => ("drafts.md", "Converting to the drafts of CTF"),
         "lttng-legacy" => ("lttng.md", "Converting to legacy LTTng"),
-        "cpel" | "elog" => ("event-logs.md", "Converting to CPEL and VPP's event logs"),
+        "cpel" | "gist" | "elog" => ("event-logs.md", "Converting to CPEL, Gist and VPP's event logs"),
         "uftrace" => ("uftrace.md", "Converting to uftrace"),
         "ftrace" => ("trace-dat.md", "Converting to trace.dat"),
         "perfetto" => ("perfetto.md", "Converting to Perfetto"),

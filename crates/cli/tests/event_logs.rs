@@ -214,6 +214,44 @@ fn a_gist_log_becomes_cpel() {
 }
 
 #[test]
+fn gist_logs_are_written() {
+    let folder = Folder::new();
+    let mut gist = 3u32.to_be_bytes().to_vec();
+    // The second event comes too late.
+    for (time, code) in [(1000u32, 7u32), (2500, 8), (2000, 7)] {
+        [0, time, 42, code, time / 3].iter().for_each(|word: &u32| gist.extend(word.to_be_bytes()));
+    }
+    folder.file("log.gist", &gist);
+    // As itself, by its ending: a copy.
+    folder.run("convert -q --strict log.gist copy.gist").ends(0, &[]);
+    assert_eq!(file(&folder, "copy.gist"), gist);
+    let [head, a, b, c] = [&gist[..4], &gist[4..24], &gist[24..44], &gist[44..]];
+    let sorted = [head, a, c, b].concat();
+    for way in ["cpel", "ctf2"] {
+        folder.run(&format!("convert -q --strict --to {way} -o way.{way} log.gist")).ends(0, &[]);
+        folder.run(&format!("convert -q --strict -o {way}.gist way.{way}")).ends(0, &[]);
+        assert_eq!(file(&folder, &format!("{way}.gist")), sorted, "{way}");
+    }
+    folder.run("convert -q -o cut.gist --skip 1 --limit 1 log.gist").ends(0, &[]);
+    assert_eq!(file(&folder, "cut.gist"), [&1u32.to_be_bytes()[..], c].concat());
+    folder.run("convert -q -o none.gist --limit 0 log.gist").ends(0, &[]);
+    assert_eq!(file(&folder, "none.gist"), [0; 4]);
+    for name in ["belt.cpel", "dock.elog"] {
+        let lost = ["not kept in", "names of event classes (codes stand for them)"];
+        folder.run_with("convert --force -o out.gist", &[&log(name)]).ends(0, &lost);
+        let of = |arguments: &[&str], member: &str| -> Vec<Value> {
+            lines(&folder, arguments).iter().map(|line| line[member].clone()).collect()
+        };
+        let made = ["--ticks-per-us", "1000", "out.gist"];
+        assert_eq!(of(&made, "ns"), of(&[&log(name)], "ns"), "{name}");
+        let codes: Vec<Value> = lines(&folder, &made).iter().map(|line| line["payload"]["code"].clone()).collect();
+        assert_eq!(codes, of(&[&log(name)], "id"), "{name}");
+        folder.run("check -q out.gist").ends(0, &[]);
+    }
+    folder.run_with("convert --strict -o strict.gist", &[&log("dock.elog")]).ends(1, &["gist cannot hold everything"]);
+}
+
+#[test]
 fn times_since_1970_are_no_loss_where_they_show_it() {
     let folder = Folder::new();
     let line = |ns: u64| format!("{{\"ns\":{ns},\"name\":\"gate\",\"payload\":{{\"lot\":{}}}}}\n", ns % 7);

@@ -18,6 +18,7 @@ const TARGETS: &[&str] = &[
     "uftrace",
     "ftrace",
     "cpel",
+    "gist",
     "elog",
     "perfetto",
     "chrome",
@@ -25,7 +26,8 @@ const TARGETS: &[&str] = &[
     "csv",
     "text",
 ];
-const READ_BACK: &[&str] = &["ctf2", "ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrace", "cpel", "elog", "jsonl"];
+const READ_BACK: &[&str] =
+    &["ctf2", "ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrace", "cpel", "gist", "elog", "jsonl"];
 
 fn demo(trace: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(trace).display().to_string()

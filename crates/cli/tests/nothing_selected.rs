@@ -31,7 +31,7 @@ fn times_outside_of_the_trace_are_told_beside_its_own() {
 fn every_output_of_convert_says_why_it_is_empty() {
     let folder = Folder::new();
     let mill = util::demo("mill");
-    for target in ["ctf2", "ctf1.8", "perfetto", "chrome", "jsonl", "csv", "cpel", "html"] {
+    for target in ["ctf2", "ctf1.8", "perfetto", "chrome", "jsonl", "csv", "cpel", "gist", "html"] {
         let out = folder.path(target).display().to_string();
         let run = run_with("convert --begin 2030-01-01 --force", &["--to", target, "-o", &out, &mill]);
         assert!(run.stderr.contains(AFTER), "{target}: {}", run.stderr);

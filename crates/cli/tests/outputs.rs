@@ -38,7 +38,7 @@ fn errors_name_the_output_as_the_user_did_and_nothing_stays() {
     folder.file("there/letter", "dear");
     let program = util::command().get_program().to_os_string();
     let folders = ["ctf2", "ctf1.8", "ctf2 --split time=1ms", "ctf1.1", "uftrace", "lttng-legacy"];
-    for form in folders.into_iter().chain(["jsonl", "perfetto", "chrome", "csv", "cpel", "elog"]) {
+    for form in folders.into_iter().chain(["jsonl", "perfetto", "chrome", "csv", "cpel", "gist", "elog"]) {
         let mut shell = std::process::Command::new("sh");
         let script = format!("ulimit -f 1; \"$0\" convert -q --to {form} -o there/new/out \"$1\"");
         shell.args(["-c", &script]).arg(&program).arg(demo("mill")).current_dir(folder.path("."));
@@ -67,7 +67,9 @@ fn a_full_device_is_told_by_every_file() {
             files.push(name.to_string());
         }
     }
-    for name in ["chrome", "cpel", "csv", "elog", "firefox", "folded", "jsonl", "perfetto", "speedscope", "text"] {
+    for name in
+        ["chrome", "cpel", "csv", "elog", "firefox", "folded", "gist", "jsonl", "perfetto", "speedscope", "text"]
+    {
         assert!(files.iter().any(|file| file == name), "{name} is not a file: {files:?}");
     }
     assert_eq!(names(&folder, "."), ["calls"]);

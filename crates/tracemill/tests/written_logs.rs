@@ -1,4 +1,4 @@
-//! Random schemas and bytes, written as CPEL logs and VPP's event logs and read back: what these can hold is the same.
+//! Random schemas and bytes, written as CPEL logs, Gist logs and VPP's event logs and read back: what these can hold is the same.
 //!
 //! `TRACEMILL_SEED=17 cargo test` runs one seed only, `TRACEMILL_SEEDS=1000000` that many.
 
@@ -135,7 +135,7 @@ fn any_trace_becomes_a_log_with_all_its_events() {
         let before = in_memory(schema, bytes, content_bits);
         let (want, _) = events(&before);
         all += want.len();
-        for to in ["cpel", "elog"] {
+        for to in ["cpel", "gist", "elog"] {
             let order = ByteOrder::big_if(rng.chance(50));
             let options = WriteOptions { byte_order: Some(order), ..WriteOptions::default() };
             let path = folder.0.join(format!("{seed}.{to}"));

@@ -74,5 +74,7 @@ pub static TARGETS: &[&Target] = &[
     #[cfg(feature = "cpel")]
     &tracemill_cpel::write::CPEL,
     #[cfg(feature = "cpel")]
+    &tracemill_cpel::write::GIST,
+    #[cfg(feature = "cpel")]
     &tracemill_cpel::write::ELOG,
 ];

@@ -54,8 +54,31 @@ fn texts(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
+/// Makes a log; gives the number of its events.
+type WriteLog = fn(&mut Rng, &Path) -> usize;
+
+/// The kinds of logs, by their formats.
+pub(crate) const ALL: [(&str, WriteLog); 3] = [("cpel", write_cpel), ("gist", write_gist), ("elog", write_elog)];
+
+/// Writes a Gist log; gives the number of its events.
+fn write_gist(rng: &mut Rng, path: &Path) -> usize {
+    let count = rng.below(20) as usize;
+    let mut out = (count as u32).to_be_bytes().to_vec();
+    let mut time = rng.pick(&[0, 1 << 40, u64::MAX - (1 << 40)]);
+    for _ in 0..count {
+        time += rng.below(1 << 30);
+        let shown = if rng.chance(10) { time.saturating_sub(rng.below(1 << 30)) } else { time };
+        out.extend(shown.to_be_bytes());
+        for word in [rng.pick(&[0, 1, u32::MAX, 77]), rng.pick(&[0, 1, 3, u32::MAX]), rng.next() as u32] {
+            out.extend(word.to_be_bytes());
+        }
+    }
+    std::fs::write(path, out).expect("a file can be written");
+    count
+}
+
 /// Writes a CPEL log; gives the number of its events.
-pub(crate) fn write_cpel(rng: &mut Rng, path: &Path) -> usize {
+fn write_cpel(rng: &mut Rng, path: &Path) -> usize {
     let is_big = rng.chance(60);
     let word = |out: &mut Vec<u8>, value: u32| {
         out.extend(if is_big { value.to_be_bytes() } else { value.to_le_bytes() });
@@ -186,7 +209,7 @@ fn double(out: &mut Vec<u8>, value: u64) {
 }
 
 /// Writes an event log of VPP; gives the number of its events.
-pub(crate) fn write_elog(rng: &mut Rng, path: &Path) -> usize {
+fn write_elog(rng: &mut Rng, path: &Path) -> usize {
     const KINDS: &[&str] = &["i1", "i2", "i4", "i8", "t1", "t2", "t4", "T4", "f4", "f8", "s0"];
     let mut out = 7u32.to_be_bytes().to_vec();
     out.extend(b"elog v0");

@@ -274,7 +274,7 @@ fn ctf2_is_read_written_and_read_back() {
 }
 
 /// Formats that are read and written.
-const FORMATS: &[&str] = &["ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrace", "cpel", "elog", "ctf2"];
+const FORMATS: &[&str] = &["ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrace", "cpel", "gist", "elog", "ctf2"];
 
 /// A trace is written in a format, and what comes out goes through CTF 2 and back.
 fn becomes(session: &Session, to: &str, rng: &mut Rng, folder: &Folder, tally: &mut Tally) -> Result<(), String> {
@@ -339,8 +339,7 @@ fn folders_of_uftrace_go_through_ctf2_and_back() {
 fn event_logs_go_through_ctf2_and_back() {
     let mut tally = Tally::default();
     for_each_seed(50, |rng, folder| {
-        for (format, write) in [("cpel", logs::write_cpel as fn(&mut Rng, &Path) -> usize), ("elog", logs::write_elog)]
-        {
+        for (format, write) in logs::ALL {
             let path = folder.path().join(format!("log.{format}"));
             let events = write(rng, &path);
             let found = lines_of(&path).map_err(|error| format!("{format} read: {error}"))?.len();
@@ -349,7 +348,7 @@ fn event_logs_go_through_ctf2_and_back() {
             }
             round_trips(&path, format, rng, folder, &mut tally)?;
             let to = rng.pick(FORMATS);
-            if !["cpel", "elog"].contains(&to) {
+            if !logs::ALL.iter().any(|(name, _)| *name == to) {
                 becomes(&open(&path)?, to, rng, &Folder::new("trips-on"), &mut tally)?;
             }
         }
@@ -455,8 +454,7 @@ fn lines_are_read_back() {
         if uftrace::write(rng, &data) > 0 {
             sources.push(data);
         }
-        for (format, write) in [("cpel", logs::write_cpel as fn(&mut Rng, &Path) -> usize), ("elog", logs::write_elog)]
-        {
+        for (format, write) in logs::ALL {
             let path = folder.path().join(format!("log.{format}"));
             write(rng, &path);
             sources.push(path);
@@ -625,8 +623,7 @@ fn moved_clocks_go_through_ctf2_and_back() {
         if uftrace::write(rng, &data) > 0 {
             sources.push(("uftrace", data));
         }
-        for (format, write) in [("cpel", logs::write_cpel as fn(&mut Rng, &Path) -> usize), ("elog", logs::write_elog)]
-        {
+        for (format, write) in logs::ALL {
             let log = folder.path().join(format!("log.{format}"));
             write(rng, &log);
             sources.push((format, log));
@@ -659,5 +656,5 @@ fn moved_clocks_go_through_ctf2_and_back() {
         Ok(())
     });
     println!("{compared:?}");
-    assert!(!is_all || compared.len() == 7, "{compared:?}");
+    assert!(!is_all || compared.len() == 8, "{compared:?}");
 }

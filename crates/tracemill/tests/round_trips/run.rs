@@ -18,9 +18,14 @@ use tracemill_format::target::{TraceWriter, WriteOptions};
 use tracemill_render::lines::{LineFormat, LinePlan};
 use tracemill_render::print::{PrintOutput, print};
 
-/// The messages about a log of events without times, and about lines whose clock is not found.
-const EXPECTED: [&str; 3] =
-    ["has a clock rate of 0", "no clock gives the `ns` of all lines", "the frequency of the clock is 0"];
+/// The messages about a log of events without times, or without events, and about lines whose clock is not found.
+const EXPECTED: [&str; 5] = [
+    "has a clock rate of 0",
+    "does not say its clock rate",
+    "the log says that it has no events",
+    "no clock gives the `ns` of all lines",
+    "the frequency of the clock is 0",
+];
 
 /// Opens what can be opened without any complaint.
 pub(crate) fn open(path: &Path) -> Result<Session, String> {

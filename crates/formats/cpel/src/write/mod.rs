@@ -1,8 +1,9 @@
-//! Writing CPEL logs and VPP's event logs: each rewritten as what it is, and any other trace converted to one.
+//! Writing CPEL logs, Gist logs and VPP's event logs: each rewritten as what it is, and any other trace converted to one.
 
 mod convert;
 mod convert_cpel;
 mod convert_elog;
+mod convert_gist;
 mod elog_values;
 mod fields;
 mod output;
@@ -31,6 +32,25 @@ pub static CPEL: Target =
         Lost::ZeroTimes,
     ]);
 
+/// Gist logs.
+pub static GIST: Target =
+    Target::file(&["gist"], "Gist event logs", create_gist).with_endings(&["gist"]).cannot_hold(&[
+        Lost::EventNames,
+        Lost::TrackNames,
+        Lost::TrackNumbers,
+        Lost::SharedEventIds,
+        Lost::LongClassIds,
+        Lost::FieldsBesideNumber,
+        Lost::ClockFrequencies,
+        Lost::ClockOrigins,
+        Lost::ZeroTimes,
+        Lost::UntimedEvents,
+        Lost::DiscardedCounts,
+        Lost::LostPacketCounts,
+        Lost::PacketContexts,
+        Lost::EventHeaders,
+    ]);
+
 /// Event logs of VPP.
 pub static ELOG: Target =
     Target::file(&["elog"], "event logs of VPP, `elog v0`", create_elog).with_endings(&["elog"]).cannot_hold(&[
@@ -56,6 +76,10 @@ fn create_cpel(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Re
         return Ok(Box::new(rewriter));
     }
     Ok(Box::new(convert_cpel::CpelConverter::new(path, sources, options)))
+}
+
+fn create_gist(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    Ok(Box::new(convert_gist::GistConverter::new(path, sources)))
 }
 
 fn create_elog(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {

@@ -6,8 +6,9 @@ use tracemill_codec::bits::{put_uint, read_uint, u32_at};
 use tracemill_codec::chunk::EventRef;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, Origin, Scope};
+use tracemill_model::schema::{ByteOrder, Origin};
 
+use super::convert_gist::words_of_members;
 use super::known_clock;
 use super::output::LogFile;
 use super::sections::{TimeMapping, events_head, log_head, put_record, rate_of, section_head};
@@ -184,7 +185,7 @@ impl TraceWriter for CpelRewriter {
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let section = self.streams.get(stream).copied().flatten().and_then(|at| self.sections.get_mut(at));
-        let words = if self.is_direct { words(event.body()) } else { words_of_values(event)? };
+        let words = if self.is_direct { words(event.body()) } else { words_of_members(event)? };
         let (Some(StoredSection::Events(events)), Some(words)) = (section, words) else {
             self.losses.add(Lost::OtherEvents, 1);
             return Ok(());
@@ -228,12 +229,4 @@ impl TraceWriter for CpelRewriter {
         })?;
         Ok(losses)
     }
-}
-
-/// Code, track and datum of an event that came another way than from its log.
-fn words_of_values(event: EventRef<'_>) -> Result<Option<[u32; 3]>> {
-    let payload = event.values(Scope::Payload)?;
-    let number = |name| Some(payload.as_ref()?.member(name)?.integer()? as u32);
-    let words = || Some([number("code")?, number("track")?, number("datum")?]);
-    Ok(words())
 }

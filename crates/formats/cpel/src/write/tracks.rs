@@ -39,6 +39,11 @@ impl Rule {
         Rule { id: who.id.as_ref().map(field), name: who.name.as_ref().map(field), next, who }
     }
 
+    /// The field with the number of the track.
+    pub(super) fn number(&self) -> Option<&Field> {
+        self.id.as_ref().filter(|_| !self.who.is_of_cpu)
+    }
+
     /// The fields that the track shows.
     pub(super) fn places(&self) -> Vec<Field> {
         let is_said = self.id.is_some() && !self.who.is_of_cpu;
@@ -47,12 +52,25 @@ impl Rule {
     }
 }
 
+/// Origin of a track: its number, and the content of its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TrackOrigin {
+    /// The number of its thread or CPU, or its own one, where 32 bits hold it; of a stream its place.
+    pub(super) number: Option<u32>,
+    /// Is it a stream, whose number is a place?
+    pub(super) is_stream: bool,
+    /// Does its name say more than its number?
+    pub(super) is_named: bool,
+}
+
 /// The tracks of a log, numbered as they are met.
 #[derive(Default)]
 pub(super) struct LogTracks {
     /// By source, place, and stream where the place is that.
     known: HashMap<(usize, EventPlace, usize), u32>,
     pub(super) names: Vec<Vec<u8>>,
+    /// Their origins, in the same order.
+    pub(super) origins: Vec<TrackOrigin>,
     cpus: CpuOf,
     running: Running,
 }
@@ -92,11 +110,22 @@ impl LogTracks {
             None => None,
         };
         name = name.filter(|name| !name.is_empty());
+        let mut is_named = name.is_some();
+        let number = match place {
+            EventPlace::Track(track) => {
+                is_named &= name != Some(track.to_string().as_bytes());
+                u32::try_from(track).ok()
+            }
+            EventPlace::Thread(thread) => u32::try_from(thread).ok(),
+            EventPlace::Cpu(cpu) => u32::try_from(cpu).ok(),
+            EventPlace::Stream => u32::try_from(at).ok(),
+        };
         match place {
             EventPlace::Track(track) => text.extend(name.map_or(format!("track {track}").into_bytes(), <[u8]>::to_vec)),
             EventPlace::Thread(thread) => {
                 let task = of.tasks.iter().find(|task| task.tid == thread);
                 let known = task.map(|task| &task.name[..]).filter(|name| !name.is_empty());
+                is_named |= known.is_some();
                 text.extend(match name.or(known) {
                     Some(name) => [name, format!(" ({thread})").as_bytes()].concat(),
                     None => format!("thread {thread}").into_bytes(),
@@ -104,11 +133,14 @@ impl LogTracks {
             }
             EventPlace::Cpu(cpu) => text.extend(format!("CPU {cpu}").into_bytes()),
             EventPlace::Stream => {
-                text.extend(of.streams.get(stream).map_or(&b""[..], |of| of.origin_name.as_bytes()));
+                let name = of.streams.get(stream).map_or(&b""[..], |of| of.origin_name.as_bytes());
+                is_named = !name.is_empty();
+                text.extend(name);
             }
         }
         super::fields::store(&mut text);
         self.names.push(text);
+        self.origins.push(TrackOrigin { number, is_stream: place == EventPlace::Stream, is_named });
         self.known.insert(key, track);
         Ok(track)
     }
