@@ -288,7 +288,22 @@ fn any_trace_becomes_one_of_facilities_in_both_byte_orders() {
         assert_eq!(events(&folder, order, &keys), before, "{order}: {}", run.stderr);
         let info = folder.run(&format!("info --json {order}")).stdout;
         assert!(info.contains("\"0.7\""), "{info}");
+        // From 0.7, and from the other format.
+        for (name, input) in [("new", order), ("newer", "m.jsonl")] {
+            let options = format!("--lttng-version 0.8 --byte-order {order} --force -o {name}");
+            folder.run(&format!("convert --to lttng-legacy {options} {input}"));
+            assert_eq!(events(&folder, name, &keys), before, "{order} {name}");
+            let info = folder.run(&format!("info --json {name}")).ends(0, &[]).stdout;
+            assert!(info.contains("\"0.8\""), "{info}");
+            folder.run(&format!("check -q {name}")).ends(0, &[]);
+            // A copy keeps the version.
+            folder.run(&format!("convert --to lttng-legacy --force -o copy {name}")).ends(0, &[]);
+            assert_eq!(events(&folder, "copy", &keys), before, "{order} {name}");
+            let info = folder.run("info --json copy").ends(0, &[]).stdout;
+            assert!(info.contains("\"0.8\""), "{info}");
+        }
     }
+    folder.run("convert --to lttng-legacy --lttng-version 1 -o x m.jsonl").ends(2, &["not one of 0.7 and 0.8"]);
 }
 
 /// Changes bytes of a file of a trace.

@@ -148,10 +148,8 @@ impl Sink for MadeFiles {
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
-        match locked(&self.0).contains_key(path) {
-            true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => Ok(self.add(path)),
-        }
+        let is_there = locked(&self.0).contains_key(path);
+        if is_there { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(self.add(path)) }
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
@@ -164,8 +162,15 @@ impl Sink for MadeFiles {
         Ok(Box::new(MadeFile { content: MadeBytes::default(), at: 0 }))
     }
 
-    fn extent(&self, _: &Path) -> Option<Extent> {
-        None
+    fn extent(&self, path: &Path) -> Option<Extent> {
+        let files = locked(&self.0);
+        let mut below = files.iter().filter(|(name, _)| name.starts_with(path)).peekable();
+        below.peek()?;
+        let add = |sum: Extent, (_, content): (&PathBuf, &MadeBytes)| Extent {
+            files: sum.files + 1,
+            bytes: sum.bytes + locked(content).len() as u64,
+        };
+        Some(below.fold(Extent::default(), add))
     }
 
     fn read(&self, _: &Path) -> io::Result<Vec<u8>> {

@@ -279,7 +279,11 @@ const FORMATS: &[&str] = &["ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrac
 /// A trace is written in a format, and what comes out goes through CTF 2 and back.
 fn becomes(session: &Session, to: &str, rng: &mut Rng, folder: &Folder, tally: &mut Tally) -> Result<(), String> {
     let out = folder.path().join(to);
-    match convert(session, to, &out, &random_options(rng)) {
+    let mut options = random_options(rng);
+    if to == "lttng-legacy" {
+        options.settings.0.insert("lttng-version", rng.pick(&["0.7", "0.8"]).into());
+    }
+    match convert(session, to, &out, &options) {
         Err(error) => {
             *tally.refused.entry(format!("{to}: {error}")).or_default() += 1;
             Ok(())

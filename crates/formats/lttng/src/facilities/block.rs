@@ -181,6 +181,11 @@ impl TraceHeader {
         Ok(header)
     }
 
+    /// Bytes of a block header and the header of a trace of version 0.`minor`, where the events begin.
+    pub(super) fn bytes(minor: u8) -> usize {
+        if minor == 8 { 108 } else { 106 }
+    }
+
     /// The differences from another one, in words.
     fn against(&self, other: &TraceHeader) -> String {
         let values = |header: &TraceHeader| {

@@ -41,4 +41,4 @@ const fn calls(entry: &'static str, exit: &'static str) -> tracemill_format::cal
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

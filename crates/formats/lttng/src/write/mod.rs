@@ -1,20 +1,27 @@
-//! Writing legacy LTTng: a trace as it was, any other one as 0.7 with facilities of its own.
+//! Writing legacy LTTng: a trace as it was, any other one as 0.7 or 0.8 with facilities of its own.
 
-use tracemill_model::error::Result;
+#[cfg(test)]
+mod tests;
+
+use tracemill_model::error::{Error, Result};
 
 use crate::facilities::write::{FacilitiesConverter, FacilitiesRewriter};
 use crate::markers::write::MarkersRewriter as Markers;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::writer::writer_of_each;
-use tracemill_format::{OutPath, as_file_name};
+use tracemill_format::{OutPath, Setting, as_file_name};
 
-/// LTTng 0.7.
+/// Name of the option with the version.
+const VERSION: &str = "lttng-version";
+
+/// LTTng 0.7 and 0.8.
 pub static TARGET: Target = Target::folder(
     &["lttng-legacy"],
-    "LTTng 0.7: facilities, with their definitions; 0.8 or 2.x when the trace was one",
+    "LTTng 0.7 or 0.8: facilities, with their definitions; 2.x when the trace was one",
     create,
 )
+.with_settings(&[Setting::with_value(VERSION, "0.7|0.8", "Version of a legacy LTTng trace: as the input, or 0.7")])
 .cannot_hold(&[
     Lost::DiscardedCounts,
     Lost::LostPacketCounts,
@@ -30,24 +37,36 @@ pub static TARGET: Target = Target::folder(
     Lost::MoreEventClasses,
 ]);
 
+/// The version that the user wants.
+fn wanted_version(options: &WriteOptions) -> Result<Option<(u32, u32)>> {
+    match options.settings.get(VERSION) {
+        None => Ok(None),
+        Some("0.7") => Ok(Some((0, 7))),
+        Some("0.8") => Ok(Some((0, 8))),
+        Some(other) => Err(Error::misuse(format!("`{other}` is not one of 0.7 and 0.8 for --{VERSION}"))),
+    }
+}
+
 fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    let wanted = wanted_version(options)?;
     writer_of_each(sources, |at, source| {
         let name = as_file_name(&source.name);
         let folder =
             if sources.len() == 1 { path.clone() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };
-        if source.origin.format == TARGET.names[0] {
-            let version = source.origin.version.0;
-            if version == 0
+        let origin = &source.origin;
+        if origin.format == TARGET.names[0] && wanted.is_none_or(|wanted| wanted == origin.version) {
+            if origin.version.0 == 0
                 && let Some(writer) = FacilitiesRewriter::new(&folder, source)?
             {
                 return Ok(Box::new(writer));
             }
-            if version == 2
+            if origin.version.0 == 2
                 && let Some(writer) = Markers::new(&folder, source, options)
             {
                 return Ok(Box::new(writer));
             }
         }
-        Ok(Box::new(FacilitiesConverter::new(&folder, source, options)))
+        let minor = if wanted == Some((0, 8)) { 8 } else { 7 };
+        Ok(Box::new(FacilitiesConverter::new(&folder, source, options, minor)))
     })
 }

@@ -21,7 +21,7 @@ use tracemill_format::{Entry, EntryKind, FoundTrace, OpenContext, OpenTrace, Set
 
 /// Files in memory.
 #[derive(Clone, Default)]
-pub(super) struct Folder(pub(super) BTreeMap<String, Vec<u8>>);
+pub(crate) struct Folder(pub(super) BTreeMap<String, Vec<u8>>);
 
 const ROOT: &str = "/t";
 
@@ -209,6 +209,11 @@ impl Folder {
         self.0.insert(name.to_string(), bytes);
     }
 
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        let bytes = self.0.remove(from).expect("it is there");
+        self.add(to, bytes);
+    }
+
     pub(super) fn read(&self) -> Read {
         self.read_with(&Settings::default())
     }
@@ -225,6 +230,24 @@ impl Folder {
         let trace = (FORMAT.open)(&context, &[found]).pop().expect("an answer")?;
         Ok(Read::from_trace(trace))
     }
+}
+
+/// A trace of 0.7 with texts, numbers, labels and lists, in two files.
+pub(crate) fn example() -> Folder {
+    let machine = i386();
+    let xml = "<event name=\"open\"><field name=\"name\"><string/></field><field name=\"fd\"><int_fixed size=\"4\"/></field>\
+         <field name=\"how\"><enum><label name=\"READ\"/><label name=\"WRITE\"/></enum></field></event>\
+         <event name=\"list\"><field name=\"all\"><sequence><uint_fixed size=\"1\"/><uint_fixed size=\"2\"/></sequence></field></event>\
+         <event name=\"none\"/>";
+    let begin = machine.start.0;
+    let events = [
+        event(begin + 10, (7, 0), b"/etc\0\x03\0\0\0\x01\0\0\0"),
+        event(begin + 20, (7, 1), &[2, 1, 0, 0xff, 0xff]),
+        event(begin + 20, (7, 2), &[]),
+    ];
+    let mut folder = machine.trace(xml, &events);
+    folder.add("cpu_1", machine.block(begin + 5, begin + 15, &events[..1], 0));
+    folder
 }
 
 /// Everything that a trace gives.

@@ -1,4 +1,4 @@
-//! Any trace as one of 0.7: event classes become events of facilities, whose definitions are written too.
+//! Any trace as one of 0.7 or 0.8: event classes become events of facilities, whose definitions are written too.
 //!
 //! Fields are packed, time has 64 bits, an `int` has 8 bytes so that every enumeration is one.
 
@@ -8,6 +8,7 @@ mod types;
 mod values;
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
@@ -19,10 +20,12 @@ use tracemill_model::schema::{ByteOrder, Schema, Scope};
 use self::clock::{OutputClock, clock};
 use self::types::Types;
 use self::values::{in_utf8, shape};
+use super::super::FORMAT;
 use super::super::block::TraceHeader;
 use super::super::definitions::{EventDefinition, FacilityDefinition, are_possible};
+use super::super::directory::Candidate;
 use super::super::layout::Sizes;
-use super::super::loads::Load;
+use super::super::loads::{Load, core_definition};
 use super::blocks::{EventOut, TraceFile, head};
 use super::concepts;
 use super::encode::NumberForm;
@@ -35,8 +38,6 @@ use tracemill_semantics::names::CPU;
 
 /// Sizes of the C types of what we write.
 const SIZES: Sizes = Sizes { int: 8, long: 8, pointer: 8, size: 8, align: 1 };
-/// Length of the header of 0.7.
-const HEADER_LEN: usize = 106;
 /// Blocks of streams without packets of a usual size end at this.
 const BLOCK_BYTES: usize = 1 << 20;
 
@@ -53,6 +54,8 @@ pub(crate) struct FacilitiesConverter {
     names: HashSet<String>,
     block_bytes: usize,
     first: Option<u64>,
+    /// Names of the events that say what facilities there are, when the trace has some.
+    core: HashSet<String>,
     losses: Losses,
 }
 
@@ -75,7 +78,8 @@ struct CpuStream {
 }
 
 impl FacilitiesConverter {
-    pub(crate) fn new(folder: &OutPath, source: &Source, options: &WriteOptions) -> FacilitiesConverter {
+    /// Begins a trace of version 0.`minor`, 7 or 8.
+    pub(crate) fn new(folder: &OutPath, source: &Source, options: &WriteOptions, minor: u8) -> FacilitiesConverter {
         let mut losses = Losses::default();
         let order = options.byte_order.unwrap_or(source.schema.byte_order);
         let (arch, float_word_order) = match order {
@@ -87,13 +91,17 @@ impl FacilitiesConverter {
             arch,
             float_word_order,
             arch_size: 8,
-            minor: 7,
+            minor,
             freq_scale: 1,
-            len: HEADER_LEN,
+            len: TraceHeader::bytes(minor),
             ..TraceHeader::default()
         };
         let clock = clock(source, &mut header, &mut losses);
         count_headers(&mut losses, source, &[CPU], &[CPU]);
+        // Events about the definitions of another version, and its clock, are made anew.
+        let has_core = source.origin.format == FORMAT.names[0] && source.origin.version.0 == 0;
+        let core = has_core.then(|| core_definition(source.origin.version.1 as u8));
+        let core = core.iter().flat_map(|core| core.events.iter().map(|event| format!("core.{}", event.name)));
         let stream = |_| CpuStream { file: None, packet: None, last: 0 };
         FacilitiesConverter {
             folder: folder.clone(),
@@ -105,6 +113,7 @@ impl FacilitiesConverter {
             names: HashSet::new(),
             block_bytes: options.packet_bytes.unwrap_or(BLOCK_BYTES).clamp(4096, 16 << 20),
             first: None,
+            core: core.collect(),
             losses,
             source: source.clone(),
         }
@@ -137,7 +146,7 @@ impl FacilitiesConverter {
         if self.streams[stream].file.is_some() {
             return Ok(());
         }
-        let cpu = cpu(&event.chunk.packet);
+        let (cpu, minor) = (cpu(&event.chunk.packet), self.header.minor);
         let own = names::safe_file_name(&self.source.streams[stream].origin_name);
         let digits = own.rsplit_once('_').is_some_and(|(_, digits)| {
             digits.parse::<u32>().is_ok_and(|number| cpu.is_none_or(|cpu| cpu == number.into()))
@@ -145,7 +154,12 @@ impl FacilitiesConverter {
         let base = if digits { own.clone() } else { format!("{}_{}", own.trim_end_matches(".xml"), cpu.unwrap_or(0)) };
         let mut name = base.clone();
         let mut number = 0;
-        while matches!(name.as_str(), "control" | "eventdefs" | "info") || !self.names.insert(name.clone()) {
+        let is_other = |name: &str| {
+            let candidate = Candidate { path: PathBuf::new(), relative: name.to_string() };
+            // Files of that name have other event headers in 0.8.
+            matches!(name, "control" | "eventdefs" | "info") || minor == 8 && candidate.is_compact()
+        };
+        while is_other(&name) || !self.names.insert(name.clone()) {
             number += 1;
             // The CPU stands after the last `_`.
             let (channel, cpu) = base.rsplit_once('_').unwrap_or((&base, "0"));
@@ -242,6 +256,9 @@ impl TraceWriter for FacilitiesConverter {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let schema = self.source.schema.clone();
         let class = schema.event(event.class());
+        if class.name.as_deref().is_some_and(|name| self.core.contains(name)) {
+            return Ok(());
+        }
         let Some((facility, number)) = self.place(&schema, event) else {
             self.losses.add(Lost::MoreEventClasses, 1);
             return Ok(());
