@@ -281,7 +281,7 @@ fn becomes(session: &Session, to: &str, rng: &mut Rng, folder: &Folder, tally: &
     let out = folder.path().join(to);
     let mut options = random_options(rng);
     if to == "lttng-legacy" {
-        options.settings.0.insert("lttng-version", rng.pick(&["0.7", "0.8"]).into());
+        options.settings.0.insert("lttng-version", rng.pick(&["0.7", "0.8", "2.6"]).into());
     }
     match convert(session, to, &out, &options) {
         Err(error) => {

@@ -19,12 +19,13 @@ use tracemill_render::lines::{LineFormat, LinePlan};
 use tracemill_render::print::{PrintOutput, print};
 
 /// The messages about a log of events without times, or without events, and about lines whose clock is not found.
-const EXPECTED: [&str; 5] = [
+const EXPECTED: [&str; 6] = [
     "has a clock rate of 0",
     "does not say its clock rate",
     "the log says that it has no events",
     "no clock gives the `ns` of all lines",
     "the frequency of the clock is 0",
+    "the clock has the frequency 0",
 ];
 
 /// Opens what can be opened without any complaint.

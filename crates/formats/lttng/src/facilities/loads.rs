@@ -1,13 +1,15 @@
 //! Which facility ids mean what: the loads in `control/facilities_N`, and the definitions that belong to them
 //! (`SPEC.md`, sections 4 and 6.2).
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::bits::{put_uint, read_uint};
 use tracemill_model::error::Error;
-use tracemill_model::schema::ByteOrder;
+use tracemill_model::schema::{ByteOrder, Origin};
 
+use super::FORMAT;
 use super::block::TraceHeader;
 use super::builtin;
 use super::definitions::{
@@ -287,6 +289,16 @@ pub(super) fn core_definition(minor: u8) -> FacilityDefinition {
         EventDefinition { name: name.to_string(), description: None, fields, has_compact_data: false }
     });
     FacilityDefinition { name: "core".to_string(), arch: None, events: events.collect(), checksum: 0 }
+}
+
+/// Names of the events about facilities and the clock in a trace that is, or was, one with facilities. A writer of another
+/// version makes them anew.
+pub(crate) fn core_names(origin: &Origin) -> HashSet<String> {
+    if origin.format != FORMAT.names[0] || origin.version.0 != 0 {
+        return HashSet::new();
+    }
+    let core = core_definition(origin.version.1 as u8);
+    core.events.iter().map(|event| format!("{}.{}", core.name, event.name)).collect()
 }
 
 fn unsigned(bytes: u8) -> TypeKind {

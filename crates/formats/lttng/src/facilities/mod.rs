@@ -13,6 +13,7 @@ mod reader;
 mod scan;
 pub(crate) mod write;
 
+pub(crate) use self::loads::core_names;
 use tracemill_format::{Format, Setting};
 
 /// LTTng 0.7 and 0.8.
@@ -23,10 +24,7 @@ pub static FORMAT: Format = Format::new(
     open::open,
 )
 .looks_like("a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`")
-.with_settings(&[Setting::switch(
-    open::DIVIDE,
-    "Compute the clock rate of LTTng 0.7 and 0.8 as start_freq / freq_scale, not as their product",
-)])
+.with_settings(&[Setting::switch(open::DIVIDE, "Divide start_freq of LTTng 0.7 and 0.8 by freq_scale for the clock")])
 .with_calls();
 
 /// Calls of programs that were built with `-finstrument-functions` and the library of the user's side; in 2006 the names of

@@ -1,4 +1,4 @@
-//! Writing legacy LTTng: a trace as it was, any other one as 0.7 or 0.8 with facilities of its own.
+//! Writing legacy LTTng: a trace as it was, any other one as 0.7 or 0.8 with facilities of its own, or as 2.6 with markers.
 
 #[cfg(test)]
 mod tests;
@@ -6,7 +6,7 @@ mod tests;
 use tracemill_model::error::{Error, Result};
 
 use crate::facilities::write::{FacilitiesConverter, FacilitiesRewriter};
-use crate::markers::write::MarkersRewriter as Markers;
+use crate::markers::write::{MarkersConverter, MarkersRewriter as Markers};
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::writer::writer_of_each;
@@ -18,10 +18,10 @@ const VERSION: &str = "lttng-version";
 /// LTTng 0.7 and 0.8.
 pub static TARGET: Target = Target::folder(
     &["lttng-legacy"],
-    "LTTng 0.7 or 0.8: facilities, with their definitions; 2.x when the trace was one",
+    "LTTng 0.7 or 0.8: facilities, with their definitions; 2.6: markers; any version when the trace was one",
     create,
 )
-.with_settings(&[Setting::with_value(VERSION, "0.7|0.8", "Version of a legacy LTTng trace: as the input, or 0.7")])
+.with_settings(&[Setting::with_value(VERSION, "0.7|0.8|2.6", "Version of a legacy LTTng trace: as the input, or 0.7")])
 .cannot_hold(&[
     Lost::DiscardedCounts,
     Lost::LostPacketCounts,
@@ -43,7 +43,8 @@ fn wanted_version(options: &WriteOptions) -> Result<Option<(u32, u32)>> {
         None => Ok(None),
         Some("0.7") => Ok(Some((0, 7))),
         Some("0.8") => Ok(Some((0, 8))),
-        Some(other) => Err(Error::misuse(format!("`{other}` is not one of 0.7 and 0.8 for --{VERSION}"))),
+        Some("2.6") => Ok(Some((2, 6))),
+        Some(other) => Err(Error::misuse(format!("`{other}` is not one of 0.7, 0.8 and 2.6 for --{VERSION}"))),
     }
 }
 
@@ -65,6 +66,9 @@ fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<
             {
                 return Ok(Box::new(writer));
             }
+        }
+        if wanted == Some((2, 6)) {
+            return Ok(Box::new(MarkersConverter::new(&folder, source, options)));
         }
         let minor = if wanted == Some((0, 8)) { 8 } else { 7 };
         Ok(Box::new(FacilitiesConverter::new(&folder, source, options, minor)))

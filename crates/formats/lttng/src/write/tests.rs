@@ -140,6 +140,39 @@ fn a_channel_with_the_name_of_compact_files_gets_another() {
 }
 
 #[test]
+fn markers_are_made_of_facilities() {
+    let trace = open(&facilities::tests::example(), "/t", &facilities::FORMAT);
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let (made, losses) = written(&trace, Some("2.6"), Some(order));
+        let lost =
+            [Lost::ClockFrequencies, Lost::ClockOrigins, Lost::FieldsAsText, Lost::Labels].map(|lost| lost.to_string());
+        let mut losses: Vec<String> = losses.iter().map(Lost::to_string).collect();
+        losses.retain(|lost| !lost.contains("core"));
+        let mut want = lost.to_vec();
+        want.sort();
+        losses.sort();
+        assert_eq!(losses, want);
+        let opened = open(&made, "out", &markers::FORMAT);
+        let told: Vec<String> = opened.faults.iter().chain(&opened.warnings).map(Error::to_string).collect();
+        assert_eq!(told, [""; 0]);
+        assert_eq!((opened.schema.version, opened.schema.byte_order), ((2, 6), order));
+        // Files are those of a channel: the CPU stays.
+        let mut expected: Vec<String> = lines(&trace).iter().map(|line| line.replacen("cpu_", "t_", 1)).collect();
+        expected.iter_mut().for_each(|line| *line = line.replace("all=[1 65535]", "all=\"[1, 65535]\""));
+        expected.iter_mut().for_each(|line| *line = line.replace("all=[256 65535]", "all=\"[256, 65535]\""));
+        assert_eq!(lines(&opened), expected);
+        // And stays one.
+        let again = written(&opened, None, None);
+        assert_eq!(again.1, []);
+        assert_eq!(again.0.0.files(), made.0.files());
+        // Back among the facilities.
+        let (back, _) = written(&opened, Some("0.7"), None);
+        let found = lines(&open(&back, "out", &facilities::FORMAT));
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
 fn other_versions_are_refused() {
     let trace = open(&facilities::tests::example(), "/t", &facilities::FORMAT);
     for wrong in ["0.6", "8", "", "2.7"] {

@@ -1,5 +1,6 @@
-//! Writing a trace with markers as it was: its sub-buffers, and events from their values.
+//! Writing a trace with markers as it was: its sub-buffers, and events from their values. `convert` makes one of any other.
 
+mod convert;
 mod encode;
 
 use std::collections::{BTreeSet, HashMap};
@@ -12,6 +13,7 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::ByteOrder;
 
+pub(crate) use self::convert::MarkersConverter;
 use self::encode::{EncodedMarker, EventOut};
 use super::blocks;
 use super::folder::ChannelFile;

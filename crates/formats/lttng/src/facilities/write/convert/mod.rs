@@ -20,12 +20,11 @@ use tracemill_model::schema::{ByteOrder, Schema, Scope};
 use self::clock::{OutputClock, clock};
 use self::types::Types;
 use self::values::{in_utf8, shape};
-use super::super::FORMAT;
 use super::super::block::TraceHeader;
 use super::super::definitions::{EventDefinition, FacilityDefinition, are_possible};
 use super::super::directory::Candidate;
 use super::super::layout::Sizes;
-use super::super::loads::{Load, core_definition};
+use super::super::loads::{Load, core_names};
 use super::blocks::{EventOut, TraceFile, head};
 use super::concepts;
 use super::encode::NumberForm;
@@ -98,10 +97,6 @@ impl FacilitiesConverter {
         };
         let clock = clock(source, &mut header, &mut losses);
         count_headers(&mut losses, source, &[CPU], &[CPU]);
-        // Events about the definitions of another version, and its clock, are made anew.
-        let has_core = source.origin.format == FORMAT.names[0] && source.origin.version.0 == 0;
-        let core = has_core.then(|| core_definition(source.origin.version.1 as u8));
-        let core = core.iter().flat_map(|core| core.events.iter().map(|event| format!("core.{}", event.name)));
         let stream = |_| CpuStream { file: None, packet: None, last: 0 };
         FacilitiesConverter {
             folder: folder.clone(),
@@ -113,7 +108,7 @@ impl FacilitiesConverter {
             names: HashSet::new(),
             block_bytes: options.packet_bytes.unwrap_or(BLOCK_BYTES).clamp(4096, 16 << 20),
             first: None,
-            core: core.collect(),
+            core: core_names(&source.origin),
             losses,
             source: source.clone(),
         }
