@@ -263,14 +263,27 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
         names.collect::<Vec<_>>()
     };
     let bakery = demo("../kernel/bakery");
-    let sums = ["cpu", "sched", "irq", "work", "syscalls", "io", "memory", "locks", "contention", "processes", "stats"];
+    let sums = [
+        "cpu",
+        "sched",
+        "irq",
+        "work",
+        "syscalls",
+        "io",
+        "memory",
+        "locks",
+        "contention",
+        "offcpu",
+        "processes",
+        "stats",
+    ];
     assert_eq!(all("", &bakery), sums);
     assert_eq!(all("--tid 641", &bakery), [&sums[..], &["path", "why"]].concat());
     assert_eq!(
         all("", &demo("../idle/night.jsonl")),
-        ["cpu", "sched", "irq", "work", "idle", "contention", "processes", "stats"]
+        ["cpu", "sched", "irq", "work", "idle", "contention", "offcpu", "processes", "stats"]
     );
-    assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "processes", "stats"]);
+    assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "offcpu", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,timehist,map,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);
 }

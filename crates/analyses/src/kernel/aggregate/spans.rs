@@ -99,8 +99,25 @@ pub(crate) trait SpanFigures: Aggregate + 'static {
     /// Their columns.
     const COLUMNS: &'static [ColumnOf<'static, Self>];
 
+    /// Further columns of groups, whose values also need threads. Sums over all groups do not have them.
+    const OF_THREADS: &'static [ThreadColumn<Self>] = &[];
+
     /// The last column, where one has names with counts.
     const COUNTS: Option<CountsColumn<Self>> = None;
+}
+
+/// A column of figures about threads of a machine.
+pub(crate) struct ThreadColumn<F> {
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) meaning: &'static str,
+    pub(crate) value: for<'r> fn(&F, &'r Machines, u32) -> Value<'r>,
+}
+
+impl<F> ThreadColumn<F> {
+    fn column(&self) -> Column {
+        Column { meaning: self.meaning, ..Column::new(self.name, self.unit) }
+    }
 }
 
 /// A column of names, and how often each of them occurred.
@@ -239,7 +256,8 @@ impl<M: SpanFigures> Spans<M> {
         match self.query.view {
             View::Statistics => {
                 let names = columns_of(labels.by.columns()).chain(labels.by.asked_columns().iter().cloned());
-                let figures = columns_of(M::COLUMNS).chain(M::COUNTS.map(|of| of.column()));
+                let of_threads = M::OF_THREADS.iter().map(ThreadColumn::column);
+                let figures = columns_of(M::COLUMNS).chain(of_threads).chain(M::COUNTS.map(|of| of.column()));
                 table.columns = self.query.step_columns([]);
                 table.columns.extend(names.chain(columns_of(Statistics::COLUMNS)).chain(figures));
                 let groups = self.groups.finish(self.query.last_step(range));
@@ -356,8 +374,10 @@ impl<M: SpanFigures, B: GroupBy> GroupRows<M, B> {
     fn make<'s>(&'s self, row: u32, aggregate: &mut (Durations, M), values: &mut Vec<Value<'s>>) {
         self.put_name(row, values);
         values.extend(values_of(Statistics::COLUMNS, Statistics::new(&mut aggregate.0)));
-        let has_figures = self.labels.by.has_figures(&self.key(row).1);
+        let key = self.key(row).1;
+        let has_figures = self.labels.by.has_figures(&key);
         values.extend(M::COLUMNS.iter().map(|of| if has_figures { of.value(&aggregate.1) } else { Value::Null }));
+        values.extend(M::OF_THREADS.iter().map(|of| (of.value)(&aggregate.1, &self.labels.machines, key.machine)));
         values.extend(M::COUNTS.map(|_| {
             let counts = self.counts_of.binary_search(&row).ok().and_then(|at| self.counts.values(at).next());
             counts.unwrap_or(Value::Counts(Counts::NONE))

@@ -11,6 +11,7 @@ mod locks;
 mod map;
 mod memory;
 mod occupancy;
+mod offcpu;
 mod path;
 mod processes;
 mod sched;
@@ -18,6 +19,7 @@ pub(crate) mod states;
 mod stats;
 mod syscalls;
 mod timehist;
+mod wait_facts;
 mod why;
 mod work;
 
@@ -39,6 +41,7 @@ pub const ANALYSES: &[Descriptor] = &[
     memory::DESCRIPTOR,
     locks::DESCRIPTOR,
     contention::DESCRIPTOR,
+    offcpu::DESCRIPTOR,
     processes::DESCRIPTOR,
     stats::DESCRIPTOR,
     path::DESCRIPTOR,

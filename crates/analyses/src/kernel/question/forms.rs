@@ -69,6 +69,8 @@ pub const ALWAYS_TAKEN: &[&str] = &["--end", "--stream", "--where", "--sort", "-
 pub(crate) const SPANS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Cpu, Min, Max, Begin, Per];
 /// Options of spans that are not made for periods.
 pub(crate) const PERIODS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Cpu, Min, Max, Begin];
+/// Spans of threads, which belong to no CPU.
+pub(crate) const THREAD_SPANS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Min, Max, Begin, Per];
 /// Sums by group.
 pub(crate) const SUMS: &[AnalysisOption] = &[By, Step, Tid, Pid, Comm, Cpu, Begin, Per];
 /// Sums of which a part does not say on which CPU it was.
@@ -261,6 +263,7 @@ mod tests {
         assert_eq!(of("work", Some("kind"), Statistics, &[]), ["kinds", "rows"]);
         assert_eq!(of("idle", None, Top(1), &[]), ["idle times", "idle times"]);
         assert_eq!(of("locks", None, Statistics, &[]), ["locks", "rows"]);
+        assert_eq!(of("offcpu", Some("reason"), Statistics, &[]), ["reasons", "rows"]);
         assert_eq!(of("io", Some("disk"), Log, &[]), ["requests", "requests"]);
         assert_eq!(of("io", Some("net"), Statistics, &[]), ["interfaces", "rows"]);
         assert_eq!(of("processes", None, Statistics, &[FormWord::Files]), ["open files", "rows"]);

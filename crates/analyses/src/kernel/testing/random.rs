@@ -296,6 +296,7 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("memory", Some("thread"), &[FormWord::Slab]),
         of("memory", Some("site"), &[]),
         of("locks", Some("lock"), &[]),
+        of("offcpu", Some("thread"), &[]),
         of("processes", None, &[]),
         of("processes", None, &[FormWord::Files]),
         of("path", None, &[]),
@@ -535,6 +536,56 @@ fn times_of_idle_cpus_are_what_their_changes_say() {
             assert_eq!(sums(&[stepped], &["cpu"], columns), sums(&[table], &["cpu"], columns), "steps");
         }
     });
+}
+
+/// A time without a CPU is a row of `states`, and the thread goes on after it.
+#[test]
+fn times_off_the_cpu_are_rows_of_states_that_ended() {
+    let count = std::cell::Cell::new(0);
+    for_each_seed(200, |stream| {
+        // No two events have one time: runs without length have no rows.
+        let (mut text, mut last) = (String::new(), 0);
+        for line in stream.text.lines() {
+            let (ns, rest) = line.split_once(' ').expect("a time");
+            let ns = 1000 * ns.parse::<Ns>().expect("a time");
+            let is_loss = rest.ends_with("loss");
+            last = if is_loss { last } else { ns.max(last + 1) };
+            let _ = writeln!(text, "{} {rest}", if is_loss { ns.max(last) + 500 } else { last });
+        }
+        let _ = writeln!(text, "9000000 0 -");
+        let of_threads = AnalysisQuery { words: vec![FormWord::Threads], ..AnalysisQuery::default() };
+        let states = played(known("states"), &of_threads, &text);
+        let mut threads: BTreeMap<Ns, Vec<(Ns, Ns, String)>> = BTreeMap::new();
+        for row in &states.rows.cells() {
+            let Cell::Text(state) = &row[states.column("state").expect("a state")] else { panic!("{row:?}") };
+            let number = |column: &str| integer(&states, row, column);
+            threads.entry(number("tid")).or_default().push((number("from"), number("to"), state.to_string()));
+        }
+        let is_on = |state: &str| state == "EXIT" || state == "INTERRUPTED" || state.starts_with("RUN/");
+        // Rows do not say which life of a thread they are of.
+        let machines = play(&text, &mut Births::default());
+        let lives: Vec<Ns> = machines.threads().filter(|of| of.1.life() > 0).map(|of| of.1.tid.into()).collect();
+        threads.retain(|tid, _| !lives.contains(tid));
+        let mut expected = Vec::new();
+        for (tid, rows) in &threads {
+            for (at, (from, to, state)) in rows.iter().enumerate() {
+                let next = rows.get(at + 1).filter(|next| next.0 == *to).map_or("", |next| &next.2);
+                let goes_on = is_on(next) || next == "WAIT_CPU" && state != "WAIT_CPU";
+                if matches!(&**state, "WAIT" | "WAIT_FORK" | "WAIT_CPU") && goes_on {
+                    expected.push(format!("{tid} {from} {to}"));
+                }
+            }
+        }
+        let log = AnalysisQuery { view: View::Log, ..AnalysisQuery::default() };
+        let mut found = rows(&played(known("offcpu"), &log, &text), &["tid", "from", "to"]);
+        let is_of = |row: &str, tid: &Ns| row.split(' ').next() == Some(&*tid.to_string());
+        found.retain(|row| !lives.iter().any(|tid| is_of(row, tid)));
+        found.sort();
+        expected.sort();
+        count.set(count.get() + found.len());
+        assert_eq!(found, expected);
+    });
+    assert!(std::env::var_os("TRACEMILL_SEED").is_some() || count.get() > 500, "{}", count.get());
 }
 
 /// The column of `timehist` in which the time of a state counts.

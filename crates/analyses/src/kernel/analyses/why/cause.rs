@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{Machines, Ns, ThreadIndex, thread_title};
 
-use super::facts::{CallObject, Facts, OpenCall, Wait};
+use super::facts::{Facts, Wait};
 use crate::kernel::analyses::occupancy::Occupant;
 use crate::kernel::analyses::path::{PathPiece, Walk};
+use crate::kernel::analyses::wait_facts::{CallObject, OpenCall};
 
 /// A thread, as rows and sentences name it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -59,13 +60,6 @@ pub(super) struct Cause {
 /// Number of the idle thread.
 const IDLE: i64 = 0;
 
-fn object_text(object: &CallObject) -> Rc<str> {
-    match object {
-        CallObject::File(name) => name.clone(),
-        CallObject::Lock(address) => format!("{address:#x}").into(),
-    }
-}
-
 impl Cause {
     /// The causes of a part of the path, each with its time.
     pub(super) fn of_part(
@@ -83,7 +77,7 @@ impl Cause {
             is_own: walks.first().is_none_or(|first| first.search.thread == found.thread),
             state: found.state,
             call: call.map(|call| call.name.clone()),
-            object: call.and_then(|call| call.object.as_ref()).map(object_text),
+            object: call.and_then(|call| call.object.as_ref()).map(CallObject::text),
             source: wait.filter(|_| found.state != "blocked").and_then(|wait| wait.source.clone()),
             through: (!through.is_empty()).then(|| through.into()),
             ..Cause::default()
@@ -200,7 +194,7 @@ fn through(machines: &Machines, facts: &Facts, walks: &[Walk<'_>]) -> String {
                 format!("{waiter} waited for lock {lock:#x}, {how}")
             }
             Some(Wait { call: Some(call), .. }) => {
-                let object = call.object.as_ref().map(object_text);
+                let object = call.object.as_ref().map(CallObject::text);
                 format!("{waiter} waited for {waker} in {}", call_text(&call.name, object.as_deref()))
             }
             Some(_) => format!("{waiter} waited for {waker}"),

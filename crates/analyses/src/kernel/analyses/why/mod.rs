@@ -78,26 +78,26 @@ impl Observer for Why {
     fn created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         self.record(|known, _| {
             known.pieces.on_created(machines, thread, at);
-            known.facts.files().created(machines, thread, at);
+            known.facts.of_waits.created(machines, thread, at);
         });
     }
 
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
         self.record(|known, _| {
             known.pieces.forked(machines, parent, child, at);
-            known.facts.files().forked(machines, parent, child, at);
+            known.facts.of_waits.forked(machines, parent, child, at);
         });
     }
 
     fn woken(&mut self, machines: &Machines, woken: &Woken) {
         self.record(|known, _| {
             known.pieces.woken(machines, woken);
-            known.facts.on_woken(machines, woken);
+            known.facts.of_waits.woken(machines, woken);
         });
     }
 
     fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
-        self.record(|known, _| known.facts.files().run_ended(machines, thread, how, at));
+        self.record(|known, _| known.facts.of_waits.run_ended(machines, thread, how, at));
     }
 
     fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
@@ -105,24 +105,18 @@ impl Observer for Why {
     }
 
     fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns) {
-        self.record(|known, _| {
-            known.facts.files().call_began(machines, thread, name, happening, at);
-            known.facts.on_call_began(thread, name, happening);
-        });
+        self.record(|known, _| known.facts.of_waits.call_began(machines, thread, name, happening, at));
     }
 
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {
-        self.record(|known, _| {
-            known.facts.files().call_ended(machines, call, happening);
-            known.facts.on_call_ended(call);
-        });
+        self.record(|known, _| known.facts.of_waits.call_ended(machines, call, happening));
     }
 
     fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         self.record(|known, _| {
             known.pieces.on_applied(machines, machine, cpu, happening, at);
-            known.facts.files().applied(machines, machine, cpu, happening, at);
-            known.facts.on_applied(machines, machine, cpu, happening, at);
+            known.facts.of_waits.applied(machines, machine, cpu, happening, at);
+            known.facts.occupancy.on_applied(machines, machine, happening, at);
         });
     }
 }
