@@ -118,6 +118,8 @@ pub struct ProfileQuery {
     pub counts_samples: bool,
     /// Time on CPUs, or without them.
     pub cpu: CpuTime,
+    /// Do the stacks of those that woke the threads stand above the stacks with which these left their CPU?
+    pub has_wakers: bool,
 }
 
 impl ProfileQuery {
@@ -320,6 +322,19 @@ pub fn sample_events(session: &Session, reader: &SampleReader<'_>, query: &Profi
 /// Time without a CPU, as frames; of threads that wait, and of those that could have run.
 const OFF_CPU: &str = "(off CPU)";
 const PREEMPTED: &str = "(preempted)";
+/// Between the stack of a thread that waited, and that of the thread that woke it, whose innermost function comes first.
+const WOKEN_BY: &str = "(woken by)";
+
+/// A thread that has left its CPU.
+struct OffThread {
+    since: i128,
+    /// The node of its stack.
+    node: usize,
+    has_stack: bool,
+    was_preempted: bool,
+    /// Labels of the frames of its first waker, the innermost first, and of its name.
+    waker: Option<Vec<u32>>,
+}
 
 /// The unit of the periods of samples of some events.
 pub fn unit_of(events: &[String]) -> WeightUnit {
@@ -344,7 +359,8 @@ impl Profile {
         let mut reader = SampleReader::new(session, symbolizer);
         let mut selection = source.selection.clone();
         let is_on = query.cpu == CpuTime::On;
-        selection.classes = if is_on { reader.class_sets() } else { reader.class_sets_with_turns() };
+        let has_wakers = query.has_wakers && !is_on;
+        selection.classes = if is_on { reader.class_sets() } else { reader.class_sets_with_turns(has_wakers) };
         let mut by = query.by.clone();
         // Which events have samples is known when all were read, so a first level of events may turn out to be needless.
         let by_event = is_on && !by.contains(&ProfileGroup::Event) && sample_events(session, &reader, query).len() > 1;
@@ -358,14 +374,34 @@ impl Profile {
         let mut frames: Vec<u32> = Vec::new();
         let (mut unnamed, mut has_weights) = (0, false);
         let mut storage = Vec::new();
-        // By trace and thread: since when it has no CPU, where it left it, and whether that has a stack, and says that it was
-        // preempted.
-        let mut off: HashMap<(usize, i64), (i128, usize, bool, bool)> = HashMap::new();
+        // By trace and thread.
+        let mut off: HashMap<(usize, i64), OffThread> = HashMap::new();
+        let mut label_frames = |builder: &mut ProfileBuilder, known: &[Frame], stack: &[u32]| -> Vec<u32> {
+            while frames.len() < known.len() {
+                let Frame { function, module, is_kernel } = known[frames.len()].clone();
+                frames.push(builder.label(ProfileLabel { name: function, module, is_kernel, is_wait: false }));
+            }
+            stack.iter().map(|&frame| frames[frame as usize]).collect()
+        };
         let (mut taken, mut is_given_up) = (0_u32, false);
         let take = |event: &Event<'_>| {
             taken = taken.wrapping_add(1);
             is_given_up |= taken.is_multiple_of(ASKING) && is_over();
             if is_given_up {
+                return;
+            }
+            if has_wakers && let Some(woken) = reader.woken(event) {
+                // The first wake counts; a thread that was preempted waits for no one.
+                let thread = off.get_mut(&(event.trace, woken));
+                if let Some(off) = thread.filter(|off| off.waker.is_none() && !off.was_preempted)
+                    && let Some(sample) = reader.read(event)
+                {
+                    let name = SampleGroups { event: "", sample }.name(ProfileGroup::Comm);
+                    let stack = sample.stack.to_vec();
+                    let mut waker = label_frames(&mut builder, reader.frames(), &stack);
+                    waker.push(builder.label(ProfileLabel::new(name)));
+                    off.waker = Some(waker);
+                }
                 return;
             }
             let turn = if is_on { None } else { reader.turn(event) };
@@ -390,8 +426,12 @@ impl Profile {
             }
             let Some(sample) = reader.read(event) else { return };
             let mut back = |builder: &mut ProfileBuilder, thread: Option<i64>| {
-                let (since, node, ..) = off.remove(&(event.trace, thread?))?;
+                let OffThread { since, mut node, waker, .. } = off.remove(&(event.trace, thread?))?;
                 let taken = u64::try_from(event.ns? - since).unwrap_or(0);
+                if let Some(waker) = waker {
+                    let label = builder.label(ProfileLabel { is_wait: true, ..ProfileLabel::new(WOKEN_BY) });
+                    node = waker.iter().fold(builder.node(node, label), |node, frame| builder.node(node, *frame));
+                }
                 builder.add(node, taken, 1);
                 Some(())
             };
@@ -424,25 +464,22 @@ impl Profile {
             has_weights |= sample.weight.is_some();
             let stack: Vec<u32> = sample.stack.to_vec();
             let known = reader.frames();
-            while frames.len() < known.len() {
-                let Frame { function, module, is_kernel } = known[frames.len()].clone();
-                frames.push(builder.label(ProfileLabel { name: function, module, is_kernel, is_wait: false }));
-            }
+            let labels = label_frames(&mut builder, known, &stack);
             let has_stack = !stack.is_empty();
             unnamed += u64::from(
                 turn.is_none() && stack.first().is_none_or(|&first| known[first as usize].function.starts_with('[')),
             );
-            for &frame in stack.iter().rev() {
-                at = builder.node(at, frames[frame as usize]);
+            for &label in labels.iter().rev() {
+                at = builder.node(at, label);
             }
             let Some((thread, ns)) = is_left else { return builder.add(at, weight, 1) };
             let is_preempted = turn.is_some_and(|turn| turn.is_preempted);
             // A tracepoint, or a sample, has the stack, and a record of the kernel follows it, which alone may say that the thread
             // was preempted.
-            if let Some((_, node, true, was_preempted)) = off.get_mut(&thread).filter(|_| !has_stack) {
-                if is_preempted && !*was_preempted {
+            if let Some(known) = off.get_mut(&thread).filter(|known| !has_stack && known.has_stack) {
+                if is_preempted && !known.was_preempted {
                     let label = builder.label(ProfileLabel { is_wait: true, ..ProfileLabel::new(PREEMPTED) });
-                    (*node, *was_preempted) = (builder.node(*node, label), true);
+                    (known.node, known.was_preempted) = (builder.node(known.node, label), true);
                 }
                 return;
             }
@@ -453,8 +490,11 @@ impl Profile {
             }
             // Of two of a kind the first has lost its end.
             match off.get_mut(&thread) {
-                Some(known) if has_stack && !known.2 => (known.1, known.2) = (at, true),
-                _ => _ = off.insert(thread, (ns, at, has_stack, is_preempted)),
+                Some(known) if has_stack && !known.has_stack => (known.node, known.has_stack) = (at, true),
+                _ => {
+                    let was_preempted = is_preempted;
+                    off.insert(thread, OffThread { since: ns, node: at, has_stack, was_preempted, waker: None });
+                }
             }
         };
         Events::new(session, streams, &selection, filter).for_each(take, note);

@@ -206,6 +206,47 @@ fn samples_in_perfetto_have_their_stacks() {
     assert_eq!((&report["unit"], &report["total_ns"]), (&Value::from("samples"), &Value::Null));
 }
 
+/// Contexts with stacks, as LTTng has them, and the kernel's symbols next to the trace.
+#[test]
+fn stacks_of_contexts_say_where_threads_wait_and_who_woke_them() {
+    let kernel = |offset: u64| 0xffff_ffff_8100_0000 + offset;
+    let event = |ns: u64, name: &str, (tid, procname): (i64, Option<&str>), stack: [u64; 2], payload: Value| {
+        let mut context = serde_json::json!({"tid": tid, "callstack_kernel": stack.map(kernel)});
+        if let Some(procname) = procname {
+            context["procname"] = procname.into();
+        }
+        serde_json::json!({"ns": ns, "name": name, "cpu": 0, "stream_context": context, "payload": payload}).to_string()
+            + "\n"
+    };
+    let switch = |prev: i64, comm: &str, state: i64, next: i64| serde_json::json!({"prev_comm": comm, "prev_tid": prev, "prev_state": state, "next_tid": next, "next_comm": "x"});
+    let wake = serde_json::json!({"tid": 5, "comm": "oven", "prio": 20, "target_cpu": 0});
+    let lines = [
+        event(1000, "sched_switch", (5, None), [0x10, 0x20], switch(5, "oven", 1, 6)),
+        event(2000, "sched_waking", (6, Some("log")), [0x40, 0x50], wake.clone()),
+        // Only the first wake counts.
+        event(2100, "sched_wakeup", (6, Some("other")), [0x40, 0x20], wake),
+        event(2500, "sched_switch", (6, None), [0x10, 0x20], switch(6, "log", 0, 5)),
+        event(3000, "sched_switch", (5, None), [0x10, 0x20], switch(5, "oven", 1, 6)),
+    ];
+    let folder = Folder::new();
+    folder.file("t.jsonl", lines.concat());
+    let trace = folder.path("t.jsonl").display().to_string();
+    let off = |more: &[&str]| {
+        let arguments: Vec<&str> = more.iter().copied().chain(["--by", "comm", &*trace]).collect();
+        stdout("flame --cpu off --format folded", &arguments)
+    };
+    assert_eq!(off(&[]), "log;[unknown];[unknown];(preempted) 500\noven;[unknown];[unknown] 1500\n");
+    let symbols =
+        [(0, "_text"), (0x10, "__schedule"), (0x20, "futex_wait"), (0x40, "try_to_wake_up"), (0x50, "wake_q")];
+    let list = symbols.map(|(offset, name)| format!("{:016x} T {name}\n", kernel(offset)));
+    folder.file("kallsyms", list.concat());
+    assert_eq!(off(&[]), "log;futex_wait;__schedule;(preempted) 500\noven;futex_wait;__schedule 1500\n");
+    let preempted = "log;futex_wait;__schedule;(preempted) 500\n";
+    let woken = "oven;futex_wait;__schedule;(woken by);try_to_wake_up;wake_q;log 1500\n";
+    assert_eq!(off(&["--wakers"]), format!("{preempted}{woken}"));
+    run_with("flame", &["--wakers", &trace]).ends(2, &["--wakers is about time without a CPU", "--cpu off"]);
+}
+
 #[test]
 fn a_text_of_perf_script_is_the_same_profile() {
     let folder = Folder::new();

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
-use tracemill_format::code::{CodeMachine, CodeMaps, CodeModule, CodePlace, SampleRegisters};
+use tracemill_format::code::{CodeKind, CodeMachine, CodeMaps, CodeModule, CodePlace, SampleRegisters};
 pub use tracemill_format::samples::{Frame, Sample};
-use tracemill_model::schema::EventClassId;
+use tracemill_model::schema::{EventClassId, FieldPath};
 use tracemill_semantics::{CpuOf, SampleFields, Semantics, TurnFields, node_of};
 
 use crate::event::Event;
@@ -66,6 +66,8 @@ pub struct Turn {
 
 /// Addresses from here on are the kernel's.
 const FIRST_OF_KERNEL: u64 = 1 << 63;
+/// The name of the kernel as a module.
+const KERNEL: &str = "[kernel.kallsyms]";
 /// The name of code of which nothing is known.
 const UNKNOWN: &str = "[unknown]";
 
@@ -84,6 +86,7 @@ const STATE: usize = 10;
 const OUT: usize = 11;
 const PREEMPTED: usize = 12;
 const ABI: usize = 13;
+const WOKEN: usize = 14;
 
 /// Reads the samples of a session.
 pub struct SampleReader<'s> {
@@ -92,6 +95,7 @@ pub struct SampleReader<'s> {
     /// By trace and event class.
     classes: Vec<Vec<Option<SampleFields>>>,
     turns: Vec<Vec<Option<TurnFields>>>,
+    wakes: Vec<Vec<Option<FieldPath>>>,
     keys: KeyReader,
     key: Vec<u8>,
     nodes: HashMap<(usize, u32), StackNodes>,
@@ -137,39 +141,46 @@ impl<'s> SampleReader<'s> {
             (0..trace.schema.events().len()).map(|at| semantics.turn(EventClassId(at as u32))).collect()
         });
         let turns: Vec<Vec<Option<TurnFields>>> = turns.collect();
-        let fields = session.traces.iter().zip(classes.iter().zip(&turns)).map(|(trace, (classes, turns))| {
+        let wakes = session.traces.iter().map(|trace| {
             let semantics = Semantics::new(&trace.schema);
-            let of_class =
-                |(at, (sample, turn)): (usize, (&Option<SampleFields>, &Option<TurnFields>))| -> ClassFields {
-                    if sample.is_none() && turn.is_none() {
-                        return Vec::new();
-                    }
-                    let sample = sample.clone().unwrap_or_default();
-                    let [next, prev, state, out, preempted] = match turn.clone() {
-                        Some(TurnFields::Switch { next, prev, state }) => [Some(next), prev, state, None, None],
-                        Some(TurnFields::Own { out, preempted }) => [None, None, None, Some(out), preempted],
-                        Some(TurnFields::Leaves) | None => [const { None }; 5],
-                    };
-                    let who = semantics.who(EventClassId(at as u32));
-                    let paths = [
-                        (THREAD, who.id),
-                        (PROCESS, who.process),
-                        (THREAD_NAME, who.name),
-                        (ADDRESS, sample.address.clone()),
-                        (SYMBOL, sample.symbol.clone()),
-                        (FILE, sample.file.clone()),
-                        (WEIGHT, sample.weight.clone()),
-                        (SAMPLE_CPU, sample.cpu.clone()),
-                        (NEXT, next),
-                        (PREV, prev),
-                        (STATE, state),
-                        (OUT, out),
-                        (PREEMPTED, preempted),
-                        (ABI, sample.abi.clone()),
-                    ];
-                    paths.into_iter().filter_map(|(index, path)| Some((index as u8, path?))).collect()
+            (0..trace.schema.events().len()).map(|at| semantics.woken(EventClassId(at as u32))).collect()
+        });
+        let wakes: Vec<Vec<Option<FieldPath>>> = wakes.collect();
+        let of_traces = session.traces.iter().zip(classes.iter().zip(turns.iter().zip(&wakes)));
+        let fields = of_traces.map(|(trace, (classes, (turns, wakes)))| {
+            let semantics = Semantics::new(&trace.schema);
+            type OfClass<'c> = (&'c Option<SampleFields>, (&'c Option<TurnFields>, &'c Option<FieldPath>));
+            let of_class = |(at, (sample, (turn, woken))): (usize, OfClass<'_>)| -> ClassFields {
+                if sample.is_none() && turn.is_none() && woken.is_none() {
+                    return Vec::new();
+                }
+                let sample = sample.clone().unwrap_or_default();
+                let [next, prev, state, out, preempted, name] = match turn.clone() {
+                    Some(TurnFields::Switch { next, prev, state, name }) => [Some(next), prev, state, None, None, name],
+                    Some(TurnFields::Own { out, preempted }) => [None, None, None, Some(out), preempted, None],
+                    Some(TurnFields::Leaves) | None => [const { None }; 6],
                 };
-            classes.iter().zip(turns).enumerate().map(of_class).collect()
+                let who = semantics.who(EventClassId(at as u32));
+                let paths = [
+                    (THREAD, who.id),
+                    (PROCESS, who.process),
+                    (THREAD_NAME, who.name.or(name)),
+                    (ADDRESS, sample.address.clone()),
+                    (SYMBOL, sample.symbol.clone()),
+                    (FILE, sample.file.clone()),
+                    (WEIGHT, sample.weight.clone()),
+                    (SAMPLE_CPU, sample.cpu.clone()),
+                    (NEXT, next),
+                    (PREV, prev),
+                    (STATE, state),
+                    (OUT, out),
+                    (PREEMPTED, preempted),
+                    (ABI, sample.abi.clone()),
+                    (WOKEN, woken.clone()),
+                ];
+                paths.into_iter().filter_map(|(index, path)| Some((index as u8, path?))).collect()
+            };
+            classes.iter().zip(turns.iter().zip(wakes)).enumerate().map(of_class).collect()
         });
         let fields = KeyBy::Fields(Arc::new(fields.collect()));
         SampleReader {
@@ -186,6 +197,7 @@ impl<'s> SampleReader<'s> {
             frames: Frames::default(),
             classes,
             turns,
+            wakes,
         }
     }
 
@@ -208,14 +220,33 @@ impl<'s> SampleReader<'s> {
         self.classes.iter().enumerate().map(set).collect()
     }
 
-    /// As [`SampleReader::class_sets`], with the classes of events by which threads leave and get CPUs.
-    pub fn class_sets_with_turns(&self) -> Vec<Option<Arc<ClassSet>>> {
-        let set = |(classes, turns): (&Vec<Option<SampleFields>>, &Vec<Option<TurnFields>>)| {
+    /// As [`SampleReader::class_sets`], with the classes of events by which threads leave and get CPUs, and of those that wake
+    /// threads.
+    pub fn class_sets_with_turns(&self, has_wakes: bool) -> Vec<Option<Arc<ClassSet>>> {
+        let set = |trace: usize| {
+            let classes = &self.classes[trace];
             let is_sample = |class: usize| classes.get(class).is_some_and(Option::is_some);
-            let is_turn = |class: usize| turns.get(class).is_some_and(Option::is_some);
-            Some(Arc::new(ClassSet::new(classes.len(), |class| is_sample(class) || is_turn(class))))
+            let is_turn = |class: usize| self.turns[trace].get(class).is_some_and(Option::is_some);
+            let is_wake = |class: usize| has_wakes && self.wakes[trace].get(class).is_some_and(Option::is_some);
+            let is_wanted = |class: usize| is_sample(class) || is_turn(class) || is_wake(class);
+            Some(Arc::new(ClassSet::new(classes.len(), is_wanted)))
         };
-        self.classes.iter().zip(&self.turns).map(set).collect()
+        (0..self.classes.len()).map(set).collect()
+    }
+
+    /// Do any events say which threads are woken?
+    pub fn has_wakes(&self) -> bool {
+        self.wakes.iter().flatten().any(Option::is_some)
+    }
+
+    /// The thread that an event wakes; `None` when it is not such an event.
+    pub fn woken(&mut self, event: &Event<'_>) -> Option<i64> {
+        self.wakes.get(event.trace)?.get(event.raw.class().0 as usize)?.as_ref()?;
+        let values = self.keys.values(event, &mut self.key);
+        match value(&values, WOKEN) {
+            Some(KeyValue::Integer(number)) => i64::try_from(*number).ok(),
+            _ => None,
+        }
     }
 
     /// Do any events say when threads leave and get CPUs?
@@ -262,14 +293,15 @@ impl<'s> SampleReader<'s> {
         self.read(event).filter(|sample| !sample.stack.is_empty())
     }
 
-    /// The sample that an event is; `None` when it is not one. An event that is none and says that a thread leaves a CPU is given as a
-    /// sample without a stack.
+    /// The sample that an event is; `None` when it is not one. An event that is none and says that a thread leaves a CPU, or wakes
+    /// one, is given as a sample without a stack.
     pub fn read(&mut self, event: &Event<'_>) -> Option<Sample<'_>> {
         let class = event.raw.class();
         let fields = self.classes.get(event.trace)?.get(class.0 as usize)?.as_ref();
-        let is_turn = || self.turns.get(event.trace)?.get(class.0 as usize)?.as_ref();
+        let turn = || self.turns.get(event.trace)?.get(class.0 as usize)?.as_ref();
+        let woken = || self.wakes.get(event.trace)?.get(class.0 as usize)?.as_ref();
         let none = SampleFields::default();
-        let fields = fields.or_else(|| is_turn().map(|_| &none))?;
+        let fields = fields.or_else(|| (turn().is_some() || woken().is_some()).then_some(&none))?;
         let values = self.keys.values(event, &mut self.key);
         let integer = |at: usize| match value(&values, at) {
             Some(KeyValue::Integer(number)) => Some(*number),
@@ -437,6 +469,8 @@ struct Frames {
     by_frame: HashMap<Frame, u32>,
     /// Frames of places that were asked for, by trace and process, and by whether the place is one to return to.
     places: HashMap<(usize, i64, CodePlace, bool), Box<[u32]>>,
+    /// Frames of addresses in the kernel, of traces that do not say which code is where.
+    unmapped: HashMap<u64, Box<[u32]>>,
     texts: HashMap<Vec<u8>, u32>,
     /// Frames of unknown addresses: of programs, and of the kernel.
     unknown: [Option<[u32; 1]>; 2],
@@ -459,6 +493,10 @@ impl Frames {
         let is_kernel = address >= FIRST_OF_KERNEL;
         let place = code.maps.and_then(|maps| Some((maps, maps.place(code.process, code.cycles, address)?)));
         let found = place.and_then(|(maps, place)| Some((maps.modules().get(place.module as usize)?, place)));
+        let call = address.wrapping_sub(is_return.into());
+        if is_kernel && code.maps.is_none() && self.find_unmapped(code, call) {
+            return &self.unmapped[&call];
+        }
         let Some((module, place)) = found else {
             if self.unknown[usize::from(is_kernel)].is_none() {
                 let frame = Frame { function: UNKNOWN.into(), module: "".into(), is_kernel };
@@ -486,6 +524,22 @@ impl Frames {
             self.places.insert(key, numbers);
         }
         &self.places[&key]
+    }
+
+    /// Finds the function of the kernel at an address of a trace without maps, whose symbols may still be there: a list next to the
+    /// recording is taken to be of the boot that was recorded.
+    fn find_unmapped(&mut self, code: &CodeContext<'_>, address: u64) -> bool {
+        if !self.unmapped.contains_key(&address) {
+            let (path, kind) = (KERNEL.to_string(), CodeKind::Kernel { symbol: String::new(), address: 0 });
+            let module = CodeModule { path, build_id: None, kind };
+            let place = CodePlace { module: 0, offset: address, address };
+            let names = code.symbolizer.map(|symbolizer| symbolizer.functions(&module, code.process, place));
+            let frame =
+                |name: String| self.number(Frame { function: name.into(), module: KERNEL.into(), is_kernel: true });
+            let frames = names.unwrap_or_default().into_iter().map(frame).collect();
+            self.unmapped.insert(address, frames);
+        }
+        !self.unmapped[&address].is_empty()
     }
 
     /// The frame that a line of a stack shows.

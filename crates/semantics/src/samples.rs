@@ -43,6 +43,8 @@ pub enum TurnFields {
         prev: Option<FieldPath>,
         /// The state of the thread that goes.
         state: Option<FieldPath>,
+        /// Its name.
+        name: Option<FieldPath>,
     },
     /// The thread of the event leaves the CPU or gets one.
     Own {
@@ -61,8 +63,8 @@ impl Semantics {
         let tie = Concepts::built_in().tie(&self.schema, class).filter(|tie| tie.concept == Concept::Switch);
         if let Some(tie) = tie {
             let field = |field| tie.field(field).cloned();
-            let (prev, state) = (field(Field::Prev), field(Field::State));
-            return Some(TurnFields::Switch { next: field(Field::Next)?, prev, state });
+            let (prev, state, name) = (field(Field::Prev), field(Field::State), field(Field::PrevComm));
+            return Some(TurnFields::Switch { next: field(Field::Next)?, prev, state, name });
         }
         let name = self.schema.event(class).name.as_deref()?;
         // Without records of the returns it says too little.
@@ -94,6 +96,12 @@ impl Semantics {
             .clone()
             .all(|name| names::OF_SAMPLES.contains(&name))
             .then(|| members.filter(|name| !is_kept(name)).count())
+    }
+
+    /// The thread that the events of a class wake.
+    pub fn woken(&self, class: EventClassId) -> Option<FieldPath> {
+        let tie = Concepts::built_in().tie(&self.schema, class).filter(|tie| tie.concept == Concept::Wake)?;
+        tie.field(Field::Tid).cloned()
     }
 
     /// The sample that the events of a class are. A class is one of samples when its events have a call chain, or the address of

@@ -23,6 +23,10 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "WHERE", default_value = "on", help_heading = OF_SAMPLES)]
     pub(crate) cpu: CpuArg,
 
+    /// With --cpu off: put the stack of the thread that ended a wait above the stack that waited
+    #[arg(long, hide_short_help = true, help_heading = OF_SAMPLES)]
+    pub(crate) wakers: bool,
+
     #[cfg(feature = "debug-info")]
     #[command(flatten)]
     pub(crate) symbols: SymbolArgs,

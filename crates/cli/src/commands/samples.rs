@@ -103,7 +103,12 @@ impl OpenSamples {
                 CpuArg::Off => CpuTime::Off,
                 CpuArg::Both => CpuTime::Both,
             },
+            has_wakers: samples.wakers,
         };
+        if samples.wakers && samples.cpu != CpuArg::Off {
+            let error = Error::misuse("--wakers is about time without a CPU");
+            return Err(error.with_help("add --cpu off"));
+        }
         let session = &*self.session;
         let streams = selection::streams(session, &[])?;
         let mut selection = Selection { jobs: jobs(args.jobs), ..Selection::default() };
@@ -138,6 +143,8 @@ impl OpenSamples {
         }
         if profile.total().1 == 0 {
             self.explain_empty(&query);
+        } else if query.has_wakers && !SampleReader::new(&self.session, None).has_wakes() {
+            self.reporter.warning(&"no event says which threads are woken: record sched_waking");
         }
         symbols.warn(&profile, &self.reporter);
         let depth = args.choice.depth.and_then(|depth| usize::try_from(depth).ok());
