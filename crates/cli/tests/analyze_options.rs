@@ -102,13 +102,14 @@ fn question(known: &Descriptor, form: &AnalysisForm) -> Vec<String> {
 
 struct Asker {
     folder: Folder,
-    traces: [String; 3],
+    traces: [String; 4],
 }
 
 impl Asker {
     fn new() -> Self {
         let folder = Folder::new();
-        let traces = [demo("../kernel/bakery"), objects(&folder), demo("../idle/night.jsonl")];
+        let traces =
+            [demo("../kernel/bakery"), objects(&folder), demo("../idle/night.jsonl"), demo("../guests/host.jsonl")];
         Asker { folder, traces }
     }
 
@@ -282,6 +283,10 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
     assert_eq!(
         all("", &demo("../idle/night.jsonl")),
         ["cpu", "sched", "irq", "work", "idle", "contention", "offcpu", "processes", "stats"]
+    );
+    assert_eq!(
+        all("", &demo("../guests/host.jsonl")),
+        ["cpu", "sched", "syscalls", "io", "locks", "contention", "offcpu", "vm", "cgroup", "processes", "stats"]
     );
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "offcpu", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,timehist,map,all --limit 1 --format csv {bakery}")).ends(0, &[]);

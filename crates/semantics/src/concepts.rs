@@ -121,6 +121,14 @@ crate::named! {
         Frequency = "frequency",
         /// The machine is suspended, or goes on.
         Suspend = "suspend",
+        /// A thread that runs a CPU of a virtual machine enters it.
+        VmEntry = "vm_entry",
+        /// The CPU of a virtual machine is left for the host.
+        VmExit = "vm_exit",
+        /// A thread moves to a control group.
+        CgroupAttach = "cgroup_attach",
+        /// A state dump, or a context, says in which namespaces a thread is.
+        Namespace = "namespace",
         /// A function of a program is entered.
         CallEntry = "call_entry",
         /// A function of a program is left.
@@ -247,6 +255,16 @@ crate::named! {
         Action = "action",
         /// Does it begin?
         Start = "start",
+        /// Number of the CPU of a virtual machine.
+        Vcpu = "vcpu",
+        /// Why something was left: a number of the hardware, or a name.
+        Reason = "reason",
+        /// Number of a namespace of control groups.
+        CgroupNs = "cgroup_ns",
+        /// Number of a namespace of processes.
+        PidNs = "pid_ns",
+        /// The kind of virtualisation whose numbers these are: 1 is VMX, 2 is SVM.
+        Isa = "isa",
     }
 }
 

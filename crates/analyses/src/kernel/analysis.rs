@@ -41,6 +41,8 @@ pub enum ReportKind {
     CallBegan,
     /// [`Observer::call_ended`].
     CallEnded,
+    /// [`Observer::context`].
+    Context,
     /// [`Observer::applied`].
     Applied,
     /// [`Analysis::on_event`].
@@ -63,6 +65,7 @@ impl ReportKind {
         ReportKind::Interrupt,
         ReportKind::CallBegan,
         ReportKind::CallEnded,
+        ReportKind::Context,
         ReportKind::Applied,
         ReportKind::Event,
     ];

@@ -171,6 +171,8 @@ pub trait Observer {
     fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns) {}
     /// A system call ended.
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {}
+    /// A context says in which namespaces the thread of a CPU is. It comes before its event is taken.
+    fn context(&mut self, machines: &Machines, cpu: CpuIndex, happening: &Happening<'_>) {}
     /// An event of a concept was taken; `cpu` is that of the event.
     fn applied(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
     }

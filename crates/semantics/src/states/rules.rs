@@ -101,8 +101,21 @@ impl Machines {
         observer.applied(self, machine, cpu, &happening.for_observers(), self.now);
     }
 
-    /// A context names the thread that runs: that is used where nothing else says (decision K9).
+    /// A context names the thread that runs, or its namespaces.
     pub fn running(
+        &mut self,
+        cpu: CpuIndex,
+        happening: &Happening<'_, impl ConceptValues>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        self.learn_running(cpu, happening, observer);
+        if happening.values.has(Field::CgroupNs) || happening.values.has(Field::PidNs) {
+            observer.context(self, cpu, &happening.for_observers());
+        }
+    }
+
+    /// The thread of a context is used where nothing else says which one runs (decision K9).
+    fn learn_running(
         &mut self,
         cpu: CpuIndex,
         happening: &Happening<'_, impl ConceptValues>,

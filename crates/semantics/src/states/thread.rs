@@ -381,6 +381,11 @@ impl Thread {
         self.live()?.running
     }
 
+    /// Since when it has its state; `None` when it is dead.
+    pub fn state_since(&self) -> Option<Ns> {
+        Some(self.live()?.piece.0)
+    }
+
     /// State since the last event that changed it.
     #[inline]
     pub fn state(&self) -> ThreadState {

@@ -1,5 +1,6 @@
 //! All analyses.
 
+mod cgroup;
 mod contention;
 pub(crate) mod cpu;
 mod files;
@@ -19,6 +20,8 @@ pub(crate) mod states;
 mod stats;
 mod syscalls;
 mod timehist;
+mod vm;
+mod vm_reasons;
 mod wait_facts;
 mod why;
 mod work;
@@ -42,6 +45,8 @@ pub const ANALYSES: &[Descriptor] = &[
     locks::DESCRIPTOR,
     contention::DESCRIPTOR,
     offcpu::DESCRIPTOR,
+    vm::DESCRIPTOR,
+    cgroup::DESCRIPTOR,
     processes::DESCRIPTOR,
     stats::DESCRIPTOR,
     path::DESCRIPTOR,

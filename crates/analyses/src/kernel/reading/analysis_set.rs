@@ -194,5 +194,6 @@ each! {
     RunEnded run_ended(thread: ThreadIndex, how: RunEnd, at: Ns);
     CallBegan call_began(thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns);
     CallEnded call_ended(call: &SystemCall<'_>, happening: &Happening<'_>);
+    Context context(cpu: CpuIndex, happening: &Happening<'_>);
     Applied applied(machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns);
 }

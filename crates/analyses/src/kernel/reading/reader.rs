@@ -176,8 +176,12 @@ impl Reader {
         let ties = classes().filter_map(|class| class.tie.as_deref());
         // Names of a namespace say nothing by themselves.
         let is_plain = |bound: &&Bound| bound.tie.origin(Field::Tid).is_some();
-        let running = classes().filter_map(|class| class.running.as_deref()).filter(is_plain);
-        ties.chain(running).map(|bound| bound.tie.concept).collect()
+        let contexts = || classes().filter_map(|class| class.running.as_deref());
+        let running = contexts().filter(is_plain);
+        let names = |bound: &Bound, field: Field| bound.tie.origin(field).is_some();
+        let has_namespaces = contexts().any(|bound| names(bound, Field::CgroupNs) || names(bound, Field::PidNs));
+        let namespace = has_namespaces.then_some(Concept::Namespace);
+        ties.chain(running).map(|bound| bound.tie.concept).chain(namespace).collect()
     }
 
     /// Makes a class ready for its events, of which this is one.

@@ -83,6 +83,11 @@ fn play_in_turns<O: Observer + ?Sized>(stream: &str, observer: &mut O, turn: imp
         match Concept::from_name(name) {
             Some(concept) => {
                 let happening = Happening { concept, is_legacy: false, values: &fields };
+                if concept == Concept::Running {
+                    let cpu = machines.touch(machine, ns, Some(cpu), observer).expect("a CPU");
+                    machines.running(cpu, &happening, observer);
+                    continue;
+                }
                 machines.apply_event(machine, ns, Some(cpu), &happening, observer);
             }
             None if name == "loss" => machines.apply_loss(machine, cpu, ns),

@@ -119,7 +119,7 @@ impl Class {
     }
 
     /// Bytes that a call of a name has moved.
-    fn bytes(self, name: &str, ret: Option<i64>) -> u64 {
+    pub(crate) fn bytes(self, name: &str, ret: Option<i64>) -> u64 {
         match (self, name) {
             // They return a number of messages.
             (_, "recvmmsg" | "sendmmsg") => 0,
