@@ -101,6 +101,8 @@ def questions(rng, machine, kernel):
                     yield [name, *(by if key == "disk" else []), *words], name, dict(of, by=key), {}
                 else:
                     yield [name, *by, *words], name, dict(of, by=key), {}
+    for of, words in (({}, []), (ranged, ["--begin", f"{ranged['begin']}ns", "--end", f"{ranged['end']}ns"]), of_tid):
+        yield ["offcpu", "--log", *words], "offcpu", dict(of, log=True), {}
     for kind in ("disks", "irqs"):
         for of, words in (({}, []), (ranged, ["--begin", f"{ranged['begin']}ns", "--end", f"{ranged['end']}ns"])):
             yield ["states", "--of", kind, *words], "states", of, dict(of=kind)
@@ -165,7 +167,7 @@ def compared(seed, binary, folder):
         if name == "why":
             have["rows"] = kernel_answers.sums_of_why(have["totals"])
         if want is not None:
-            is_ordered = name in ORDERED and "irqs" not in words or any(word in words for word in ("--log", "--top", "--hist"))
+            is_ordered = name in ORDERED and "irqs" not in words or any(word in words for word in ("--log", "--top", "--hist")) and name != "offcpu"
             why = difference(want, have["rows"], is_ordered)
             if why:
                 differences.append((words, why))

@@ -494,6 +494,31 @@ def contention(machine, q):
     return view(q, spans, keys.get(q.by, lambda s: {"pid": s["pid"], "lock": s["lock"]}), more, log)
 
 
+def offcpu(machine, q):
+    """Times without a CPU: states of threads that go on after them. Locks count as waits for threads."""
+    rows, wakes, spans = defaultdict(list), {(wake[1], wake[0]): wake for wake in machine.wakes}, []
+    for thread, begin, end, state in machine.thread_rows:
+        rows[thread].append((begin, end, state))
+    for thread, parts in rows.items():
+        for at, (begin, end, state) in enumerate(parts):
+            after = parts[at + 1][2] if at + 1 < len(parts) and parts[at + 1][0] == end else ""
+            goes_on = after.startswith("RUN/") or after in ("EXIT", "INTERRUPTED") or after == "WAIT_CPU" != state
+            wake = wakes.get((thread, end)) if state != "WAIT_CPU" else None
+            if state not in ("WAIT", "WAIT_FORK", "WAIT_CPU") or begin == end or not (goes_on or wake):
+                continue
+            if state == "WAIT_CPU":
+                reason = "preempted" if begin in thread.preempted else "runnable"
+            elif state == "WAIT_FORK":
+                reason = "new"
+            else:
+                reason = "blocked" if wake is None or wake[3] == "unknown" else wake[3]
+            waker = wake[2].tid if wake and wake[3] == "thread" and wake[2] else None
+            spans.append(dict(begin=begin, end=end, tid=thread.tid, thread=thread, cpu=None, reason=reason, waker=waker))
+    spans.sort(key=lambda s: s["end"])
+    log = lambda s: {"from": s["begin"], "to": s["end"], "duration_ns": s["end"] - s["begin"], "tid": s["tid"], "waker": s["waker"]}
+    return view(q, spans, lambda s: {"waker": s["waker"], "reason": s["reason"]}, log=log)
+
+
 def takers(machine, q):
     pairs = defaultdict(list)
     for thread, begin, end, state in join(machine.thread_rows):

@@ -139,7 +139,7 @@ struct OffTime {
     from: Ns,
     to: Ns,
     reason: OffReason,
-    place: Place,
+    place: WaitPlace,
     /// The disk or the interrupt that ended it.
     source: Option<Rc<str>>,
     /// The thread that ended it.
@@ -148,7 +148,7 @@ struct OffTime {
 
 /// Where a thread is in the kernel.
 #[derive(Default)]
-struct Place {
+struct WaitPlace {
     call: Option<Rc<str>>,
     /// The file, the peer or the lock that it waits for.
     object: Option<Rc<str>>,
@@ -161,7 +161,7 @@ struct Reported {
     state: ThreadState,
     from: Ns,
     to: Ns,
-    place: Place,
+    place: WaitPlace,
 }
 
 /// The states of threads, and what ends their waits.
@@ -194,16 +194,16 @@ impl Tracker {
         }
     }
 
-    fn place(&mut self, machines: &Machines, thread: ThreadIndex, state: ThreadState) -> Place {
+    fn place(&mut self, machines: &Machines, thread: ThreadIndex, state: ThreadState) -> WaitPlace {
         let call = self.facts.call_of(machines, thread);
         if state != ThreadState::Wait {
-            return Place { call: call.map(|call| call.name), ..Place::default() };
+            return WaitPlace { call: call.map(|call| call.name), ..WaitPlace::default() };
         }
         let contended = self.contended.get(&thread).map(|lock| CallObject::Lock(*lock));
         let (call, object) = call.map_or((None, None), |call| (Some(call.name), call.object));
         let object = contended.or(object);
         let is_lock = matches!(object, Some(CallObject::Lock(_)));
-        Place { call, object: object.as_ref().map(CallObject::text), is_lock }
+        WaitPlace { call, object: object.as_ref().map(CallObject::text), is_lock }
     }
 
     /// Ends the times that the present event ended. One that ended before it, or whose thread does not go on, ended unseen.
@@ -220,7 +220,9 @@ impl Tracker {
             let Reported { thread, state, from, to, place } = reported;
             let now = machines.thread(thread).state();
             let ending = if state == ThreadState::WaitCpu { None } else { self.facts.take_ending(thread, to) };
-            if to != at || !(now.is_running() || now == ThreadState::WaitCpu) {
+            // A wake ends a wait also where the thread goes to a CPU that is not seen.
+            let goes_on = now.is_running() || now == ThreadState::WaitCpu || ending.is_some();
+            if to != at || !goes_on {
                 continue;
             }
             let reason = match state {
