@@ -45,7 +45,7 @@ named! {
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "offcpu",
-    about: "times that threads were without a CPU: why, in which system call, for what, and who woke them",
+    about: "times that threads were without a CPU: why, in which call, for what, and who woke them",
     forms: &[AnalysisForm::plain(
         By::NAMES,
         THREAD_SPANS,
