@@ -679,7 +679,14 @@ fn a_recording_becomes_another_format() {
     assert!(converted.status.success(), "{}", String::from_utf8_lossy(&converted.stderr));
     let again = fs::read_to_string(folder.path("again")).expect("the output");
     assert!(folded.contains("main"), "{folded}");
-    assert_eq!(names(&folded), names(&again));
+    // A call that took no time of its own has no line, so of two runs the innermost calls may differ.
+    let (first, second) = (names(&folded), names(&again));
+    for path in first.symmetric_difference(&second) {
+        let calls =
+            |names: &std::collections::BTreeSet<String>| names.iter().any(|name| name.starts_with(&format!("{path};")));
+        assert!(!calls(&first) && !calls(&second), "{path} calls others, and is in one of them only");
+    }
+    assert!(first.intersection(&second).count() > 10, "{folded}");
     let hidden = fs::read_dir(folder.path("")).expect("a folder").flatten().map(|entry| entry.file_name());
     let hidden: Vec<_> = hidden.filter(|name| name.to_string_lossy().starts_with('.')).collect();
     assert_eq!(hidden, Vec::<std::ffi::OsString>::new());

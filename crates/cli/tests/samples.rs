@@ -221,12 +221,12 @@ fn stacks_of_contexts_say_where_threads_wait_and_who_woke_them() {
     let switch = |prev: i64, comm: &str, state: i64, next: i64| serde_json::json!({"prev_comm": comm, "prev_tid": prev, "prev_state": state, "next_tid": next, "next_comm": "x"});
     let wake = serde_json::json!({"tid": 5, "comm": "oven", "prio": 20, "target_cpu": 0});
     let lines = [
-        event(1000, "sched_switch", (5, None), [0x10, 0x20], switch(5, "oven", 1, 6)),
-        event(2000, "sched_waking", (6, Some("log")), [0x40, 0x50], wake.clone()),
+        event(1000, "sched_switch", (5, None), [0x12, 0x25], switch(5, "oven", 1, 6)),
+        event(2000, "sched_waking", (6, Some("log")), [0x42, 0x55], wake.clone()),
         // Only the first wake counts.
-        event(2100, "sched_wakeup", (6, Some("other")), [0x40, 0x20], wake),
-        event(2500, "sched_switch", (6, None), [0x10, 0x20], switch(6, "log", 0, 5)),
-        event(3000, "sched_switch", (5, None), [0x10, 0x20], switch(5, "oven", 1, 6)),
+        event(2100, "sched_wakeup", (6, Some("other")), [0x42, 0x25], wake),
+        event(2500, "sched_switch", (6, None), [0x12, 0x25], switch(6, "log", 0, 5)),
+        event(3000, "sched_switch", (5, None), [0x12, 0x25], switch(5, "oven", 1, 6)),
     ];
     let folder = Folder::new();
     folder.file("t.jsonl", lines.concat());

@@ -23,7 +23,7 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "WHERE", default_value = "on", help_heading = OF_SAMPLES)]
     pub(crate) cpu: CpuArg,
 
-    /// With --cpu off: put the stack of the thread that ended a wait above the stack that waited
+    /// With --cpu off: add the stack of who ended a wait
     #[arg(long, hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) wakers: bool,
 
@@ -49,7 +49,7 @@ pub(crate) struct SymbolArgs {
     #[arg(id = "symbols_dir", long = "debug-info-dir", value_name = "DIR", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) dir: Option<PathBuf>,
 
-    /// Count samples of inlined functions for the function that they were inlined into (faster)
+    /// Do not look for inlined functions (faster)
     #[arg(long, hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) no_inline: bool,
 }
