@@ -40,7 +40,7 @@ struct StreamForm {
 /// Classes by what is in a profile.
 pub(crate) struct ProfileClasses {
     streams: HashMap<StreamForm, StreamClassId>,
-    by_key: HashMap<(StreamForm, ClassKey), EventClassId>,
+    by_key: HashMap<(StreamForm, ProfileClassKey), EventClassId>,
     /// Ns that are 0 in the events.
     base_ns: i64,
     /// The packets of each thread: parts of its records.
@@ -49,7 +49,7 @@ pub(crate) struct ProfileClasses {
 
 /// The kind of event of a class.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum ClassKey {
+enum ProfileClassKey {
     Sample(Box<[u8]>),
     Entry,
     Exit,
@@ -115,15 +115,15 @@ impl ProfileClasses {
         (schema, classes)
     }
 
-    fn key(&self, form: StreamForm, thread: &ProfileThread, record: &ProfileRecord) -> ClassKey {
+    fn key(&self, form: StreamForm, thread: &ProfileThread, record: &ProfileRecord) -> ProfileClassKey {
         match record.kind {
-            RecordKind::Sample(_) => ClassKey::Sample(event_name(thread)),
-            RecordKind::Entry(_) => ClassKey::Entry,
-            RecordKind::Exit(_) => ClassKey::Exit,
+            RecordKind::Sample(_) => ProfileClassKey::Sample(event_name(thread)),
+            RecordKind::Entry(_) => ProfileClassKey::Entry,
+            RecordKind::Exit(_) => ProfileClassKey::Exit,
             RecordKind::Marker(name) => {
-                let key = ClassKey::Marker(name);
+                let key = ProfileClassKey::Marker(name);
                 let is_known = self.by_key.contains_key(&(form, key.clone()));
-                if is_known || self.by_key.len() < MAX_MARKERS { key } else { ClassKey::OtherMarker }
+                if is_known || self.by_key.len() < MAX_MARKERS { key } else { ProfileClassKey::OtherMarker }
             }
         }
     }
@@ -167,7 +167,7 @@ impl ProfileClasses {
         let form = form_of(thread);
         let (mut bytes, mut spine) = (Vec::new(), Spine::default());
         // Most records are of the class before.
-        let mut last: Option<(ClassKey, EventClassId)> = None;
+        let mut last: Option<(ProfileClassKey, EventClassId)> = None;
         for record in &thread.records[part] {
             let key = self.key(form, thread, record);
             let class = match &last {
@@ -189,7 +189,7 @@ impl ProfileClasses {
                     put_stack(profile, stack, &mut bytes);
                 }
                 RecordKind::Entry(name) | RecordKind::Exit(name) => put_text(text(profile, name), &mut bytes),
-                RecordKind::Marker(name) if matches!(last, Some((ClassKey::OtherMarker, _))) => {
+                RecordKind::Marker(name) if matches!(last, Some((ProfileClassKey::OtherMarker, _))) => {
                     put_text(text(profile, name), &mut bytes);
                 }
                 RecordKind::Marker(_) => {}
@@ -281,24 +281,24 @@ impl SchemaBuilder<'_> {
         self.schema.add_stream(class).unwrap_or(StreamClassId(0))
     }
 
-    fn event(&mut self, profile: &Profile, stream: StreamClassId, key: &ClassKey) -> EventClassId {
+    fn event(&mut self, profile: &Profile, stream: StreamClassId, key: &ProfileClassKey) -> EventClassId {
         let name: Arc<str> = match key {
-            ClassKey::Sample(event) => String::from_utf8_lossy(event).into(),
-            ClassKey::Entry => CALL.0.into(),
-            ClassKey::Exit => CALL.1.into(),
-            ClassKey::Marker(name) => String::from_utf8_lossy(text(profile, *name)).into(),
-            ClassKey::OtherMarker => MARKER.into(),
+            ProfileClassKey::Sample(event) => String::from_utf8_lossy(event).into(),
+            ProfileClassKey::Entry => CALL.0.into(),
+            ProfileClassKey::Exit => CALL.1.into(),
+            ProfileClassKey::Marker(name) => String::from_utf8_lossy(text(profile, *name)).into(),
+            ProfileClassKey::OtherMarker => MARKER.into(),
         };
         let members = match key {
-            ClassKey::Sample(_) => {
+            ProfileClassKey::Sample(_) => {
                 let (weight, count, element) = (self.integer(false, 64), self.integer(false, 32), self.text());
                 let array = ArrayClass { element, length: Length::Inline(count) };
                 let array = self.schema.add_field_class(FieldClass::new(FieldKind::Array(array), 8));
                 vec![Member::new(names::PERIOD, weight), Member::new(names::FRAMES[0], array)]
             }
-            ClassKey::Entry | ClassKey::Exit => vec![Member::new(names::SYMBOL, self.text())],
-            ClassKey::OtherMarker => vec![Member::new("name", self.text())],
-            ClassKey::Marker(_) => Vec::new(),
+            ProfileClassKey::Entry | ProfileClassKey::Exit => vec![Member::new(names::SYMBOL, self.text())],
+            ProfileClassKey::OtherMarker => vec![Member::new("name", self.text())],
+            ProfileClassKey::Marker(_) => Vec::new(),
         };
         let payload = (!members.is_empty()).then(|| self.structure(members));
         self.ids += 1;
