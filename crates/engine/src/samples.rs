@@ -1,7 +1,7 @@
 //! Samples of what threads execute: who, when, for how much, and in which functions.
 //!
 //! Which events are samples is what [`Semantics::sample`] answers; the files of code that processes had mapped come from the format
-//! ([`CodeMaps`](tracemill_format::code::CodeMaps)), and the names of functions from a [`Symbolizer`]. Nothing here knows a format.
+//! ([`CodeMaps`]), and the names of functions from a [`Symbolizer`]. Nothing here knows a format.
 
 use std::collections::HashMap;
 use std::sync::Arc;
