@@ -323,7 +323,11 @@ test('states of threads are chosen as calls are', ['demo/kernel/bakery'], '', as
 test('the flame graph of samples', ['demo/samples/bakery.data'], 'tab=flame', async (page) => {
   const choice = page.locator(id('flame-event'));
   assert.deepEqual(await choice.locator('option').allInnerTexts(), ['sched_switch', 'cpu-clock/period=4000000/']);
-  const total = () => page.locator(`${id('flame-frame')}[data-name=day] td`).nth(2).textContent();
+  const total = () =>
+    page
+      .locator(`${id('flame-frame')}[data-name=day] td`)
+      .nth(2)
+      .textContent();
   assert.equal(await total(), '53 events');
   await choice.selectOption('cpu-clock/period=4000000/');
   await rest(page);
