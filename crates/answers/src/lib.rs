@@ -51,7 +51,7 @@ pub use input::{AnswerInput, Cut, Cutter, Querier, QueryColumn, QueryRows, Refus
 pub use query::{Asker, Query, ns};
 pub use random::random_name;
 pub use rows::{Row, RowPlace, read as read_rows};
-pub use samples::{SampleChoice, SampleStack, SampleStacks};
+pub use samples::{SampleChoice, SampleStack, SampleStacks, SampleTracks};
 pub use session::progress;
 pub use sql::{MOST, answer as answer_sql};
 pub use state::{TraceState, give_way};

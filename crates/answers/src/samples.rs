@@ -1,15 +1,18 @@
 //! Answers about samples: the flame graph of traces without calls.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use tracemill_calls::profile::{Profile, ProfileGroup, ProfileQuery, ProfileSource, WeightUnit, unit_of};
-use tracemill_engine::timeline::Selection;
+use tracemill_engine::event::Event;
+use tracemill_engine::samples::Sample;
 use tracemill_lod::states::Of;
 
 use crate::error::Answer;
 use crate::query::{Asker, Query, ns};
 use crate::selection::{Chosen, chosen, range_of};
 use crate::state::TraceState;
-use crate::traces::{ShownTraces, stream_of};
+use crate::traces::ShownTraces;
 
 /// Samples of one event, added up by their stacks.
 pub struct SampleStacks {
@@ -47,40 +50,51 @@ pub struct SampleChoice<'c> {
     pub range: Option<(i128, i128)>,
     /// Names of the event; without it, or where it has no samples, that of the most samples.
     pub event: Option<&'c str>,
-    /// Threads; none for all.
-    pub threads: Vec<i64>,
-    /// The streams, by index among those that are shown; `None` for all.
-    pub streams: Option<Vec<usize>>,
+    /// The tracks that they are on; `None` for all.
+    pub tracks: Option<SampleTracks>,
+}
+
+/// Tracks of samples: those of a thread, of a CPU, or of a stream.
+#[derive(Default)]
+pub struct SampleTracks {
+    /// Threads.
+    pub threads: HashSet<i64>,
+    /// CPUs.
+    pub cpus: HashSet<u64>,
+    /// Streams: their traces, and their indexes there.
+    pub streams: HashSet<(usize, usize)>,
+}
+
+impl SampleTracks {
+    fn has(&self, event: &Event<'_>, sample: &Sample<'_>) -> bool {
+        sample.thread.is_some_and(|thread| self.threads.contains(&thread))
+            || sample.cpu.is_some_and(|cpu| self.cpus.contains(&cpu))
+            || self.streams.contains(&(event.trace, event.stream))
+    }
 }
 
 impl SampleStacks {
     /// The samples that are wanted; `None` when `is_over` says that nobody waits for them any more. Reads the trace.
     pub fn collect(state: &TraceState, choice: &SampleChoice<'_>, is_over: &dyn Fn() -> bool) -> Option<SampleStacks> {
         let ShownTraces { session, streams, selection, filter, .. } = &state.input.traces;
-        let mut selection = Selection { jobs: selection.jobs, ..selection.clone() };
+        let mut selection = selection.clone();
         if let Some((begin, end)) = choice.range {
             selection.begin_ns = Some(selection.begin_ns.map_or(begin, |own| own.max(begin)));
             selection.end_ns = Some(selection.end_ns.map_or(end, |own| own.min(end)));
         }
-        let chosen: Vec<_>;
-        let streams = match &choice.streams {
-            Some(wanted) => {
-                chosen = wanted.iter().filter_map(|at| streams.get(*at)).cloned().collect();
-                &chosen
-            }
-            None => streams,
-        };
+        let tracks = choice.tracks.as_ref();
+        let is_wanted = |event: &Event<'_>, sample: &Sample<'_>| tracks.is_none_or(|tracks| tracks.has(event, sample));
         let source = ProfileSource {
             session,
             streams,
             selection: &selection,
             filter: filter.as_ref(),
+            is_wanted: Some(&is_wanted),
             symbolizer: state.input.symbolizer.as_deref(),
             is_over,
         };
-        let query = ProfileQuery { tids: choice.threads.clone(), ..ProfileQuery::default() };
         // The index says which packets are damaged.
-        let profile = Profile::collect(&source, &query, |_| std::ops::ControlFlow::Continue(()));
+        let profile = Profile::collect(&source, &ProfileQuery::default(), |_| std::ops::ControlFlow::Continue(()));
         (!is_over()).then(|| SampleStacks::of_event(&profile, choice.event))
     }
 
@@ -127,24 +141,33 @@ impl SampleStacks {
     }
 }
 
+fn trace_streams(state: &TraceState, trace: usize) -> usize {
+    state.input.traces.session.traces[trace].streams.len()
+}
+
 /// `flame` of samples.
 pub(crate) fn flame(state: &TraceState, query: &Query) -> Answer {
     let index = state.whole_index()?;
     let range = range_of(query, index)?;
-    let mut choice = SampleChoice { range, event: query.get("event"), ..SampleChoice::default() };
+    let mut choice = SampleChoice { range, event: query.get("event"), tracks: None };
     if let Some(Chosen { bases, states, .. }) = chosen(state, index, query, query.get("tracks"))? {
-        let tracks =
-            state.states().into_iter().flat_map(|found| states.iter().map(|track| &found.states.tracks[*track]));
-        choice.threads = tracks
-            .filter_map(|track| match track.of {
-                Of::Thread(thread, _) => Some(thread),
-                Of::Cpu(_) => None,
-            })
-            .collect();
-        let streams = &state.input.traces.streams;
-        let chosen: Option<Vec<usize>> = bases.iter().map(|&base| stream_of(streams, &index.tracks[base])).collect();
-        // Where tracks are no streams, all are read.
-        choice.streams = chosen.filter(|chosen| !chosen.is_empty());
+        let mut tracks = SampleTracks::default();
+        for base in bases {
+            let track = &index.tracks[base];
+            match track.stream {
+                Some(stream) => _ = tracks.streams.insert((track.trace, stream)),
+                // A trace that numbers its tracks itself is chosen as a whole.
+                None => tracks.streams.extend((0..trace_streams(state, track.trace)).map(|at| (track.trace, at))),
+            }
+        }
+        let of_states = state.states().into_iter().flat_map(|found| states.iter().map(|at| &found.states.tracks[*at]));
+        for track in of_states {
+            match track.of {
+                Of::Thread(thread, _) => _ = tracks.threads.insert(thread),
+                Of::Cpu(cpu) => _ = tracks.cpus.insert(cpu),
+            }
+        }
+        choice.tracks = Some(tracks);
     }
     let is_over = || query.asker.is_over(&state.progress);
     let stacks = SampleStacks::collect(state, &choice, &is_over).ok_or_else(Asker::cancelled)?;

@@ -128,6 +128,7 @@ impl OpenSamples {
             streams: &streams,
             selection: &selection,
             filter: None,
+            is_wanted: None,
             symbolizer: symbols.symbolizer(),
             is_over: &|| false,
         };

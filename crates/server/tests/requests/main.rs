@@ -673,4 +673,16 @@ fn the_flame_graph_of_samples() {
         .map(|track| of(&format!("&tracks={}", track["id"].as_str().expect("an id"))).1)
         .sum();
     assert_eq!(samples, 30);
+    // Samples of the clock do not say their CPU; those of switches do, and a counter has none.
+    let of_cpu = |id: &str| of(&format!("&tracks={id}")).1;
+    let all = tracks["tracks"].as_array().expect("tracks");
+    let cpus = all.iter().filter(|track| track["name"].as_str().is_some_and(|name| name.starts_with("CPU ")));
+    let cpus: Vec<&str> = cpus.map(|track| track["id"].as_str().expect("an id")).collect();
+    assert!(!cpus.is_empty());
+    for id in cpus {
+        assert_eq!(of_cpu(id), if id.ends_with("cpu0") { 54 } else { 0 }, "{id}");
+    }
+    let base = all.iter().find(|track| track["name"] == "timed").expect("a stream");
+    assert_eq!(of_cpu(base["id"].as_str().expect("an id")), 30);
+    assert_eq!(of_cpu("g0"), 30);
 }
