@@ -1,6 +1,7 @@
 //! The schema of a profile, and its events in bytes.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,14 +44,19 @@ pub(crate) struct ProfileClasses {
     by_key: HashMap<(StreamForm, ProfileClassKey), EventClassId>,
     /// Ns that are 0 in the events.
     base_ns: i64,
+    /// Names of the events that were sampled.
+    events: Vec<Box<[u8]>>,
+    /// By thread: the event of its samples.
+    event_of: Vec<usize>,
     /// The packets of each thread: parts of its records.
     packets: Vec<Vec<Range<usize>>>,
 }
 
 /// The kind of event of a class.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum ProfileClassKey {
-    Sample(Box<[u8]>),
+    /// A sample of an event, by its number.
+    Sample(usize),
     Entry,
     Exit,
     Marker(u32),
@@ -97,32 +103,41 @@ impl ProfileClasses {
         let mut schema = Schema::new(format);
         let timed = profile.threads.iter().filter(|thread| thread.is_timed);
         let base_ns = timed.filter_map(|thread| Some(thread.records.first()?.at)).min().unwrap_or(0).min(0);
-        let mut classes =
-            ProfileClasses { streams: HashMap::new(), by_key: HashMap::new(), base_ns, packets: Vec::new() };
+        let mut events: Vec<Box<[u8]>> = Vec::new();
+        let event_of = profile.threads.iter().map(|thread| {
+            let name = event_name(thread);
+            events.iter().position(|event| *event == name).unwrap_or_else(|| {
+                events.push(name);
+                events.len() - 1
+            })
+        });
+        let event_of = event_of.collect();
+        let packets = profile.threads.iter().map(|thread| parts(profile, thread)).collect();
+        let (streams, by_key) = (HashMap::new(), HashMap::new());
+        let mut classes = ProfileClasses { streams, by_key, base_ns, events, event_of, packets };
         let mut builder = SchemaBuilder { schema: &mut schema, text: None, clock: None, ids: 0 };
-        for thread in &profile.threads {
-            classes.packets.push(parts(profile, thread));
+        for (at, thread) in profile.threads.iter().enumerate() {
             let form = form_of(thread);
             let stream = *classes.streams.entry(form).or_insert_with(|| builder.stream(profile, form, base_ns));
             for record in &thread.records {
-                let key = classes.key(form, thread, record);
-                if let std::collections::hash_map::Entry::Vacant(free) = classes.by_key.entry((form, key)) {
-                    let class = builder.event(profile, stream, &free.key().1);
-                    free.insert(class);
+                let key = classes.key(form, at, record);
+                if let Entry::Vacant(free) = classes.by_key.entry((form, key)) {
+                    free.insert(builder.event((profile, &classes.events), stream, key));
                 }
             }
         }
         (schema, classes)
     }
 
-    fn key(&self, form: StreamForm, thread: &ProfileThread, record: &ProfileRecord) -> ProfileClassKey {
+    /// The class of a record of a thread.
+    fn key(&self, form: StreamForm, at: usize, record: &ProfileRecord) -> ProfileClassKey {
         match record.kind {
-            RecordKind::Sample(_) => ProfileClassKey::Sample(event_name(thread)),
+            RecordKind::Sample(_) => ProfileClassKey::Sample(self.event_of[at]),
             RecordKind::Entry(_) => ProfileClassKey::Entry,
             RecordKind::Exit(_) => ProfileClassKey::Exit,
             RecordKind::Marker(name) => {
                 let key = ProfileClassKey::Marker(name);
-                let is_known = self.by_key.contains_key(&(form, key.clone()));
+                let is_known = self.by_key.contains_key(&(form, key));
                 if is_known || self.by_key.len() < MAX_MARKERS { key } else { ProfileClassKey::OtherMarker }
             }
         }
@@ -166,15 +181,9 @@ impl ProfileClasses {
         let (thread, part) = (profile.threads.get(at)?, self.packets.get(at)?.get(index)?.clone());
         let form = form_of(thread);
         let (mut bytes, mut spine) = (Vec::new(), Spine::default());
-        // Most records are of the class before.
-        let mut last: Option<(ProfileClassKey, EventClassId)> = None;
         for record in &thread.records[part] {
-            let key = self.key(form, thread, record);
-            let class = match &last {
-                Some((known, class)) if *known == key => *class,
-                _ => *self.by_key.get(&(form, key.clone()))?,
-            };
-            last = Some((key, class));
+            let key = self.key(form, at, record);
+            let class = *self.by_key.get(&(form, key))?;
             let start_bits = u32::try_from(bytes.len() * 8).ok()?;
             for number in [thread.process, thread.thread].into_iter().flatten() {
                 bytes.extend_from_slice(&number.to_le_bytes());
@@ -189,7 +198,7 @@ impl ProfileClasses {
                     put_stack(profile, stack, &mut bytes);
                 }
                 RecordKind::Entry(name) | RecordKind::Exit(name) => put_text(text(profile, name), &mut bytes),
-                RecordKind::Marker(name) if matches!(last, Some((ProfileClassKey::OtherMarker, _))) => {
+                RecordKind::Marker(name) if key == ProfileClassKey::OtherMarker => {
                     put_text(text(profile, name), &mut bytes);
                 }
                 RecordKind::Marker(_) => {}
@@ -281,12 +290,17 @@ impl SchemaBuilder<'_> {
         self.schema.add_stream(class).unwrap_or(StreamClassId(0))
     }
 
-    fn event(&mut self, profile: &Profile, stream: StreamClassId, key: &ProfileClassKey) -> EventClassId {
+    fn event(
+        &mut self,
+        (profile, events): (&Profile, &[Box<[u8]>]),
+        stream: StreamClassId,
+        key: ProfileClassKey,
+    ) -> EventClassId {
         let name: Arc<str> = match key {
-            ProfileClassKey::Sample(event) => String::from_utf8_lossy(event).into(),
+            ProfileClassKey::Sample(event) => String::from_utf8_lossy(&events[event]).into(),
             ProfileClassKey::Entry => CALL.0.into(),
             ProfileClassKey::Exit => CALL.1.into(),
-            ProfileClassKey::Marker(name) => String::from_utf8_lossy(text(profile, *name)).into(),
+            ProfileClassKey::Marker(name) => String::from_utf8_lossy(text(profile, name)).into(),
             ProfileClassKey::OtherMarker => MARKER.into(),
         };
         let members = match key {
