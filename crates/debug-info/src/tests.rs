@@ -216,16 +216,21 @@ fn debugging_information_is_found_beside_the_program() {
     assert!(!Image::open(&wanted(&ID, None), None).is_foreign());
 }
 
-#[test]
-fn damaged_programs_say_something_or_nothing() {
-    let (folder, whole) = (Folder::new("damage"), program(Some(4)));
-    let mut random = 0x9e37_79b9_7f4a_7c15u64;
-    let mut next = |below: usize| {
+/// Numbers below a limit, the same for each seed.
+pub(crate) fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut random = seed;
+    move |below| {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
         (random % below as u64) as usize
-    };
+    }
+}
+
+#[test]
+fn damaged_programs_say_something_or_nothing() {
+    let (folder, whole) = (Folder::new("damage"), program(Some(4)));
+    let mut next = numbers(0x9e37_79b9_7f4a_7c15);
     for round in 0..1000 {
         let mut bytes = whole.clone();
         for _ in 0..=round % 8 {
@@ -371,13 +376,7 @@ fn inlined_functions_come_before_the_outer_one() {
 #[test]
 fn damaged_entries_have_few_or_no_inlined_functions() {
     let (folder, whole) = (Folder::new("inlined-damage"), with_inlined(5));
-    let mut random = 0x2545_f491_4f6c_dd1du64;
-    let mut next = |below: usize| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % below as u64) as usize
-    };
+    let mut next = numbers(0x2545_f491_4f6c_dd1d);
     for round in 0..2000 {
         let mut bytes = whole.clone();
         for _ in 0..=round % 8 {

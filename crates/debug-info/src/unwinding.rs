@@ -478,13 +478,7 @@ mod tests {
     #[test]
     fn damaged_tables_and_registers_end_a_stack() {
         let whole = x86_64();
-        let mut random = 0x9e37_79b9_7f4a_7c15u64;
-        let mut next = |below: usize| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random % below as u64) as usize
-        };
+        let mut next = crate::tests::numbers(0x9e37_79b9_7f4a_7c15);
         for round in 0..3000 {
             let mut bytes = whole.clone();
             for _ in 0..=round % 8 {
