@@ -19,7 +19,7 @@ struct OtherFile {
     path: PathBuf,
     /// Our command and its options.
     ours: (&'static str, &'static [&'static str]),
-    /// The other program and its words before the file.
+    /// The other program and its words.
     peer: Option<(&'static str, Vec<String>)>,
     target: Measure,
     /// Is the figure MB a second, and not a ratio?
@@ -82,9 +82,9 @@ fn files(setup: &Setup, kernel: &BenchTrace) -> Result<Vec<OtherFile>> {
         files.push(OtherFile {
             id: "12a",
             what: "print -j1 of perf.data, to `perf script`",
+            peer: Some(("perf", vec!["script".into(), "-i".into(), perf.display().to_string()])),
             path: perf,
             ours: ("print", &["-q", "-j1"]),
-            peer: Some(("perf", vec!["script".into(), "-i".into()])),
             target: Measure::AtLeast(5.0),
             is_rate: false,
         });
@@ -136,9 +136,9 @@ fn files(setup: &Setup, kernel: &BenchTrace) -> Result<Vec<OtherFile>> {
     files.push(OtherFile {
         id: "12d",
         what: "info --count -j1 of a trace of Perfetto, to trace_processor's import",
+        peer: program.map(|program| (program, words.chain([perfetto.display().to_string()]).collect())),
         path: perfetto,
         ours: ("info", &["-q", "--count", "-j1"]),
-        peer: program.map(|program| (program, words.collect())),
         target: Measure::AtLeast(1.0),
         is_rate: false,
     });
@@ -147,17 +147,10 @@ fn files(setup: &Setup, kernel: &BenchTrace) -> Result<Vec<OtherFile>> {
 
 fn row(setup: &Setup, file: &OtherFile, rows: &mut Vec<ReportRow>) -> Result<()> {
     let (command, options) = file.ours;
-    let names_file = file.id == "12b";
-    let peer = file.peer.as_ref().map(|(program, words)| -> Round<'_> {
-        Box::new(move || {
-            let mut command = Command::new(program);
-            command.args(words);
-            if !names_file {
-                command.arg(&file.path);
-            }
-            measure::child(&mut command)
-        })
-    });
+    let peer = file
+        .peer
+        .as_ref()
+        .map(|(program, words)| -> Round<'_> { Box::new(move || measure::child(Command::new(program).args(words))) });
     let tasks = [Some(setup.ours(command, &file.path, options)), peer];
     let [ours, peer] = rounds(&format!("row {}", file.id), setup.runs, tasks)?;
     let ours: Samples = ours.unwrap_or_default();
