@@ -227,6 +227,12 @@ fn help_of_convert_and_analyze_has_pages_for_what_is_long() {
     );
     assert!(limits.starts_with("Limits of the output formats") && limits.contains("  ctf1.1: "), "{limits}");
     assert_eq!(page("convert -h limits"), limits);
+    let samples = page("convert --help samples");
+    assert!(!convert.contains("--no-inline") && convert.contains("`tracemill convert --help samples`"), "{convert}");
+    assert!(
+        samples.contains("--no-inline") && samples.contains("--kallsyms") && !samples.contains("--to"),
+        "{samples}"
+    );
     let analyze = page("analyze --help");
     assert!(!analyze.contains("--period-begin") && !analyze.contains("--same-host") && analyze.contains("--where"));
     let [periods, analyses] = ["periods", "analyses"].map(|topic| {

@@ -344,6 +344,38 @@ fn files_with_another_build_id_have_no_say() {
     assert!(found.contains("finish_task_switch"), "{found}");
 }
 
+/// Commands that name functions of samples take the same options.
+#[test]
+fn inlined_functions_can_be_left_out() {
+    let folder = Folder::new();
+    if !util::put_program_with_inlined(&folder) {
+        return;
+    }
+    let recording = recording();
+    let folded = |more: &str| -> BTreeMap<String, u64> {
+        folder.run(&format!("convert -q --symfs root {more} --to folded --force -o out {recording}")).ends(0, &[]);
+        let text = std::fs::read_to_string(folder.path("out")).expect("a file");
+        let line =
+            |line: &str| line.rsplit_once(' ').map(|(stack, weight)| (stack.to_string(), weight.parse().expect("ns")));
+        text.lines().filter_map(line).collect()
+    };
+    let (with, without) = (folded(""), folded("--no-inline"));
+    let inlined = ["often", "mix", "stir"];
+    assert!(with.keys().any(|stack| stack.ends_with("_start;often;mix;stir")), "{with:?}");
+    let mut folded_up: BTreeMap<String, u64> = BTreeMap::new();
+    for (stack, weight) in with {
+        let names: Vec<&str> = stack.split(';').filter(|name| !inlined.contains(name)).collect();
+        *folded_up.entry(names.join(";")).or_default() += weight;
+    }
+    assert_eq!(folded_up, without);
+
+    let report = |more: &str| {
+        let run = folder.run(&format!("report -q --format csv --symfs root {more} {recording}"));
+        run.ends(0, &[]).stdout.contains(",bakery,stir")
+    };
+    assert!(report("") && !report("--no-inline"));
+}
+
 #[test]
 fn commands_for_calls_say_that_samples_are_none() {
     run_with("replay", &[&recording()]).ends(1, &["the trace has samples", "`tracemill report`, `graph` and `flame`"]);

@@ -119,6 +119,23 @@ fn the_table_as_csv_has_the_columns_of_the_page() {
 }
 
 #[test]
+fn inlined_functions_of_samples_can_be_left_out() {
+    let folder = Folder::new();
+    if !cfg!(feature = "debug-info") || !util::put_program_with_inlined(&folder) {
+        return;
+    }
+    let (root, recording) = (folder.path("root").display().to_string(), demo("../samples/bakery.data"));
+    let has_inlined = |more: &[&str]| {
+        let options: Vec<&str> = ["--symfs", &root, &recording].into_iter().chain(more.iter().copied()).collect();
+        let flame = Viewer::new(&options).get("flame?event=cpu-clock%2Fperiod%3D4000000%2F");
+        let nodes = flame["nodes"].as_array().expect("a list").clone();
+        assert!(nodes.iter().any(|node| node["name"] == "_start"), "{flame}");
+        nodes.iter().any(|node| node["name"] == "stir")
+    };
+    assert!(has_inlined(&[]) && !has_inlined(&["--no-inline"]));
+}
+
+#[test]
 fn a_part_comes_back_as_a_trace() {
     let folder = Folder::new();
     let mill = demo("mill");

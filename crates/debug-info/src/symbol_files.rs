@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_engine::samples::{StackCopy, Symbolizer};
+use tracemill_engine::session::Session;
 use tracemill_format::Demangle;
 use tracemill_format::code::{CodeKind, CodeModule, CodePlace};
 use tracemill_format::demangle::demangled;
@@ -38,6 +39,20 @@ pub struct SymbolSearch {
     pub demangle: Demangle,
     /// Are inlined functions left out? Finding them takes the debugging information of files.
     pub skips_inlined: bool,
+}
+
+impl SymbolSearch {
+    /// Where the symbols of the traces of a session are looked for without further wishes: on this machine, next to the traces,
+    /// and in perf's cache of this user.
+    pub fn for_session(session: &Session) -> SymbolSearch {
+        // A link to a recording has its symbols where the recording is.
+        let paths = session.traces.iter().flat_map(|trace| [Some(trace.path.clone()), trace.path.canonicalize().ok()]);
+        let folder = |path: PathBuf| path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let mut beside: Vec<PathBuf> = paths.flatten().map(folder).collect();
+        beside.dedup();
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        SymbolSearch { cache: home.map(|home| Path::new(&home).join(".debug")), beside, ..SymbolSearch::default() }
+    }
 }
 
 /// A file of a program or of the kernel: its path and its build id.

@@ -37,7 +37,7 @@ pub(crate) struct AnalyzeOptions {
     #[arg(long, short, value_name = "T", allow_hyphen_values = true, help_heading = "Selection")]
     pub(crate) end: Option<String>,
 
-    /// Keep only streams with this name (globs are allowed) or this id; may be repeated
+    /// Keep only streams with this name (globs are allowed) or id; may be repeated
     #[arg(long, value_name = "S", help_heading = "Selection")]
     pub(crate) stream: Vec<String>,
 

@@ -43,9 +43,7 @@ pub(crate) use self::record::RecordOptions;
 #[cfg(has_recorder)]
 pub(crate) use self::record::{CallGraphArg, ClockArg, RecordMode, WhenFull};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
-#[cfg(feature = "debug-info")]
-pub(crate) use self::samples::SymbolArgs;
-pub(crate) use self::samples::{CpuArg, SampleArgs, WeightArg};
+pub(crate) use self::samples::{CpuArg, SampleArgs, SymbolArgs, WeightArg};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
 #[cfg(feature = "sql")]
@@ -231,7 +229,7 @@ pub(crate) struct EventOptions {
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) filter: Option<String>,
 
-    /// Keep only streams with this name (globs are allowed) or this id; may be repeated
+    /// Keep only streams with this name (globs are allowed) or id; may be repeated
     #[arg(long, value_name = "S")]
     pub(crate) stream: Vec<String>,
 }
@@ -459,6 +457,9 @@ pub(crate) struct ConvertOptions {
     /// Leave out these fields and everything below them
     #[arg(long, value_name = "PATH,..")]
     pub(crate) drop_field: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
 
     /// Show and read times in UTC instead of local time
     #[arg(long)]

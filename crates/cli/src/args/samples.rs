@@ -27,29 +27,31 @@ pub(crate) struct SampleArgs {
     #[arg(long, hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) wakers: bool,
 
-    #[cfg(feature = "debug-info")]
     #[command(flatten)]
     pub(crate) symbols: SymbolArgs,
 }
 
-/// Where the functions of addresses are looked up.
-#[cfg(feature = "debug-info")]
+/// How the functions of samples are named. A build without `debug-info` names none, and has none of these options.
 #[derive(Args, Clone, Default)]
 pub(crate) struct SymbolArgs {
     /// List of the kernel's symbols, a copy of /proc/kallsyms [default: `kallsyms` next to TRACE, perf's cache, or that of
     /// this machine if it runs the same kernel]
+    #[cfg(feature = "debug-info")]
     #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) kallsyms: Option<PathBuf>,
 
     /// Look below this folder for the programs of the recorded machine
+    #[cfg(feature = "debug-info")]
     #[arg(id = "symbols_target_prefix", long = "debug-info-target-prefix", visible_alias = "symfs", value_name = "DIR", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) target_prefix: Option<PathBuf>,
 
     /// Look here for the symbols of stripped programs [default: /usr/lib/debug]
+    #[cfg(feature = "debug-info")]
     #[arg(id = "symbols_dir", long = "debug-info-dir", value_name = "DIR", hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) dir: Option<PathBuf>,
 
     /// Do not look for inlined functions (faster)
+    #[cfg(feature = "debug-info")]
     #[arg(long, hide_short_help = true, help_heading = OF_SAMPLES)]
     pub(crate) no_inline: bool,
 }

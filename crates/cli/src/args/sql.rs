@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
-use super::{EventOptions, InputOptions};
+use super::{EventOptions, InputOptions, SymbolArgs};
 
 /// `tracemill sql`.
 #[derive(Args, Default)]
@@ -14,6 +14,9 @@ pub(crate) struct SqlOptions {
 
     #[command(flatten)]
     pub(crate) events: EventOptions,
+
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
 
     /// Run this SQL; may be repeated, and hold several statements with `;` between them
     #[arg(long = "command", short, value_name = "SQL", allow_hyphen_values = true)]

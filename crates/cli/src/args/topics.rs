@@ -4,20 +4,24 @@ use clap::Command;
 
 use super::live::GROWING;
 use super::report::report_help;
+use super::samples::OF_SAMPLES;
 
 /// Options that stand on a page of their own: command, topic, and the headings of the options.
-const TOPICS: [(&str, &str, &[&str]); 7] = [
+const TOPICS: [(&str, &str, &[&str]); 8] = [
     ("analyze", "periods", &["Periods"]),
     ("analyze", "analyses", &["One analysis", "Meaning of events"]),
     ("analyze", LIVE, &[GROWING]),
     ("info", LIVE, &[GROWING]),
     ("print", LIVE, &[GROWING]),
     ("convert", LIVE, &[GROWING]),
+    ("convert", SAMPLES, &[OF_SAMPLES]),
     ("report", LIVE, &[GROWING]),
 ];
 
 /// The topic of the options for traces that grow.
 const LIVE: &str = "live";
+/// The topic of the options by which functions of samples are named.
+const SAMPLES: &str = "samples";
 
 /// The help of a command about a topic, where it has such a page.
 pub(crate) fn help_of_topic(command: &Command, topic: &str) -> Option<Command> {
@@ -49,8 +53,11 @@ pub(crate) fn help_without_topics(command: Command) -> Command {
     if !elsewhere.contains(&GROWING) {
         return command;
     }
-    let before = command.get_after_help().map(|help| format!("{help}\n")).unwrap_or_default();
+    let mut after = command.get_after_help().map(|help| format!("{help}\n")).unwrap_or_default();
+    if elsewhere.contains(&OF_SAMPLES) {
+        after += &format!("`tracemill {name} --help samples` lists the options that name functions of samples.\n");
+    }
     command.after_help(format!(
-        "{before}`tracemill {name} --help live` lists the options for traces and streams that grow."
+        "{after}`tracemill {name} --help live` lists the options for traces and streams that grow."
     ))
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CacheOptions, EventOptions, InputOptions, When};
+use super::{CacheOptions, EventOptions, InputOptions, SymbolArgs, When};
 
 /// `tracemill tui`.
 #[derive(Args)]
@@ -16,6 +16,9 @@ pub(crate) struct TuiOptions {
 
     #[command(flatten)]
     pub(crate) events: EventOptions,
+
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
 
     #[command(flatten)]
     pub(crate) cache: CacheOptions,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{EventOptions, InputOptions, parse_duration};
+use super::{EventOptions, InputOptions, SymbolArgs, parse_duration};
 
 /// Options of commands that keep what they know of a trace.
 #[derive(Args, Clone, Default)]
@@ -58,6 +58,9 @@ pub(crate) struct ViewOptions {
 
     #[command(flatten)]
     pub(crate) events: EventOptions,
+
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
 
     #[command(flatten)]
     pub(crate) cache: CacheOptions,

@@ -12,6 +12,7 @@ use tracemill_calls::flame::{Flame, FlameOptions};
 use tracemill_engine::convert::{self, Converted, convert};
 use tracemill_engine::output::is_flow;
 use tracemill_engine::request::OpenedTraces;
+use tracemill_format::Demangle;
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Target, WriteOptions};
 use tracemill_model::error::Error;
@@ -131,7 +132,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         return Err(Error::misuse(format!("--split writes no {} of samples", options.to())));
     }
     let mut wishes = wishes(options, &opened);
-    let symbols = Symbols::found(&opened.session);
+    let symbols = Symbols::new(&options.symbols, Demangle::default(), &opened.session);
     wishes.symbolizer = symbols.symbolizer();
     let mut pending = interrupt::begin(options.output())?;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });

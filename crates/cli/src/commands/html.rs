@@ -36,8 +36,13 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         return Err(Error::misuse(format!("--{name} is not an option of html")));
     }
     refuse(options, false)?;
-    let redaction = super::convert::redaction(options);
-    let opened = super::view::input(&options.input, &options.select.events, options.clock_gmt, redaction)?;
+    let shown = super::view::ShownOptions {
+        input: &options.input,
+        events: &options.select.events,
+        symbols: &options.symbols,
+        gmt: options.clock_gmt,
+    };
+    let opened = super::view::input(shown, super::convert::redaction(options))?;
     let Some((input, mut reporter)) = opened else { return Ok(Outcome::Nothing) };
     let page = tracemill_answers::page(input, options.select.skip, options.select.limit)?;
     for fault in &page.faults {

@@ -13,7 +13,6 @@ use tracemill_engine::selection;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::ends_of;
 use tracemill_engine::timeline::Selection;
-#[cfg(feature = "debug-info")]
 use tracemill_format::Demangle;
 use tracemill_model::error::Error;
 use tracemill_render::time::{TimeStyle, WallClock};
@@ -21,9 +20,7 @@ use tracemill_render::time::{TimeStyle, WallClock};
 use super::calls::{self, OpenCalls};
 use super::losses::report_note;
 use super::request::jobs;
-#[cfg(feature = "debug-info")]
-use crate::args::SymbolArgs;
-use crate::args::{CallArgs, CpuArg, SampleArgs, WeightArg};
+use crate::args::{CallArgs, CpuArg, SampleArgs, SymbolArgs, WeightArg};
 use crate::report::{Outcome, Reporter, counted};
 
 /// A recording, by what the commands that follow calls take of it.
@@ -114,7 +111,7 @@ impl OpenSamples {
         let mut selection = Selection { jobs: jobs(args.jobs), ..Selection::default() };
         let range = args.choice.time_range.as_deref().map(calls::time_range).transpose()?.unwrap_or_default();
         (selection.begin_ns, selection.end_ns) = bounds(&range, || ends_of(session, &streams, (true, false)).0);
-        let symbols = Symbols::of_options(args, samples, session);
+        let symbols = Symbols::new(&samples.symbols, args.demangle.form(), session);
         let mut wall = WallClock::new(TimeStyle { date: true, ..TimeStyle::default() });
         let mut stopped = false;
         let reporter = &mut self.reporter;
@@ -215,46 +212,23 @@ pub(super) struct Symbols {
     files: tracemill_debug_info::SymbolFiles,
 }
 
-#[cfg(feature = "debug-info")]
-fn symbols(options: &SymbolArgs, demangle: Demangle, session: &Session) -> Symbols {
-    let folder = |path: &std::path::Path| path.parent().map(std::path::Path::to_path_buf).unwrap_or_default();
-    // A link to a recording has its symbols where the recording is.
-    let folders = |trace: &tracemill_format::OpenTrace| [Some(trace.path.clone()), trace.path.canonicalize().ok()];
-    let mut beside: Vec<_> = session.traces.iter().flat_map(folders).flatten().map(|path| folder(&path)).collect();
-    beside.dedup();
-    let cache = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    let search = tracemill_debug_info::SymbolSearch {
-        dir: options.dir.clone(),
-        target_prefix: options.target_prefix.clone(),
-        cache: cache.map(|home| std::path::Path::new(&home).join(".debug")),
-        kallsyms: options.kallsyms.clone(),
-        beside,
-        demangle,
-        skips_inlined: options.no_inline,
-    };
-    Symbols { files: tracemill_debug_info::SymbolFiles::new(search) }
-}
-
 impl Symbols {
     /// Symbols as the options of a command ask for them.
     #[cfg(feature = "debug-info")]
-    fn of_options(args: &CallArgs, samples: &SampleArgs, session: &Session) -> Symbols {
-        symbols(&samples.symbols, args.demangle.form(), session)
+    pub(super) fn new(options: &SymbolArgs, demangle: Demangle, session: &Session) -> Symbols {
+        let search = tracemill_debug_info::SymbolSearch {
+            dir: options.dir.clone(),
+            target_prefix: options.target_prefix.clone(),
+            kallsyms: options.kallsyms.clone(),
+            demangle,
+            skips_inlined: options.no_inline,
+            ..tracemill_debug_info::SymbolSearch::for_session(session)
+        };
+        Symbols { files: tracemill_debug_info::SymbolFiles::new(search) }
     }
 
     #[cfg(not(feature = "debug-info"))]
-    fn of_options(_: &CallArgs, _: &SampleArgs, _: &Session) -> Symbols {
-        Symbols {}
-    }
-
-    /// Symbols that are found without options.
-    #[cfg(feature = "debug-info")]
-    pub(super) fn found(session: &Session) -> Symbols {
-        symbols(&SymbolArgs::default(), Demangle::default(), session)
-    }
-
-    #[cfg(not(feature = "debug-info"))]
-    pub(super) fn found(_: &Session) -> Symbols {
+    pub(super) fn new(_: &SymbolArgs, _: Demangle, _: &Session) -> Symbols {
         Symbols {}
     }
 }

@@ -25,6 +25,7 @@ mod asked {
     use tracemill_codec::text::out::Out;
     use tracemill_engine::option_values::default_query_memory;
     use tracemill_engine::request::OpenedTraces;
+    use tracemill_format::Demangle;
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
     use tracemill_sql::output::{Form, TableFormat, Writer};
@@ -82,7 +83,7 @@ mod asked {
         no_events::explain_if_certain(&opened, &reporter);
         let OpenedTraces { session, streams, selection, filter, query } = opened;
         let shown = (!is_shell).then(|| progress::show(&options.input, &session.progress, options.output.is_none()));
-        let symbols = Symbols::found(&session).into_symbolizer();
+        let symbols = Symbols::new(&options.symbols, Demangle::default(), &session).into_symbolizer();
         let mut database = Database::from_streams(session.into(), streams, selection, filter, query.jobs);
         symbols.into_iter().for_each(|symbols| database.name_functions_by(symbols));
         let limits = MemoryLimits {

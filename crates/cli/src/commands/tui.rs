@@ -18,8 +18,9 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
 
     use super::request::RedactionOptions;
 
-    let redaction = RedactionOptions::default();
-    let opened = super::view::input(&options.input, &options.events, options.clock_gmt, redaction)?;
+    let TuiOptions { input: of_input, events, symbols, clock_gmt, .. } = options;
+    let shown = super::view::ShownOptions { input: of_input, events, symbols, gmt: *clock_gmt };
+    let opened = super::view::input(shown, RedactionOptions::default())?;
     let Some((mut input, reporter)) = opened else {
         return Ok(Outcome::Nothing);
     };

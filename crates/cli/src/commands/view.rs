@@ -1,7 +1,7 @@
 //! `tracemill view`: traces in the browser.
 
 #[cfg(feature = "viewer")]
-pub(super) use shown::input;
+pub(super) use shown::{ShownOptions, input};
 #[cfg(feature = "viewer")]
 pub(crate) use shown::{hand_to_perfetto, index_cache, run};
 
@@ -41,36 +41,45 @@ mod shown {
     use tracemill_engine::output::Pending;
     use tracemill_engine::parsed_query;
     use tracemill_engine::request::OpenedTraces;
+    use tracemill_engine::samples::Symbolizer;
     use tracemill_engine::selection::SelectedStream;
     use tracemill_engine::session::{ClockMove, Session};
     use tracemill_engine::timeline::Selection;
-    use tracemill_format::Settings as FormatOptions;
     use tracemill_format::target::Target;
+    use tracemill_format::{Demangle, Settings as FormatOptions};
     use tracemill_model::error::{Error, ErrorKind};
     use tracemill_server::{HandOver, ServerSettings, TspSettings, listen, listen_tsp};
 
     use super::super::no_events;
     use super::super::request::{RedactionOptions, RequestOptions};
-    use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, ViewOptions};
+    use super::super::samples::Symbols;
+    use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, SymbolArgs, ViewOptions};
     use crate::report::{Outcome, Reporter, shell_quoted};
+
+    /// The options of a command that shows traces which say what is shown.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct ShownOptions<'a> {
+        pub(in super::super) input: &'a InputOptions,
+        pub(in super::super) events: &'a EventOptions,
+        pub(in super::super) symbols: &'a SymbolArgs,
+        /// Are times without a zone universal time?
+        pub(in super::super) gmt: bool,
+    }
 
     /// Opens traces for a viewer. `None` when there is none; that was reported.
     pub(in super::super) fn input(
-        input: &InputOptions,
-        events: &EventOptions,
-        gmt: bool,
+        options: ShownOptions<'_>,
         redaction: RedactionOptions<'_>,
     ) -> Result<Option<(AnswerInput, Reporter)>, Error> {
-        opened(input, events, gmt, (&[], redaction))
+        opened(options, (&[], redaction))
     }
 
     /// Opens traces, with clocks that were moved while they are shown, and without fields that are hidden.
     fn opened(
-        input: &InputOptions,
-        events: &EventOptions,
-        gmt: bool,
+        options: ShownOptions<'_>,
         (clock_moves, redaction): (&[ClockMove], RedactionOptions<'_>),
     ) -> Result<Option<(AnswerInput, Reporter)>, Error> {
+        let ShownOptions { input, events, symbols, gmt } = options;
         let now = SystemTime::now();
         let request = RequestOptions::events(input, events, gmt);
         let request = RequestOptions { redaction, aligns_begins: true, clock_moves, ..request };
@@ -92,8 +101,8 @@ mod shown {
         let traces = ShownTraces::new(session, streams, selection, filter);
         let parts = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
         let cut = tracemill_formats::USUAL.map(|target| cutter(target, parts, events.filter.clone(), gmt));
-        let query = querier(&traces, query.jobs);
-        let symbolizer = super::super::samples::Symbols::found(&traces.session).into_symbolizer();
+        let symbolizer = Symbols::new(symbols, Demangle::default(), &traces.session).into_symbolizer();
+        let query = querier(&traces, query.jobs, symbolizer.clone());
         let shown = AnswerInput {
             traces,
             query,
@@ -102,7 +111,7 @@ mod shown {
             command: words.map(|word| shell_quoted(&word)).collect::<Vec<_>>().join(" "),
             cut,
             symbolizer,
-            reopen: reopener(input, events, gmt),
+            reopen: reopener(options),
             opened: now,
             cache: None,
         };
@@ -111,7 +120,7 @@ mod shown {
 
     /// Answers queries about what is shown, where SQL is built in: they may read these traces, and nothing else.
     #[cfg(feature = "sql")]
-    fn querier(traces: &ShownTraces, jobs: usize) -> Option<Querier> {
+    fn querier(traces: &ShownTraces, jobs: usize, symbolizer: Option<Arc<dyn Symbolizer>>) -> Option<Querier> {
         use std::sync::OnceLock;
 
         use tracemill_answers::{MOST, QueryColumn, QueryRows, Refused};
@@ -133,8 +142,7 @@ mod shown {
                 let mut database =
                     Database::from_streams(session.clone(), streams.clone(), selection.clone(), filter.clone(), jobs);
                 database.read_only();
-                let symbols = super::super::samples::Symbols::found(session).into_symbolizer();
-                symbols.into_iter().for_each(|symbols| database.name_functions_by(symbols));
+                symbolizer.iter().for_each(|symbols| database.name_functions_by(symbols.clone()));
                 Queries::new(database, LIMITS)
             };
             let queries = queries.get_or_init(make).as_ref().map_err(refused)?;
@@ -167,18 +175,20 @@ mod shown {
     }
 
     #[cfg(not(feature = "sql"))]
-    fn querier(_: &ShownTraces, _: usize) -> Option<Querier> {
+    fn querier(_: &ShownTraces, _: usize, _: Option<Arc<dyn Symbolizer>>) -> Option<Querier> {
         None
     }
 
     /// Opens the same traces again, and says nothing that was said. What came through a pipe is not there any more.
-    fn reopener(input: &InputOptions, events: &EventOptions, gmt: bool) -> Option<Reopener> {
-        let is_pipe = input.traces.iter().any(|path| path.as_os_str() == "-");
-        let mut input = input.clone();
+    fn reopener(options: ShownOptions<'_>) -> Option<Reopener> {
+        let gmt = options.gmt;
+        let is_pipe = options.input.traces.iter().any(|path| path.as_os_str() == "-");
+        let mut input = options.input.clone();
         (input.messages.quiet, input.messages.verbose) = (true, false);
-        let events = events.clone();
+        let (events, symbols) = (options.events.clone(), options.symbols.clone());
         let reopen = move |moves: &[ClockMove]| {
-            let (input, _) = opened(&input, &events, gmt, (moves, RedactionOptions::default()))?
+            let options = ShownOptions { input: &input, events: &events, symbols: &symbols, gmt };
+            let (input, _) = opened(options, (moves, RedactionOptions::default()))?
                 .ok_or_else(|| Error::misuse("the traces cannot be opened any more"))?;
             Ok(input)
         };
@@ -265,8 +275,9 @@ mod shown {
         if let Some(port) = options.tsp {
             return serve_front_ends(options, port);
         }
-        let Some((mut input, reporter)) = input(&options.input, &options.events, false, RedactionOptions::default())?
-        else {
+        let ViewOptions { input: of_input, events, symbols, .. } = options;
+        let shown = ShownOptions { input: of_input, events, symbols, gmt: false };
+        let Some((mut input, reporter)) = input(shown, RedactionOptions::default())? else {
             return Ok(Outcome::Nothing);
         };
         input.cache = index_cache(&options.input, &options.events, &options.cache, input.opened);
@@ -304,11 +315,13 @@ mod shown {
             version: env!("CARGO_PKG_VERSION"),
         };
         let (mut input, events, cache) = (options.input.clone(), options.events.clone(), options.cache.clone());
+        let symbols = options.symbols.clone();
         // Clients are told what goes wrong.
         (input.messages.quiet, input.messages.verbose) = (true, false);
         let open = move |paths: &[PathBuf]| {
             let input = InputOptions { traces: paths.to_vec(), ..input.clone() };
-            let opened = self::input(&input, &events, false, RedactionOptions::default())?;
+            let shown = ShownOptions { input: &input, events: &events, symbols: &symbols, gmt: false };
+            let opened = self::input(shown, RedactionOptions::default())?;
             Ok(opened.map(|(mut own, _)| {
                 own.cache = index_cache(&input, &events, &cache, own.opened);
                 own

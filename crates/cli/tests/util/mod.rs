@@ -136,6 +136,41 @@ impl Folder {
     }
 }
 
+/// A program whose only function has others inlined into it, of the name and the build id of the demo's recording of samples. The
+/// addresses of that recording are in its functions.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+const WITH_INLINED: &str = "
+volatile unsigned sink;
+static inline __attribute__((always_inline)) unsigned stir(unsigned n) { return n * 31 ^ n >> 3; }
+static inline __attribute__((always_inline)) void mix(void) { sink = stir(sink) + stir(sink + 1); }
+static inline __attribute__((always_inline)) void often(void) { mix(); mix(); mix(); mix(); mix(); mix(); mix(); mix(); }
+void _start(void) { often(); often(); often(); often(); often(); often(); often(); often(); for (;;) mix(); }
+";
+
+/// Puts a program with inlined functions below `root` in a folder, where `--symfs root` finds it for the demo's samples; `false`
+/// where there is no compiler for it.
+pub(crate) fn put_program_with_inlined(folder: &Folder) -> bool {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        let demo = fs::read(demo("../samples/bakery")).expect("the program");
+        let at = demo.windows(4).position(|bytes| bytes == b"GNU\0").expect("a note") + 4;
+        let id: String = demo[at..at + 20].iter().map(|byte| format!("{byte:02x}")).collect();
+        let program = "root/usr/local/bin/bakery";
+        folder.file("inlined.c", WITH_INLINED).file(program, b"");
+        let mut compile = Command::new("gcc");
+        compile.args(["-O2", "-g", "-fcf-protection=none", "-static", "-nostdlib", "-Wl,-z,noseparate-code"]);
+        compile.arg(format!("-Wl,--build-id=0x{id}")).arg("-o").arg(folder.path(program)).arg(folder.path("inlined.c"));
+        match compile.output() {
+            Ok(output) => {
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                return true;
+            }
+            Err(_) => eprintln!("left out: there is no gcc"),
+        }
+    }
+    false
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         // A folder that is left does no harm.
