@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_format::code::{CodeKind, CodeMachine, CodeMaps, CodeModule, CodePlace, SampleRegisters};
-pub use tracemill_format::samples::{Frame, Sample};
+pub use tracemill_format::samples::{Frame, Sample, UNKNOWN};
 use tracemill_model::schema::{EventClassId, FieldPath};
 use tracemill_semantics::{CpuOf, SampleFields, Semantics, TurnFields, node_of};
 
@@ -68,8 +68,6 @@ pub struct Turn {
 const FIRST_OF_KERNEL: u64 = 1 << 63;
 /// The name of the kernel as a module.
 const KERNEL: &str = "[kernel.kallsyms]";
-/// The name of code of which nothing is known.
-const UNKNOWN: &str = "[unknown]";
 
 /// Indexes of the fields that are read by [`KeyReader`].
 const THREAD: usize = 0;

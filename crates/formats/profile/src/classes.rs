@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tracemill_codec::spine::Spine;
+use tracemill_format::samples::Frame;
 use tracemill_format::{DataFile, Stream};
 use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
@@ -224,13 +225,8 @@ fn put_stack(profile: &Profile, mut stack: u32, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&depth.to_le_bytes());
     for _ in 0..depth {
         let Some(of) = profile.stacks.get(stack as usize) else { return };
-        let name = text(profile, of.name);
-        // A name that begins as an address does would lose that: frames may be written with one.
-        let digits = name.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        if digits > 0 && name.get(digits) == Some(&b' ') {
-            bytes.extend_from_slice(b"0 ");
-        }
-        put_text(name, bytes);
+        Frame::put_text(text(profile, of.name), None, bytes);
+        bytes.push(0);
         stack = of.caller;
     }
     debug_assert!(stack == NONE || depth == MAX_DEPTH, "the depth is the number of callers");
