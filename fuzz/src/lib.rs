@@ -412,8 +412,11 @@ pub fn run_jsonl(data: &[u8]) {
 
 /// Trace JSON of Chrome.
 pub fn run_chrome_json(data: &[u8]) {
-    // Without an event it is not recognized.
-    let text = [&b"[{\"name\":\"a\",\"ph\":\"i\",\"ts\":1},"[..], data].concat();
+    // Without an event it is not recognized. Events may have stacks.
+    let begin =
+        b"{\"stackFrames\":{\"1\":{\"name\":\"a\"},\"2\":{\"name\":\"b\",\"category\":\"c\",\"parent\":\"1\"}},\
+        \"traceEvents\":[{\"name\":\"a\",\"ph\":\"i\",\"ts\":1,\"sf\":2},";
+    let text = [&begin[..], data].concat();
     exercise::read(&Folder::with_file("log", &text));
 }
 

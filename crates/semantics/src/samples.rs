@@ -5,7 +5,7 @@ use tracemill_model::schema::{EventClassId, FieldKind, FieldPath, Scope};
 use crate::fields::{find, is_integer, is_text};
 use crate::{Concept, Concepts, Field, Semantics, names};
 
-/// Fields of a sample. The stack is in one of three forms: addresses, texts of frames, or the only address.
+/// Fields of a sample. The stack is in one of three forms: texts of frames, addresses, or the only address.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SampleFields {
     /// Addresses of the stack in the kernel: an array, the innermost first.
@@ -141,7 +141,7 @@ impl Semantics {
             })
         };
         let array = |is_element: fn(&FieldKind) -> bool| move |kind: &FieldKind| matches!(kind, FieldKind::Array(array) if is_element(&self.schema.field_class(array.element).kind));
-        let fields = SampleFields {
+        let mut fields = SampleFields {
             kernel: of(names::KERNEL_STACK, &array(is_integer)),
             user: of(names::USER_STACK, &array(is_integer)),
             registers: of(&[names::USER_REGISTERS], &array(is_integer)),
@@ -154,6 +154,10 @@ impl Semantics {
             weight: of(&[names::PERIOD], &is_integer),
             cpu: of(&[names::SAMPLE_CPU], &is_integer),
         };
+        if fields.frames.is_some() {
+            // These were named by who had the programs: their addresses are of another machine.
+            (fields.kernel, fields.user, fields.registers, fields.stack_copy) = (None, None, None, None);
+        }
         let has_stack = fields.kernel.is_some() || fields.user.is_some() || fields.frames.is_some();
         let has_place = fields.address.is_some()
             && (fields.weight.is_some() || of(&[names::CODE_PLACE], &is_text).is_some() || fields.file.is_some());

@@ -1,6 +1,8 @@
 //! The outer form of a file: where its events are. `[ event, .. ]`, or `{ .., "traceEvents": [ event, .. ], .. }`; either may
 //! end anywhere.
 
+use std::ops::Range;
+
 use memchr::memmem;
 use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind, end_of_string, end_of_value};
 
@@ -8,6 +10,9 @@ use tracemill_format::json::{Fault, LineParser, TapeToken, TokenKind, end_of_str
 pub(super) const MAX_EVENT_BYTES: usize = 64 << 20;
 /// Bytes of another member of the document whose values are kept.
 const MAX_MEMBER_BYTES: usize = 1 << 16;
+
+/// The member with the stacks of samples.
+const STACK_FRAMES: &str = "\"stackFrames\"";
 
 /// The first `{` or `[` of a file, after a byte order mark and blanks.
 fn begin(file: &[u8]) -> usize {
@@ -40,6 +45,12 @@ pub(super) struct Document {
     pub(super) members: Vec<(String, String)>,
     /// Names of members with lists, texts or objects of their own that are not kept.
     pub(super) unread: Vec<String>,
+    /// The bytes of the dictionary of stacks.
+    pub(super) stack_frames: Option<Range<usize>>,
+    /// The byte after the `[` of the list of samples.
+    pub(super) samples: Option<usize>,
+    /// Were the members after the events read?
+    is_complete: bool,
 }
 
 impl Document {
@@ -79,25 +90,43 @@ impl Document {
                 return Ok(document);
             }
             let end = end_of_value(file, at).ok_or(fault(at, "the file ends before its events"))?;
-            document.keep(key, &file[at..end]);
+            document.keep(key, file, at..end);
             at = end;
         }
     }
 
-    /// Reads the members that come after the events, as far as they can be read.
+    /// Reads the members after the events where the dictionary of stacks may be one: events refer to it.
+    pub(super) fn read_stacks(&mut self, file: &[u8]) {
+        if self.is_object
+            && self.stack_frames.is_none()
+            && memmem::rfind(&file[self.events..], STACK_FRAMES.as_bytes()).is_some()
+            && let Some(end) = end_of_value(file, self.events - 1)
+        {
+            self.read_rest(file, end);
+        }
+    }
+
+    /// Reads the members that come after the events, as far as they can be read, once.
     pub(super) fn read_rest(&mut self, file: &[u8], mut at: usize) {
-        while self.is_object {
+        let is_read = std::mem::replace(&mut self.is_complete, true);
+        while self.is_object && !is_read {
             at += file[at..].iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == b',').count();
             let (from, Some(to)) = (at + 1, end_of_string(file, at)) else { return };
             at = to;
             at += file[at..].iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == b':').count();
             let Some(end) = end_of_value(file, at) else { return };
-            self.keep(&file[from..to - 1], &file[at..end]);
+            self.keep(&file[from..to - 1], file, at..end);
             at = end;
         }
     }
 
-    fn keep(&mut self, key: &[u8], value: &[u8]) {
+    fn keep(&mut self, key: &[u8], file: &[u8], place: Range<usize>) {
+        let value = &file[place.clone()];
+        match (key, value.first()) {
+            (b"stackFrames", Some(b'{')) => return self.stack_frames = Some(place),
+            (b"samples", Some(b'[')) => return self.samples = Some(place.start + 1),
+            _ => {}
+        }
         let key = String::from_utf8_lossy(key).into_owned();
         let mut tokens = Vec::new();
         let is_kept = value.len() <= MAX_MEMBER_BYTES && LineParser::new(value, &mut tokens).value(0).is_ok();

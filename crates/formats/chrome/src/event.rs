@@ -18,11 +18,12 @@ pub(super) struct EventObject {
 }
 
 impl EventObject {
-    /// Reads the event at the beginning of some bytes.
+    /// Reads the event at the beginning of some bytes; `phase` is that of one that does not say it.
     ///
     /// `rest` are the tokens of key and value of the members that are not among its own.
     pub(super) fn read(
         bytes: &[u8],
+        phase: Option<u8>,
         tokens: &mut Vec<TapeToken>,
         rest: &mut Vec<(usize, usize)>,
     ) -> Result<EventObject, Fault> {
@@ -78,7 +79,7 @@ impl EventObject {
         }
         own.len = parser.at;
         if !has_phase {
-            return Err(Fault { at: 0, reason: "the event has no `ph`" });
+            own.phase = phase.ok_or(Fault { at: 0, reason: "the event has no `ph`" })?;
         }
         Ok(EventObject { members: own, ..object })
     }
@@ -147,7 +148,7 @@ mod tests {
     fn members_in_any_order_are_read() {
         let text = br#"{"args":{"a":1},"ph":"X","cat":"c","tid":"7","pid":"render","dur":"2.5","ts":1,"name":"f"} , x"#;
         let mut tokens = Vec::new();
-        let event = EventObject::read(text, &mut tokens, &mut Vec::new()).expect("an event");
+        let event = EventObject::read(text, None, &mut tokens, &mut Vec::new()).expect("an event");
         let members = &event.members;
         assert_eq!(
             (members.phase, event.ts, event.dur, members.tid, members.len),
@@ -162,7 +163,7 @@ mod tests {
             ("{\"ph\":\"X\"", "the line ends in the middle of its object"),
         ] {
             assert_eq!(
-                EventObject::read(text.as_bytes(), &mut tokens, &mut Vec::new())
+                EventObject::read(text.as_bytes(), None, &mut tokens, &mut Vec::new())
                     .map(|_| ())
                     .map_err(|fault| fault.reason),
                 Err(reason)

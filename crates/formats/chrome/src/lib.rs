@@ -3,6 +3,7 @@
 //! ```text
 //! document    where the events of a file are
 //! event       an event: its members, its time
+//! stacks      the dictionary of stacks, and events with one
 //! survey      the first pass: classes, names, and an index of positions in the order of time
 //! reader      the second pass: events in bytes
 //! ```
@@ -13,6 +14,7 @@
 mod document;
 mod event;
 mod reader;
+mod stacks;
 mod survey;
 #[cfg(test)]
 mod tests;

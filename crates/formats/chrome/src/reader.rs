@@ -14,8 +14,8 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 
 use super::document::MAX_EVENT_BYTES;
-use super::event::EventObject;
-use super::survey::ChromeSurvey;
+use super::stacks::ReadEvent;
+use super::survey::{ChromeSurvey, SAMPLE};
 
 /// Opens the packets of a file.
 pub(super) struct ChromeReader {
@@ -38,13 +38,13 @@ impl PacketReader for ChromeReader {
         let places = self.survey.places.get(of.first..of.first + of.count).unwrap_or_default();
         let (file, mut bytes, mut spine, mut event) =
             (self.file.bytes(), Vec::new(), Spine::default(), SliceEvent::default());
-        let (mut changed, mut refusals) = (None, Vec::new());
+        let (mut changed, mut refusals, mut stack) = (None, Vec::new(), Vec::new());
         spine.reserve(places.len());
         for place in places {
             let begin = (place >> 1) as usize;
             let text = file.get(begin..file.len().min(begin + MAX_EVENT_BYTES)).unwrap_or_default();
             let start = bytes.len();
-            match self.append_event(text, place & 1 == 1, &mut event, &mut bytes, &mut spine) {
+            match self.append_event(text, place & 1 == 1, (&mut event, &mut stack), &mut bytes, &mut spine) {
                 Ok(true) => {}
                 Ok(false) => {
                     bytes.truncate(start);
@@ -86,12 +86,12 @@ impl ChromeReader {
         &self,
         text: &[u8],
         is_end: bool,
-        event: &mut SliceEvent,
+        (event, stack): (&mut SliceEvent, &mut Vec<u8>),
         bytes: &mut Vec<u8>,
         spine: &mut Spine,
     ) -> std::result::Result<bool, Refused> {
-        let Ok(object) = EventObject::read(text, &mut event.tokens, &mut event.rest) else { return Ok(false) };
-        event.members = object.members;
+        let read = self.survey.frames.read_event(text, Some(SAMPLE), event, stack);
+        let Ok(ReadEvent { object, text, .. }) = read else { return Ok(false) };
         let part = if is_end { PhasePart::Exit } else { PhasePart::from_phase(object.members.phase) };
         let length = if is_end { object.dur.unwrap_or(0) } else { 0 };
         let ns = object.ts.and_then(|ns| ns.checked_add(length));

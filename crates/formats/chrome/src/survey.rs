@@ -12,9 +12,14 @@ use tracemill_model::error::Error;
 
 use super::document::{Document, MAX_EVENT_BYTES, NextEvent, next_event};
 use super::event::EventObject;
+use super::stacks::StackFrames;
 
-/// Events of a packet.
+/// The phase of samples in a list of their own, which do not say it.
+pub(super) const SAMPLE: u8 = b'P';
+
+/// Events of a packet, and bytes of their stacks if all were as long as the longest.
 const PACKET_EVENTS: usize = 1 << 13;
+const PACKET_STACK_BYTES: usize = 1 << 24;
 /// Wrong events that are reported one by one.
 const MAX_REPORTED: usize = 1000;
 /// Rows of the table of metadata.
@@ -47,6 +52,9 @@ pub(super) struct PacketInfo {
 pub(super) struct ChromeSurvey {
     pub(super) classes: SliceClasses,
     pub(super) document: Document,
+    pub(super) frames: StackFrames,
+    /// Bytes of the stack of an event, at most.
+    longest_stack: usize,
     pub(super) names: TrackNames,
     /// Places of events, in the order of time: offsets, doubled, and one more for the end of an `X`.
     pub(super) places: Vec<u64>,
@@ -57,6 +65,19 @@ pub(super) struct ChromeSurvey {
     pub(super) warnings: Vec<Error>,
 }
 
+/// The file, and what the lists of it that were read so far have in common.
+struct FirstPass<'f> {
+    file: &'f [u8],
+    path: &'f Path,
+    index: Vec<IndexEntry>,
+    faults: Faults<MAX_REPORTED>,
+    threads: TrackNamesBy,
+    processes: TrackNamesBy,
+}
+
+/// Names by process and thread.
+type TrackNamesBy = HashMap<(i64, i64), Arc<str>>;
+
 impl ChromeSurvey {
     /// Reads all events of a file.
     ///
@@ -64,61 +85,28 @@ impl ChromeSurvey {
     /// It has no events.
     pub(super) fn read(file: &[u8], path: &Path) -> Result<ChromeSurvey, Error> {
         let place = |at: usize, error: Error| error.in_file(path).at_offset(at as u64);
-        let document = Document::read(file).map_err(|fault| place(fault.at, Error::malformed(fault.reason)))?;
+        let mut document = Document::read(file).map_err(|fault| place(fault.at, Error::malformed(fault.reason)))?;
         let mut survey = ChromeSurvey::default();
         survey.classes.is_own = document.member("base_ns").is_some() && document.member("base_origin").is_some();
-        let (mut at, mut index, mut event) = (document.events, Vec::new(), SliceEvent::default());
+        document.read_stacks(file);
+        survey.frames = StackFrames::read(&document, file, survey.classes.is_own);
+        let events = document.events;
         survey.document = document;
-        let mut faults: Faults<MAX_REPORTED> = Faults::default();
-        // Bytes that are tried again after damage, at most: no file makes this quadratic.
-        let mut budget = file.len() as u64 * 4 + (1 << 20);
-        let (mut threads, mut processes) = (HashMap::new(), HashMap::new());
-        loop {
-            let begin = match next_event(file, at) {
-                NextEvent::At(begin) => begin,
-                NextEvent::End(end) => {
-                    at = end;
-                    break;
-                }
-                NextEvent::Cut => {
-                    at = file.len();
-                    break;
-                }
-                NextEvent::Wrong(begin) => {
-                    faults.report(|| place(begin, Error::malformed("an event is expected in the list of events")));
-                    let Some(next) = resume(file, begin, &mut event, &mut budget) else { break };
-                    at = next;
-                    continue;
-                }
-            };
-            let bytes = &file[begin..file.len().min(begin + MAX_EVENT_BYTES)];
-            match EventObject::read(bytes, &mut event.tokens, &mut event.rest) {
-                Ok(object) => {
-                    at = begin + object.members.len;
-                    event.members = object.members;
-                    if object.members.phase == b'M' {
-                        survey.metadata(&event, bytes, &mut threads, &mut processes);
-                        continue;
-                    }
-                    if let Err(reason) = survey.take_in(&event, &object, bytes, begin, &mut index) {
-                        faults.report(|| place(begin, Error::malformed(format!("{reason}; the event is skipped"))));
-                    }
-                }
-                Err(fault) => {
-                    let is_cut = fault.at >= bytes.len() && begin + bytes.len() == file.len();
-                    faults.report(|| match is_cut {
-                        true => place(begin, Error::truncated("the file ends in the middle of an event")),
-                        false => {
-                            place(begin + fault.at, Error::malformed(format!("{}; the event is skipped", fault.reason)))
-                        }
-                    });
-                    budget = budget.saturating_sub(fault.at as u64);
-                    let Some(next) = resume(file, begin, &mut event, &mut budget) else { break };
-                    at = next;
-                }
-            }
+        let mut pass = FirstPass {
+            file,
+            path,
+            index: Vec::new(),
+            faults: Faults::default(),
+            threads: HashMap::new(),
+            processes: HashMap::new(),
+        };
+        let end = survey.read_list(&mut pass, events, None);
+        survey.document.read_rest(file, end);
+        // In files of tracemill, the events of samples are among the others.
+        if let Some(samples) = survey.document.samples.filter(|_| !survey.classes.is_own) {
+            survey.read_list(&mut pass, samples, Some(SAMPLE));
         }
-        survey.document.read_rest(file, at);
+        let FirstPass { index, faults, threads, processes, .. } = pass;
         survey.names = TrackNames { threads: Arc::new(threads), processes: Arc::new(processes) };
         survey.finish(index);
         survey.faults = faults.finish("events cannot be read; they are skipped");
@@ -128,6 +116,55 @@ impl ChromeSurvey {
             survey.warnings.push(Error::unsupported(message).in_file(path));
         }
         Ok(survey)
+    }
+
+    /// Takes in the list of events that begins at a byte, and gives the byte after it; `phase` is that of events that do not say it.
+    fn read_list(&mut self, pass: &mut FirstPass<'_>, mut at: usize, phase: Option<u8>) -> usize {
+        let FirstPass { file, path, .. } = *pass;
+        let place = |at: usize, error: Error| error.in_file(path).at_offset(at as u64);
+        let (mut event, mut buffer) = (SliceEvent::default(), Vec::new());
+        // Bytes that are tried again after damage, at most: no file makes this quadratic.
+        let mut budget = file.len() as u64 * 4 + (1 << 20);
+        loop {
+            let begin = match next_event(file, at) {
+                NextEvent::At(begin) => begin,
+                NextEvent::End(end) => return end,
+                NextEvent::Cut => return file.len(),
+                NextEvent::Wrong(begin) => {
+                    pass.faults.report(|| place(begin, Error::malformed("an event is expected in the list of events")));
+                    let Some(next) = resume(file, begin, phase, &mut event, &mut budget) else { return at };
+                    at = next;
+                    continue;
+                }
+            };
+            let bytes = &file[begin..file.len().min(begin + MAX_EVENT_BYTES)];
+            match self.frames.read_event(bytes, phase, &mut event, &mut buffer) {
+                Ok(read) => {
+                    at = begin + read.len;
+                    if read.object.members.phase == b'M' {
+                        self.metadata(&event, read.text, &mut pass.threads, &mut pass.processes);
+                        continue;
+                    }
+                    self.longest_stack = self.longest_stack.max(read.stack_len);
+                    if let Err(reason) = self.take_in(&event, &read.object, read.text, begin, &mut pass.index) {
+                        pass.faults
+                            .report(|| place(begin, Error::malformed(format!("{reason}; the event is skipped"))));
+                    }
+                }
+                Err(fault) => {
+                    let is_cut = fault.at >= bytes.len() && begin + bytes.len() == file.len();
+                    pass.faults.report(|| match is_cut {
+                        true => place(begin, Error::truncated("the file ends in the middle of an event")),
+                        false => {
+                            place(begin + fault.at, Error::malformed(format!("{}; the event is skipped", fault.reason)))
+                        }
+                    });
+                    budget = budget.saturating_sub(fault.at as u64);
+                    let Some(next) = resume(file, begin, phase, &mut event, &mut budget) else { return at };
+                    at = next;
+                }
+            }
+        }
     }
 
     fn take_in(
@@ -156,13 +193,7 @@ impl ChromeSurvey {
         Ok(())
     }
 
-    fn metadata(
-        &mut self,
-        event: &SliceEvent,
-        bytes: &[u8],
-        threads: &mut HashMap<(i64, i64), Arc<str>>,
-        processes: &mut HashMap<(i64, i64), Arc<str>>,
-    ) {
+    fn metadata(&mut self, event: &SliceEvent, bytes: &[u8], threads: &mut TrackNamesBy, processes: &mut TrackNamesBy) {
         let object = &event.members;
         let (name, argument) = (object.name(bytes), first_argument(event, bytes));
         let of = match &*name {
@@ -192,12 +223,13 @@ impl ChromeSurvey {
         };
         index.sort_unstable_by_key(key);
         self.places = index.iter().map(|entry| entry.place).collect();
-        for (number, part) in index.chunks(PACKET_EVENTS).enumerate() {
+        let events = (PACKET_STACK_BYTES / self.longest_stack.max(1)).clamp(1, PACKET_EVENTS);
+        for (number, part) in index.chunks(events).enumerate() {
             let offset = |entry: &IndexEntry| entry.place >> 1;
             let low = part.iter().map(offset).min().unwrap_or(0);
             let high = part.iter().map(offset).max().unwrap_or(0);
             let range = (part[0].ns, part[part.len() - 1].ns);
-            let (first, count) = (number * PACKET_EVENTS, part.len());
+            let (first, count) = (number * events, part.len());
             self.packets.push(PacketInfo { first, count, range, bytes: (low, high + 1) });
         }
     }
@@ -209,7 +241,7 @@ impl ChromeSurvey {
 }
 
 /// The next place after `at` where an event can be read.
-fn resume(file: &[u8], at: usize, event: &mut SliceEvent, budget: &mut u64) -> Option<usize> {
+fn resume(file: &[u8], at: usize, phase: Option<u8>, event: &mut SliceEvent, budget: &mut u64) -> Option<usize> {
     let mut at = at + 1;
     loop {
         at += memchr(b'{', file.get(at..)?)?;
@@ -218,7 +250,7 @@ fn resume(file: &[u8], at: usize, event: &mut SliceEvent, budget: &mut u64) -> O
         let is_likely = before.is_some_and(|before| matches!(file[before], b',' | b'\n' | b'['));
         if is_likely {
             let bytes = &file[at..file.len().min(at + MAX_EVENT_BYTES)];
-            match EventObject::read(bytes, &mut event.tokens, &mut event.rest) {
+            match EventObject::read(bytes, phase, &mut event.tokens, &mut event.rest) {
                 Ok(_) => return Some(at),
                 Err(Fault { at: read, .. }) => *budget = budget.checked_sub(read as u64 + 1)?,
             }

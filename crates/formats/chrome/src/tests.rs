@@ -150,13 +150,63 @@ fn damage_costs_an_event() {
 fn times_before_zero_and_members_that_are_not_read() {
     let read = read(
         r#"{"traceEvents":[{"name":"a","ph":"i","ts":-5,"pid":1},{"name":"b","ph":"i","ts":"1.5","pid":1}],
-            "systemTraceEvents":"tracer","samples":[{"cpu":1}],"stackFrames":{}}"#,
+            "systemTraceEvents":"tracer","samples":17,"stackFrames":[]}"#,
     );
     assert_eq!(read.lines, ["-5000 a | pid=1 tid=0 | ph=\"i\" | ", "1500 b | pid=1 tid=0 | ph=\"i\" | "]);
-    assert_eq!(
-        read.warnings,
-        ["the trace has members next to its events that are not read: `systemTraceEvents`, `samples`"]
-    );
+    assert_eq!(read.warnings, ["the trace has members next to its events that are not read: `systemTraceEvents`"]);
+}
+
+/// Frames of a dictionary, whose innermost stack is 3, 2, 1. Number 7 calls itself, and 8 is none.
+const STACKS: &str = r#""stackFrames":{"1":{"name":"main","category":"app"},"2":{"parent":"1","name":"add (\"x\")"},
+    "3":{"name":"beef","category":"[kernel]","parent":2},"7":{"name":"loop","parent":7},"8":{"category":"c"}}"#;
+
+#[test]
+fn samples_have_the_names_of_their_stacks() {
+    let list = r#"[{"name":"tick","ph":"P","ts":1,"pid":1,"tid":2,"sf":3,"args":{"n":4}},
+        {"name":"now","ph":"i","s":"t","ts":2,"pid":1,"tid":2,"sf":"1"},
+        {"name":"slice","ph":"B","ts":3,"pid":1,"tid":2,"sf":3},
+        {"name":"other","ph":"P","ts":4,"pid":1,"tid":2,"sf":8}]"#;
+    let want = [
+        r#"1000 tick | pid=1 tid=2 | ph="P" callchain=["0 beef ([kernel])" "0 add (\"x\") ([unknown])" "main (app)"] | n=4"#,
+        r#"2000 now | pid=1 tid=2 | ph="i" s="t" callchain=["main (app)"] | "#,
+        r#"3000 slice_entry | pid=1 tid=2 | ph="B" sf=3 | "#,
+        r#"4000 other | pid=1 tid=2 | ph="P" sf=8 | "#,
+    ];
+    // Before the events and after them.
+    for text in [format!("{{\"traceEvents\":{list},{STACKS}}}"), format!("{{{STACKS},\"traceEvents\":{list}}}")] {
+        let read = read(&text);
+        assert_eq!((read.lines.as_slice(), read.faults, read.warnings), (&want.map(String::from)[..], vec![], vec![]));
+    }
+    // The name of a member inside of an event is not one.
+    let read =
+        read(r#"{"traceEvents":[{"name":"a","ph":"P","ts":1,"sf":1,"args":{"stackFrames":{"1":{"name":"f"}}}}]}"#);
+    assert!(read.lines[0].contains("sf=1"), "{:?}", read.lines);
+}
+
+#[test]
+fn a_list_of_samples_is_read_after_the_events() {
+    let samples = r#"[{"cpu":1,"tid":"5","ts":"2","name":"clock","sf":3,"weight":1},{"tid":5,"ts":1,"sf":1,"name":"clock","cpu":0,"weight":2},
+        {"tid":5,"name":"clock","sf":1}, {"tid":6,"ts":3,"name":"clock","cpu":0,"sf":7,"weight":1}]"#;
+    let event = r#"{"name":"a","ph":"i","ts":1.5,"pid":1,"tid":5}"#;
+    let read = read(&format!("{{\"traceEvents\":[{event}],{STACKS},\"samples\":{samples}}}"));
+    let starts: Vec<&str> = read.lines.iter().map(|line| line.split(" | ").next().expect("a part")).collect();
+    assert_eq!(starts, ["1000 clock", "1500 a", "2000 clock", "3000 clock"]);
+    assert!(read.lines[0].contains("tid=5 | ph=\"P\"") && read.lines[0].contains("callchain=[\"main (app)\"]"));
+    assert_eq!(read.faults, ["the event has no `ts`; the event is skipped"]);
+    // Its frame calls itself: the stack ends somewhere.
+    let calls = read.lines[3].matches("\"loop\"").count();
+    assert!((1000..10_000).contains(&calls), "{calls}");
+}
+
+#[test]
+fn samples_of_tracemill_are_among_its_events() {
+    let read = read(&format!(
+        r#"{{"otherData":{{"base_ns":"5","base_origin":"unknown"}},"traceEvents":[
+            {{"name":"a","ph":"B","pid":1,"tid":2,"ts":0,"sf":1,"args":{{"payload":{{"n":4}}}}}}],{STACKS},
+            "samples":[{{"tid":2,"ts":0,"name":"a","sf":1,"weight":1}}]}}"#
+    ));
+    assert_eq!(read.lines, [r#"5 a_entry | pid=1 tid=2 | ph="B" callchain=["main (app)"] | n=4"#]);
+    assert!(read.faults.is_empty() && read.warnings.is_empty());
 }
 
 #[test]
