@@ -207,6 +207,48 @@ fn samples_in_perfetto_have_their_stacks() {
 }
 
 /// Contexts with stacks, as LTTng has them, and the kernel's symbols next to the trace.
+/// Stacks of samples in trace JSON: those of its lists, and those that are read back.
+#[test]
+fn samples_in_chrome_have_their_stacks() {
+    let folder = Folder::new();
+    let recording = recording();
+    let run = folder.run_with("convert -q --to chrome -o out.json --loss-report losses.json", &[&recording]);
+    run.ends(0, &[]);
+    let losses = std::fs::read_to_string(folder.path("losses.json")).expect("a report");
+    assert!(!losses.contains("samples"), "{losses}");
+    // Events of CPUs stand on them, not on their threads.
+    let flame = "flame --format folded --by event";
+    let want = stdout(flame, &[&recording]);
+    assert_eq!(folder.run(&format!("{flame} out.json")).ends(0, &[]).stdout, want);
+    // Again, as its functions are named in fields now.
+    folder.run("convert -q out.json again.ctf").ends(0, &[]);
+    folder.run("convert -q again.ctf again.json").ends(0, &[]);
+    assert_eq!(folder.run(&format!("{flame} again.json")).ends(0, &[]).stdout, want);
+
+    let text = std::fs::read_to_string(folder.path("out.json")).expect("a file");
+    let document: Value = serde_json::from_str(&text).expect("an object");
+    let frames = &document["stackFrames"];
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for sample in document["samples"].as_array().expect("a list") {
+        let mut names = Vec::new();
+        let mut next = Some(sample["sf"].to_string());
+        while let Some(number) = next {
+            let frame = &frames[number.as_str()];
+            names.push(text_of(frame, "name"));
+            next = frame["parent"].as_str().map(str::to_string);
+        }
+        names.reverse();
+        *sums.entry(names.join(";")).or_default() += sample["weight"].as_u64().expect("a number");
+    }
+    let mut folded: BTreeMap<String, u64> = BTreeMap::new();
+    for line in stdout("flame --format folded", &[&recording]).lines() {
+        let (stack, weight) = line.rsplit_once(' ').expect("a weight");
+        let stack = stack.split_once(';').expect("the event").1;
+        *folded.entry(stack.to_string()).or_default() += weight.parse::<u64>().expect("a number");
+    }
+    assert_eq!(sums, folded);
+}
+
 #[test]
 fn stacks_of_contexts_say_where_threads_wait_and_who_woke_them() {
     let kernel = |offset: u64| 0xffff_ffff_8100_0000 + offset;

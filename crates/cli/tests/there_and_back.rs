@@ -2,7 +2,7 @@
 
 mod util;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use util::{Folder, demo, json_lines, run_with};
@@ -30,6 +30,8 @@ const FORMATS: [(&str, &str); 7] = [
     ("perfetto", "out.pftrace"),
     ("uftrace", "out.uftrace"),
 ];
+/// Formats that name the functions of samples, and are read with these names.
+const NAMES_STACKS: [&str; 1] = ["chrome"];
 /// Formats that hold every event with all of its fields.
 const WHOLE: usize = 2;
 
@@ -76,6 +78,13 @@ fn counts(trace: &str) -> [EventCounts; 3] {
     counts
 }
 
+/// The stacks of the samples of a trace with their weights; empty where it has none.
+fn stacks(trace: &str) -> BTreeSet<String> {
+    let has_samples = run_with("report -q --by event", &[trace]).code == Some(0);
+    let run = has_samples.then(|| run_with("flame -q --format folded --by event", &[trace]));
+    run.iter().flat_map(|run| run.stdout.lines()).map(str::to_string).collect()
+}
+
 /// The first key that one has more often than the other.
 fn difference<'c>(before: &'c EventCounts, after: &'c EventCounts) -> Option<&'c String> {
     let more = |a: &'c EventCounts, b: &'c EventCounts| {
@@ -91,6 +100,7 @@ fn traces_come_back_or_tell_what_is_lost() {
     for trace in TRACES {
         let path = demo(&format!("../{trace}"));
         let before = counts(&path);
+        let before_stacks = stacks(&path);
         for (at, (format, name)) in FORMATS.iter().enumerate() {
             let out = folder.path(&format!("{compared}.{name}")).display().to_string();
             let report = folder.path("losses.json").display().to_string();
@@ -119,6 +129,9 @@ fn traces_come_back_or_tell_what_is_lost() {
             assert!(times.is_none() || has(OTHER_EVENTS), "{}", said("other events", times));
             assert!(names.is_none() || has(OTHER_EVENTS) || has(RENAMED), "{}", said("other names", names));
             assert!(payloads.is_none() || !told.is_empty(), "{}", said("other fields", payloads));
+            if NAMES_STACKS.contains(format) {
+                assert_eq!(stacks(&out), before_stacks, "{trace} to {format}");
+            }
         }
     }
     assert_eq!(compared, TRACES.len() * FORMATS.len());

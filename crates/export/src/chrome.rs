@@ -6,19 +6,28 @@
 //!
 //! Times are microseconds with three decimals since the first event: consumers read them as numbers of 64 bits, which hold
 //! every ns of some 50 days, but only each 256th of the 20,000 days since 1970. `otherData` has the time of the first event.
+//!
+//! Samples are instants like other events, with the number of their stack (`sf`); `chrome://tracing` shows them by the list
+//! `samples`, which has them again, and Perfetto's viewer by their arguments only.
+
+mod samples;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{DecoderState, Fault};
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::open_calls::{End, OpenCalls};
-use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::samples::Sample;
+use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ClockOrigin, Scope};
+use tracemill_model::schema::{ClockOrigin, EventClassId, Scope};
+use tracemill_semantics::Semantics;
 
+use self::samples::{ChromeSamples, ListedSample, MAX_FRAMES};
 use super::tracks::{ClassRules, EventShape, ExportTracks, Track};
 use crate::late_file::{FLUSH, LateFile};
 use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
@@ -60,6 +69,11 @@ struct ChromeWriter {
     arguments: Out,
     name: Vec<u8>,
     state: DecoderState,
+    samples: ChromeSamples,
+    /// By trace.
+    semantics: Vec<Semantics>,
+    /// Do fields of the events of a class name the functions of its samples?
+    has_frames: HashMap<(usize, EventClassId), bool>,
     is_first: bool,
     /// The time from which those in the file count: that of the first event or loss.
     base_ns: Option<i128>,
@@ -82,6 +96,17 @@ struct ChromeThread {
     open: OpenCalls<Box<[u8]>>,
     /// Time of its last event.
     last_ns: i128,
+}
+
+/// A time since the first event in ns, shown in µs.
+#[derive(Clone, Copy)]
+struct Micros(i128);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, size) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        write!(out, "{sign}{}.{:03}", size / 1000, size % 1000)
+    }
 }
 
 /// The part of a slice that an event is.
@@ -107,6 +132,9 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
         arguments: Out::default(),
         name: Vec::new(),
         state: DecoderState::default(),
+        samples: ChromeSamples::new(path),
+        semantics: sources.iter().map(|source| Semantics::new(&source.schema)).collect(),
+        has_frames: HashMap::new(),
         is_first: true,
         base_ns: None,
         is_unix: sources.iter().map(is_unix).collect(),
@@ -269,12 +297,15 @@ impl ChromeWriter {
         self.out.put(b"}}");
     }
 
+    /// A time as the file has it.
+    fn micros(&self, ns: i128) -> Micros {
+        Micros(ns - self.base_ns.unwrap_or(0))
+    }
+
     /// Puts phase, place and time, which stand between the name and the arguments of an event.
     fn place(&mut self, thread: usize, ns: i128, phase: Phase) {
+        let time = self.micros(ns);
         let of = &self.threads[thread];
-        let ns = ns - self.base_ns.unwrap_or(0);
-        let sign = if ns < 0 { "-" } else { "" };
-        let size = ns.unsigned_abs();
         let phase = match (phase, of.lane) {
             (Phase::Begin, None) => "\"B\"",
             (Phase::End, None) => "\"E\"",
@@ -284,13 +315,7 @@ impl ChromeWriter {
             (Phase::Instant, Some(_)) => "\"n\"",
             (Phase::Counter, _) => "\"C\"",
         };
-        self.out.put_fmt(format_args!(
-            ",\"ph\":{phase},\"pid\":{},\"tid\":{},\"ts\":{sign}{}.{:03}",
-            of.process,
-            of.id,
-            size / 1000,
-            size % 1000
-        ));
+        self.out.put_fmt(format_args!(",\"ph\":{phase},\"pid\":{},\"tid\":{},\"ts\":{time}", of.process, of.id));
         if let Some(lane) = of.lane {
             self.out.put_fmt(format_args!(",\"cat\":\"async\",\"id2\":{{\"local\":\"{lane:#x}\"}}"));
         }
@@ -369,8 +394,9 @@ impl ChromeWriter {
     }
 }
 
-impl TraceWriter for ChromeWriter {
-    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+impl ChromeWriter {
+    /// Writes an event, which may be a sample.
+    fn put(&mut self, stream: usize, event: EventRef<'_>, sample: Option<&Sample<'_>>) -> Result<()> {
         let rules = self.tracks.read_fields(stream, event, &mut self.state);
         let (Some(rules), Ok(())) = (rules, self.arguments(stream, event)) else {
             // It was whole when it was found: the file has changed.
@@ -393,12 +419,56 @@ impl TraceWriter for ChromeWriter {
         self.out.put(b"{\"name\":");
         strings::put_json(&mut self.out, &self.name);
         self.place(at, ns, phase);
+        if let Some(sample) = sample {
+            let key = (self.tracks.streams[stream].trace, event.class());
+            let semantics = &self.semantics[key.0];
+            let has_frames = || semantics.sample(key.1).is_some_and(|fields| fields.frames.is_some());
+            let has_frames = *self.has_frames.entry(key).or_insert_with(has_frames);
+            self.put_sample(at, ns, sample, has_frames)?;
+        }
         self.out.put(b",\"args\":{");
         self.out.put(self.arguments.written());
         self.out.put(b"}}");
         self.put_mark_counter(at, ns);
         self.put_span(stream, track, &rules, ns);
         if self.out.len() >= FLUSH { self.flush() } else { Ok(()) }
+    }
+
+    /// Puts the stack of a sample, which stands on a thread, into the event that is written, and the sample into its list.
+    ///
+    /// Where its arguments name its functions, the event itself has no stack: it would be read back with the names twice.
+    fn put_sample(&mut self, at: usize, ns: i128, sample: &Sample<'_>, has_frames: bool) -> Result<()> {
+        let Some(stack) = self.samples.stack(sample)? else {
+            self.losses.add(Lost::MoreStacks(MAX_FRAMES), 1);
+            return Ok(());
+        };
+        if !has_frames {
+            self.out.put_fmt(format_args!(",\"sf\":{stack}"));
+        }
+        let (process, thread) = (self.threads[at].process, self.threads[at].id);
+        let listed = ListedSample {
+            event: &self.name,
+            process,
+            thread,
+            time: self.micros(ns),
+            cpu: sample.cpu,
+            weight: sample.weight.unwrap_or(1),
+        };
+        self.samples.add(&listed, stack)
+    }
+}
+
+impl TraceWriter for ChromeWriter {
+    fn needs(&self) -> Needs {
+        Needs { samples: true, ..Needs::default() }
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        self.put(stream, event, None)
+    }
+
+    fn sample(&mut self, stream: usize, event: EventRef<'_>, sample: &Sample<'_>) -> Result<()> {
+        self.put(stream, event, Some(sample))
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
@@ -433,8 +503,11 @@ impl TraceWriter for ChromeWriter {
         if self.base_ns.is_none() {
             self.put_head(0, "unknown");
         }
-        self.out.put(b"\n]}\n");
+        self.out.put(b"\n]");
         self.flush()?;
-        Ok(self.losses)
+        let ChromeWriter { samples, mut file, losses, .. } = *self;
+        samples.finish(&mut file)?;
+        file.write(b"}\n")?;
+        Ok(losses)
     }
 }

@@ -1,6 +1,6 @@
 //! The file of an export.
 
-use tracemill_format::{OutPath, SinkFile};
+use tracemill_format::{OutPath, SinkFile, Spill};
 use tracemill_model::error::Result;
 
 /// The step that writes an export, for errors.
@@ -20,10 +20,19 @@ impl LateFile {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let file = match &mut self.file {
+        self.opened()?.write_all(bytes).map_err(self.path.failed(WRITING))
+    }
+
+    /// Writes a text that waited.
+    pub(crate) fn append(&mut self, spill: &mut Spill, text: usize) -> Result<()> {
+        spill.copy(text, self.opened()?).map_err(self.path.failed(WRITING))
+    }
+
+    fn opened(&mut self) -> Result<&mut Box<dyn SinkFile>> {
+        let file = match self.file.take() {
             Some(file) => file,
-            None => self.file.insert(self.path.create(WRITING)?),
+            None => self.path.create(WRITING)?,
         };
-        file.write_all(bytes).map_err(self.path.failed(WRITING))
+        Ok(self.file.insert(file))
     }
 }

@@ -189,6 +189,7 @@ kinds! {
     DeepSlices(limit: usize) = "slices inside of {limit} others (they are instants)",
     MoreThreads(limit: usize) = "events of threads beyond the first {limit}",
     MoreTracks(limit: usize) = "events of tracks beyond the first {limit} (they stand on their streams)",
+    MoreStacks(limit: usize) = "stacks of samples with calls beyond the first {limit}",
     MoreNames(limit: usize) = "names beyond the first {limit}",
     MoreWays(limit: usize) = "calls on call paths beyond the first {limit} (their time counts for their caller)",
 }
