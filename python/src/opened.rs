@@ -14,6 +14,8 @@ use pyo3::types::PyList;
 #[cfg(feature = "sql")]
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 #[cfg(feature = "sql")]
+use tracemill_debug_info::{SymbolFiles, SymbolSearch};
+#[cfg(feature = "sql")]
 use tracemill_engine::option_values::default_query_memory;
 use tracemill_engine::option_values::{Unit, clock_offset, default_jobs, size};
 use tracemill_engine::parsed_query::ParsedQuery;
@@ -167,8 +169,35 @@ struct TracesOptions {
     max_unpacked: Option<String>,
     strict: bool,
     quiet: bool,
+    #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "only queries name functions"))]
+    symbols: SymbolsOptions,
     /// Options of formats.
     settings: BTreeMap<String, String>,
+}
+
+/// Options that say how functions of samples are named.
+#[derive(FromPyObject, Default)]
+#[pyo3(from_item_all)]
+#[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "only queries name functions"))]
+struct SymbolsOptions {
+    kallsyms: Option<PathBuf>,
+    target_prefix: Option<PathBuf>,
+    dir: Option<PathBuf>,
+    no_inline: bool,
+}
+
+#[cfg(feature = "sql")]
+impl SymbolsOptions {
+    /// The symbols of a session, as the program takes them.
+    fn files(self, session: &Session) -> SymbolFiles {
+        SymbolFiles::new(SymbolSearch {
+            kallsyms: self.kallsyms,
+            target_prefix: self.target_prefix,
+            dir: self.dir,
+            skips_inlined: self.no_inline,
+            ..SymbolSearch::for_session(session)
+        })
+    }
 }
 
 #[cfg(feature = "distributed")]
@@ -275,7 +304,8 @@ impl Opened {
         let session = Arc::new(session);
         #[cfg(feature = "sql")]
         let queries = {
-            let database = Database::from_streams(session.clone(), streams, selection, filter, jobs);
+            let mut database = Database::from_streams(session.clone(), streams, selection, filter, jobs);
+            database.name_functions_by(Arc::new(options.symbols.files(&session)));
             let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
             Queries::new(database, MemoryLimits { memory_bytes, spills: options.spill })?
         };

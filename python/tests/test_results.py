@@ -129,6 +129,29 @@ def test_tables(mill):
         mill.table("mill:grind", columns=["gram"])
 
 
+def test_functions_of_samples_have_names(tmp_path):
+    """As the program names them: by symbols next to the recording, or those that options name."""
+    samples = TRACES.parent / "samples"
+    query = "select function, module, count(*) as n from samples where event like 'cpu-clock%' group by 1, 2 order by 3 desc, 1"
+    with tracemill.open(samples / "bakery.data") as traces:
+        found = {(row.function, row.module): row.n for row in traces.sql(query)}
+        stacks = traces.sql("select distinct function from stacks where module = 'bakery'")
+        assert {"_start", "begin", "day", "knead"} <= {row.function for row in stacks}
+    assert found[("fold", "bakery")] > found[("knead", "bakery")] > 0
+    assert ("finish_task_switch.isra.0", "[kernel.kallsyms]") in found
+    # Without the program next to it.
+    copy = tmp_path / "copy.data"
+    copy.write_bytes((samples / "bakery.data").read_bytes())
+    with tracemill.open(copy, debug_info_dir=tmp_path) as traces:
+        assert not any(row.function == "fold" for row in traces.sql(query))
+    root = tmp_path / "root"
+    (root / "usr/local/bin").mkdir(parents=True)
+    (root / "usr/local/bin/bakery").write_bytes((samples / "bakery").read_bytes())
+    options = {"kallsyms": samples / "kallsyms", "debug_info_target_prefix": root, "no_inline": True}
+    with tracemill.open(copy, **options) as traces:
+        assert {(row.function, row.module): row.n for row in traces.sql(query)} == found
+
+
 def test_statements(mill, tmp_path):
     mill.sql("create view bells as select * from \"mill:bell\"")
     assert len(mill.sql("select * from bells").fetchall()) == 8

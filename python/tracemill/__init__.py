@@ -60,6 +60,10 @@ def open(
     max_unpacked: Union[int, str, None] = None,
     strict: bool = False,
     quiet: bool = False,
+    kallsyms: Optional[Path] = None,
+    debug_info_target_prefix: Optional[Path] = None,
+    debug_info_dir: Optional[Path] = None,
+    no_inline: bool = False,
     **formats: Any,
 ) -> Traces:
     """Open all traces in and below the paths, as one session. Only headers are read.
@@ -81,6 +85,10 @@ def open(
     :param max_unpacked: the largest unpacked size of a compressed file
     :param strict: damage is an error, not a warning
     :param quiet: no warnings but those of damage
+    :param kallsyms: the list of the kernel's symbols, by which functions of samples are named
+    :param debug_info_target_prefix: the folder with the programs of the recorded machine
+    :param debug_info_dir: the folder with the symbols of stripped programs
+    :param no_inline: samples have no inlined functions
     :param formats: options of input formats, such as ``ticks_per_us=2`` or ``key_file="key"``
     :raises Error: when nothing can be opened, or an option is wrong
     """
@@ -104,6 +112,12 @@ def open(
         "max_unpacked": None if max_unpacked is None else str(max_unpacked),
         "strict": strict,
         "quiet": quiet,
+        "symbols": {
+            "kallsyms": kallsyms,
+            "target_prefix": debug_info_target_prefix,
+            "dir": debug_info_dir,
+            "no_inline": no_inline,
+        },
         # A switch has no value.
         "settings": {
             name.replace("_", "-"): "" if value is True else os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -65,7 +65,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tui", &["answers", "lod", "render", "engine", "codec", "model"]),
     ("sql", &["calls", "columns", "table", "engine", "format", "semantics", "codec", "model"]),
     ("cluster", &["sql", "engine", "format", "codec", "model"]),
-    ("python", &["cluster", "sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
+    (
+        "python",
+        &["cluster", "sql", "debug-info", "render", "formats", "engine", "format", "semantics", "codec", "model"],
+    ),
 ];
 
 /// Crates that may use every other one, but not each other, save `cli`, which may use the library too.
