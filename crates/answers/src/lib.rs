@@ -27,6 +27,7 @@ mod plots;
 mod points;
 mod query;
 mod random;
+mod readings;
 mod rows;
 mod samples;
 mod selection;

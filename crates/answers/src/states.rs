@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use tracemill_analyses::kernel::{Analysis, Input, Reading, ReportKind, ReportTimes, Table};
-use tracemill_engine::timeline::Selection;
+use tracemill_analyses::kernel::{Analysis, Reading, ReportKind, ReportTimes, Table};
 use tracemill_engine::trace_calls::TraceCalls;
 use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, UNKNOWN, has_cpu_events};
+use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
-use tracemill_semantics::{Concept, Concepts};
 
 use crate::error::{Answer, ApiError};
 use crate::query::{Query, ns};
+use crate::readings;
 use crate::traces::ShownTraces;
 
 /// Wakes that are reported for one question.
@@ -35,14 +35,7 @@ pub struct StateTracks {
 
 /// Follows the states of all machines. `None` when no trace has any, and when `stop` was set.
 pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<StateTracks> {
-    let input = Input {
-        session: &traces.session,
-        streams: &traces.streams,
-        selection: Selection { stop: Some(stop.clone()), ..traces.selection.clone() },
-        concepts: Concepts::built_in(),
-        same_host: false,
-    };
-    let reading = Reading::new(input);
+    let reading = Reading::new(readings::input(traces, stop));
     let has = reading.concepts();
     let tells = [Concept::Switch, Concept::IrqEntry, Concept::SoftEntry].iter().any(|concept| has.contains(concept));
     let all = 0..traces.session.traces.len();
@@ -51,9 +44,8 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
     if !tells && recordings.is_empty() {
         return None;
     }
-    let mut firsts = vec![0; reading.machine_names().len()];
-    all.clone().rev().for_each(|trace| firsts[reading.machine(trace) as usize] = trace);
-    if traces.filter.is_some() || traces.selection.classes.iter().any(Option::is_some) {
+    let mut firsts = readings::first_traces(&reading, traces);
+    if !readings::has_all_events(traces) {
         let text = "states of CPUs and threads are not shown: a filter leaves out events that change them";
         let mut states = States::default();
         states.left_out.push(text.to_string());
@@ -248,6 +240,7 @@ mod tests {
     use tracemill_engine::selection::streams;
     use tracemill_engine::session::{OpenOptions, Session};
     use tracemill_engine::source::FileSystem;
+    use tracemill_engine::timeline::Selection;
     use tracemill_formats::FORMATS;
     use tracemill_lod::search::Direction;
 
@@ -271,16 +264,10 @@ mod tests {
     fn analyzed(traces: &ShownTraces) -> BTreeMap<Of, Vec<(i128, i128, String)>> {
         let Selection { begin_ns, end_ns, .. } = traces.selection;
         let asked = AnalysisQuery { begin: begin_ns, end: end_ns, ..AnalysisQuery::default() };
-        let input = Input {
-            session: &traces.session,
-            streams: &traces.streams,
-            selection: traces.selection.clone(),
-            concepts: Concepts::built_in(),
-            same_host: false,
-        };
         let analysis = (Descriptor::find("states").expect("it is there").make)(&asked);
-        let tables =
-            Reading::new(input).run(vec![analysis], &mut |_| ControlFlow::Continue(())).expect("there are times");
+        let tables = Reading::new(readings::input(traces, &Arc::default()))
+            .run(vec![analysis], &mut |_| ControlFlow::Continue(()))
+            .expect("there are times");
         let table = &tables[0];
         let column = |name: &str| table.columns.iter().position(|column| column.name == name).expect(name);
         let [cpu, tid, from, to, status, state] = ["cpu", "tid", "from", "to", "status", "state"].map(column);
