@@ -49,6 +49,7 @@ pub use export::{Exported, export};
 pub use fields::FieldAnswer;
 pub use html::{Page, page};
 pub use input::{AnswerInput, Cut, Cutter, Querier, QueryColumn, QueryRows, Refused, Reopener};
+pub use plots::ShownCounter;
 pub use query::{Asker, Query, ns};
 pub use random::random_name;
 pub use rows::{Row, RowPlace, read as read_rows};

@@ -14,6 +14,7 @@ use tracemill_lod::tiles;
 use tracemill_semantics::names;
 
 use crate::caches::Plot;
+use crate::counters::CounterTrack;
 use crate::error::{Answer, ApiError};
 use crate::ids::{FieldId, FieldValue, group_id};
 use crate::query::Asker;
@@ -117,6 +118,91 @@ pub(crate) fn bound(state: &TraceState, filter: Option<&str>) -> Answer<Option<F
     bound.map(Some).map_err(|error| ApiError::filter(text, &error))
 }
 
+/// Reads the values of a counter, unless they are known. When it need not be there after that, the reading is left to a thread
+/// that reads already.
+fn read_plot(
+    state: &TraceState,
+    plot: &Plot,
+    (field, filter): (&FieldId, Option<&Filter>),
+    (must_be_there, asker): (bool, &Asker),
+) -> Answer<()> {
+    if plot.counter.get().is_some() {
+        return Ok(());
+    }
+    let _reading = match plot.reading.try_lock() {
+        Ok(reading) => reading,
+        Err(TryLockError::Poisoned(reading)) => reading.into_inner(),
+        Err(TryLockError::WouldBlock) if !must_be_there => return Ok(()),
+        Err(TryLockError::WouldBlock) => plot.reading.lock().unwrap_or_else(PoisonError::into_inner),
+    };
+    if plot.counter.get().is_none() {
+        let mut points = Points::new(0);
+        field.read(state, filter, None, |time, value| points.push(time, value), (&plot.done, asker))?;
+        let _ = plot.counter.set(Arc::new(points.finish()));
+    }
+    Ok(())
+}
+
+/// A counter of a trace, as its track has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShownCounter {
+    /// The id of its track.
+    pub id: String,
+    /// The trace.
+    pub trace: usize,
+    /// Its name.
+    pub name: String,
+    /// The unit of its values, when it is known.
+    pub unit: Option<&'static str>,
+}
+
+impl TraceState {
+    /// The counters of the traces that have tracks, once they are found.
+    pub fn shown_counters(&self) -> impl Iterator<Item = ShownCounter> {
+        self.counters().iter().map(|CounterTrack { field, name, unit }| ShownCounter {
+            id: field.id(),
+            trace: field.trace,
+            name: name.clone(),
+            unit: *unit,
+        })
+    }
+
+    /// The values of a counter at some times in ns, which rise: the last value that is not later. `None` before the first one.
+    /// A counter of more than 65,536 values is exact to a quarter of the time between two neighbours, or to 1/16,384 of the whole.
+    ///
+    /// # Errors
+    /// When there is no such counter, and when the asker is gone.
+    pub fn counter_values(&self, id: &str, times: &[i128], asker: &Asker) -> Answer<Vec<Option<f64>>> {
+        let unknown = || ApiError::new(404, "track", format!("there is no track `{id}`"));
+        let field = FieldId::parse(&self.input.traces, id).ok_or_else(unknown)?;
+        let origin = self.timeline().origin;
+        // No event is before the origin.
+        let since = |at: i128| u64::try_from(at - origin).ok().map(|time| time.min(LAST_TIME));
+        let Some(first) = times.iter().find_map(|at| since(*at)) else { return Ok(vec![None; times.len()]) };
+        let last = times.last().and_then(|at| since(*at)).unwrap_or(first).max(first);
+        let plot = plot_of(self, id, None)?;
+        read_plot(self, &plot, (&field, None), (true, asker))?;
+        let step = (last - first) / times.len().saturating_sub(1).max(1) as u64;
+        let fits = ((last - first) >> FEW_BUCKETS).checked_ilog2().map_or(0, |log| log + 1);
+        let wanted = step.max(1).ilog2().saturating_sub(2).max(fits);
+        let level = plot.counter.get().map_or(wanted, |counter| if counter.level() == 0 { 0 } else { wanted });
+        let (from, to) = (first >> level >> tiles::BUCKET_BITS, last >> level >> tiles::BUCKET_BITS);
+        let (points, _) = self::tiles(self, (id, &field), None, (level, from, to), (true, asker))?;
+        let begin = (from << tiles::BUCKET_BITS) as i64;
+        let value_at = |at: &i128| {
+            let bucket = (since(*at)? >> level) as i64 - begin;
+            let next = points.partition_point(|point| point.at <= bucket);
+            next.checked_sub(1).map(|last| points[last].last)
+        };
+        Ok(times.iter().map(value_at).collect())
+    }
+}
+
+/// Times of tiles end here, in ns since the origin.
+const LAST_TIME: u64 = 1 << 62;
+/// Buckets that fit into what is read again of a counter: 2 to this power.
+const FEW_BUCKETS: u32 = 15;
+
 /// Tiles of a counter: buckets of a level, from the first tile on, the last value before them at -1; whether
 /// they are exact.
 pub(crate) fn tiles(
@@ -129,20 +215,7 @@ pub(crate) fn tiles(
     let index = state.whole_index()?;
     let plot = plot_of(state, id, filter)?;
     let filter = bound(state, filter)?;
-    if plot.counter.get().is_none() {
-        // A request that need not be exact leaves the reading to the thread that reads already.
-        let _reading = match plot.reading.try_lock() {
-            Ok(reading) => reading,
-            Err(TryLockError::Poisoned(reading)) => reading.into_inner(),
-            Err(TryLockError::WouldBlock) if !must_be_exact => return Ok((Vec::new(), false)),
-            Err(TryLockError::WouldBlock) => plot.reading.lock().unwrap_or_else(PoisonError::into_inner),
-        };
-        if plot.counter.get().is_none() {
-            let mut points = Points::new(0);
-            field.read(state, filter.as_ref(), None, |time, value| points.push(time, value), (&plot.done, asker))?;
-            let _ = plot.counter.set(Arc::new(points.finish()));
-        }
-    }
+    read_plot(state, &plot, (field, filter.as_ref()), (must_be_exact, asker))?;
     let Some(counter) = plot.counter.get() else { return Ok((Vec::new(), false)) };
     let (begin, end) = tiles::range(level, from, to);
     let first = begin >> level;
