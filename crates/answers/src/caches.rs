@@ -9,6 +9,7 @@ use tracemill_lod::counters::Counter;
 use tracemill_lod::group::ValueGroups;
 
 use crate::cache::{Cache, Limits};
+use crate::latencies::{FunctionStatistics, FunctionsKey, SystemCallLatencies, SystemCallStatistics};
 
 /// Answers that look at all that is chosen.
 const ANSWERS: Limits = Limits { entries: 16, entry_bytes: 256 << 10, bytes: usize::MAX };
@@ -18,6 +19,12 @@ const SETS: Limits = Limits { entries: 8, entry_bytes: usize::MAX, bytes: 32 << 
 const PLOTS: usize = 16;
 /// Groups; each takes some 0.4 bytes an event.
 const GROUPS: usize = 4;
+
+/// Statistics about system calls; the last ranges.
+const OF_SYSTEM_CALLS: usize = 4;
+
+/// Statistics about functions, by trace and range.
+const FUNCTIONS: usize = 64;
 
 /// A group by its trace, its path and the filter.
 pub(crate) type GroupKey = (usize, String, String);
@@ -32,6 +39,12 @@ pub(crate) struct Caches {
     pub(crate) plots: Cache<String, Arc<Plot>>,
     /// Groups that were asked for last.
     pub(crate) groups: Cache<GroupKey, Arc<GroupReading>>,
+    /// Statistics about functions.
+    pub(crate) functions: Cache<FunctionsKey, Arc<Vec<FunctionStatistics>>>,
+    /// Latencies of all system calls.
+    pub(crate) system_calls: Cache<(), Arc<Vec<SystemCallLatencies>>>,
+    /// Statistics about system calls, by range.
+    pub(crate) of_system_calls: Cache<Option<(i128, i128)>, Arc<Vec<SystemCallStatistics>>>,
 }
 
 impl Default for Caches {
@@ -41,6 +54,9 @@ impl Default for Caches {
             sets: Cache::new(SETS, |set| set.bytes()),
             plots: Cache::with_entries(PLOTS),
             groups: Cache::with_entries(GROUPS),
+            functions: Cache::with_entries(FUNCTIONS),
+            system_calls: Cache::with_entries(1),
+            of_system_calls: Cache::with_entries(OF_SYSTEM_CALLS),
         }
     }
 }

@@ -398,6 +398,29 @@ impl SessionCalls {
         })
     }
 
+    /// Shows begin, duration and name of the calls that begin inside of a range and have an end, be that later. `None` when they are
+    /// no longer wanted, which is asked on the way.
+    pub fn for_each_begun(
+        &self,
+        range: (i64, i64),
+        tasks: Option<&[usize]>,
+        is_over: &dyn Fn() -> bool,
+        mut see: impl FnMut(i64, i64, u32),
+    ) -> Option<()> {
+        self.for_each_event(range, tasks, is_over, |task, step| {
+            let CallEvent::End(frame, _, end) = step else { return };
+            if frame.begin < range.0 || frame.begin > range.1 {
+                return;
+            }
+            let end = match end {
+                CallEnd::At(time) => Some(time),
+                CallEnd::Later => self.call(task, frame.number).and_then(|call| call.end),
+                CallEnd::Never => None,
+            };
+            end.into_iter().for_each(|end| see(frame.begin, end.saturating_sub(frame.begin), frame.name));
+        })
+    }
+
     /// Shows the calls of a task that overlap a range, as they end: begin, end, name and the calls it stands on. One that goes on
     /// after the range ends at its last ns. `None` when they are no longer wanted, which is asked on the way.
     pub fn for_each_in(
