@@ -9,6 +9,7 @@ use tracemill_answers::{AnswerInput, TraceState};
 use tracemill_model::error::{Error, ErrorKind};
 
 use super::bookmarks::Bookmarks;
+use super::critical_path::DerivedPaths;
 use super::refusal::{Answered, Refusal};
 
 /// Opens the traces at some paths. `None` when there is none.
@@ -35,6 +36,8 @@ pub(super) struct Experiment {
     traces: Vec<Arc<ImportedTrace>>,
     pub(super) state: Arc<TraceState>,
     pub(super) bookmarks: Bookmarks,
+    /// Outputs that clients made.
+    pub(super) paths: DerivedPaths,
 }
 
 #[derive(Default)]
@@ -192,14 +195,14 @@ impl Experiments {
         let input = self.opened(&paths)?;
         let fault = |error: Error| Refusal::new(500, "The experiment cannot be opened", error.message());
         let state = Arc::new(TraceState::new(input).map_err(fault)?);
-        let experiment =
-            Arc::new(Experiment { uuid, name: name.to_string(), traces, state, bookmarks: Bookmarks::default() });
+        let (name, bookmarks, paths) = (name.to_string(), Bookmarks::default(), DerivedPaths::default());
+        let experiment = Arc::new(Experiment { uuid, name, traces, state, bookmarks, paths });
         let mut known = self.known();
         // Another request may have made it meanwhile.
         if let Some(same) = known.experiments.get(&experiment.uuid) {
             return Ok(same.to_json());
         }
-        known.may_add(name)?;
+        known.may_add(&experiment.name)?;
         known.experiments.insert(experiment.uuid.clone(), experiment.clone());
         drop(known);
         experiment.state.read_in_background();

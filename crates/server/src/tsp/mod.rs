@@ -6,6 +6,7 @@
 
 mod annotations;
 mod bookmarks;
+mod critical_path;
 mod entries;
 mod experiments;
 mod filter;
@@ -14,6 +15,7 @@ mod outputs;
 mod parameters;
 mod refusal;
 mod routes;
+mod scatter;
 mod statistics;
 mod styles;
 mod table;

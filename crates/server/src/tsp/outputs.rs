@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tracemill_answers::TraceState;
 use tracemill_lod::states::Of;
 
+use super::critical_path;
 use super::experiments::Experiment;
 use super::refusal::{Answered, Refusal};
 
@@ -19,12 +20,39 @@ pub(super) enum Output {
     Threads,
     CallStacks,
     CpuUse,
+    Counters,
+    SystemCalls,
+    SystemCallStatistics,
+    Functions,
+    FunctionStatistics,
     Statistics,
+    CriticalPath,
+    /// A critical path that a client made, by its number.
+    Path(u32),
 }
 
-use Output::{CallStacks, CpuUse, Cpus, EventCounts, Events, Histogram, Statistics, Threads};
+use Output::{
+    CallStacks, Counters, CpuUse, Cpus, CriticalPath, EventCounts, Events, FunctionStatistics, Functions, Histogram,
+    Path, Statistics, SystemCallStatistics, SystemCalls, Threads,
+};
 
-const ALL: [Output; 8] = [Events, Histogram, EventCounts, Cpus, Threads, CallStacks, CpuUse, Statistics];
+/// All but those that clients make.
+const ALL: [Output; 14] = [
+    Events,
+    Histogram,
+    EventCounts,
+    Cpus,
+    Threads,
+    CallStacks,
+    CpuUse,
+    Counters,
+    SystemCalls,
+    SystemCallStatistics,
+    Functions,
+    FunctionStatistics,
+    Statistics,
+    CriticalPath,
+];
 
 /// How long the list of outputs waits for traces that are being read: clients ask for it once, and which outputs have data is
 /// known at the end.
@@ -33,16 +61,17 @@ const LOOK: Duration = Duration::from_millis(20);
 
 impl Output {
     /// The output of an id, when the experiment may have it.
-    pub(super) fn find(id: &str) -> Answered<Output> {
+    pub(super) fn find(experiment: &Experiment, id: &str) -> Answered<Output> {
         let missing = || Refusal::new(404, "No such output", format!("there is no output `{id}`"));
-        ALL.into_iter().find(|output| output.id() == id).ok_or_else(missing)
+        let known = ALL.into_iter().find(|output| output.id() == id);
+        known.or_else(|| experiment.paths.find(id).map(Path)).ok_or_else(missing)
     }
 
     /// The output of an id that has one of these types.
-    pub(super) fn of_type(id: &str, types: &[&str]) -> Answered<Output> {
-        let output = Output::find(id)?;
+    pub(super) fn of_type(experiment: &Experiment, id: &str, kind: &str) -> Answered<Output> {
+        let output = Output::find(experiment, id)?;
         let wrong = || Refusal::new(404, "No such output", format!("`{id}` is of type {}", output.kind()));
-        types.contains(&output.kind()).then_some(output).ok_or_else(wrong)
+        (kind == output.kind()).then_some(output).ok_or_else(wrong)
     }
 
     fn id(self) -> &'static str {
@@ -54,12 +83,19 @@ impl Output {
             Threads => "threads",
             CallStacks => "call-stacks",
             CpuUse => "cpu-usage",
+            Counters => "counters",
+            // Clients take an output for a scatter chart by this word.
+            SystemCalls => "system-calls-scatter",
+            SystemCallStatistics => "system-call-statistics",
+            Functions => "functions-scatter",
+            FunctionStatistics => "function-statistics",
             Statistics => "statistics",
+            CriticalPath | Path(_) => critical_path::PARENT,
         }
     }
 
     /// Clients look for the overview of an experiment by the name `Histogram`.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Events => "Events Table",
             Histogram => "Histogram",
@@ -68,7 +104,13 @@ impl Output {
             Threads => "Threads",
             CallStacks => "Call Stacks",
             CpuUse => "CPU Usage",
+            Counters => "Counters",
+            SystemCalls => "System Call Latency vs Time",
+            SystemCallStatistics => "System Call Latency Statistics",
+            Functions => "Function Duration vs Time",
+            FunctionStatistics => "Function Duration Statistics",
             Statistics => "Event Statistics",
+            CriticalPath | Path(_) => "Critical Path",
         }
     }
 
@@ -81,16 +123,25 @@ impl Output {
             Threads => "The states of each thread; arrows lead from threads to those that they woke",
             CallStacks => "The functions that each thread is in",
             CpuUse => "How busy CPUs are, and how busy each thread keeps them",
+            Counters => "The values of counters over time",
+            SystemCalls => "How long system calls took, each at the time at which it began",
+            SystemCallStatistics => "How long system calls took, by name",
+            Functions => "How long calls of functions took, each at the time at which it began",
+            FunctionStatistics => "How long calls of functions took, by name",
             Statistics => "Events by name",
+            CriticalPath | Path(_) => {
+                "What a thread did, and waited for: add a view for each thread that you look into"
+            }
         }
     }
 
     fn kind(self) -> &'static str {
         match self {
             Events => "TABLE",
-            Histogram | EventCounts | CpuUse => "TREE_TIME_XY",
-            Cpus | Threads | CallStacks => "TIME_GRAPH",
-            Statistics => "DATA_TREE",
+            Histogram | EventCounts | CpuUse | Counters | SystemCalls | Functions => "TREE_TIME_XY",
+            Cpus | Threads | CallStacks | Path(_) => "TIME_GRAPH",
+            Statistics | SystemCallStatistics | FunctionStatistics => "DATA_TREE",
+            CriticalPath => "NONE",
         }
     }
 
@@ -106,12 +157,26 @@ impl Output {
             _ if !state.is_complete() => state.input.traces.selection.redactions.is_none(),
             Cpus | CpuUse => has(true),
             Threads => has(false),
-            CallStacks => state.calls().is_some_and(|calls| calls.tasks.iter().any(|task| task.calls > 0)),
+            CallStacks | Functions | FunctionStatistics => {
+                state.calls().is_some_and(|calls| calls.tasks.iter().any(|task| task.calls > 0))
+            }
+            Counters => state.shown_counters().next().is_some(),
+            SystemCalls | SystemCallStatistics => state.can_analyze("syscalls"),
+            CriticalPath => state.can_analyze("path"),
+            Path(_) => true,
         }
     }
 
-    pub(super) fn to_json(self) -> Value {
-        json!({ "id": self.id(), "name": self.name(), "description": self.description(), "type": self.kind() })
+    /// As the protocol has it.
+    pub(super) fn to_json(self, experiment: &Experiment) -> Value {
+        let mut value =
+            json!({ "id": self.id(), "name": self.name(), "description": self.description(), "type": self.kind() });
+        match self {
+            CriticalPath => value["capabilities"] = json!({ "canCreate": true }),
+            Path(number) => value = experiment.paths.path(number).map_or(value, |derived| derived.to_json()),
+            _ => {}
+        }
+        value
     }
 }
 
@@ -121,7 +186,9 @@ pub(super) fn list(experiment: &Experiment) -> Value {
     while !state.is_complete() && begun.elapsed() < PATIENCE {
         std::thread::sleep(LOOK);
     }
-    ALL.into_iter().filter(|output| output.is_there(state)).map(Output::to_json).collect()
+    let own = ALL.into_iter().filter(|output| output.is_there(state));
+    let made = experiment.paths.numbers().into_iter().map(Path);
+    own.chain(made).map(|output| output.to_json(experiment)).collect()
 }
 
 /// A response with a model, when all is known; without one until then: the client asks again.

@@ -8,7 +8,7 @@ use super::experiments::{Experiment, Experiments};
 use super::outputs::{self, Output, completed};
 use super::parameters::Parameters;
 use super::refusal::{Answered, Refusal};
-use super::{annotations, statistics, styles, table, time_graph, xy};
+use super::{annotations, critical_path, statistics, styles, table, time_graph, xy};
 
 /// The version of the protocol that the answers follow.
 const TSP_VERSION: &str = "0.6.0";
@@ -65,9 +65,9 @@ pub(super) fn answer(experiments: &Experiments, version: &str, asked: TspRequest
         ["experiments", uuid, "outputs"] if is_get => Ok(outputs::list(&*experiments.find(uuid)?)),
         ["experiments", uuid, "outputs", ref rest @ ..] if !rest.is_empty() => {
             let experiment = experiments.find(uuid)?;
-            of_output(&experiment, rest, (is_get, is_post), body, &asker).unwrap_or_else(wrong)
+            of_output(&experiment, rest, (is_get, is_post, is_delete), body, &asker).unwrap_or_else(wrong)
         }
-        // There are no configurations.
+        // Outputs have the only configurations.
         ["config", "types"] if is_get => Ok(json!([])),
         ["config", "types", id, ..] => Err(Refusal::new(404, "No such type", format!("there is no type `{id}`"))),
         ["health" | "identifier" | "traces" | "experiments", ..] | ["config", "types"] if path.len() < 4 => wrong(),
@@ -79,26 +79,27 @@ pub(super) fn answer(experiments: &Experiments, version: &str, asked: TspRequest
 fn of_output(
     experiment: &Experiment,
     path: &[&str],
-    (is_get, is_post): (bool, bool),
+    (is_get, is_post, is_delete): (bool, bool, bool),
     body: Value,
     asker: &Asker,
 ) -> Option<Answered> {
     let with = |ask: &dyn Fn(&Parameters) -> Answered| Parameters::from_body(body.clone()).and_then(|own| ask(&own));
     let of_type = |id: &str, kind: &str, ask: &dyn Fn(Output, &Parameters) -> Answered| {
-        let output = Output::of_type(id, &[kind])?;
+        let output = Output::of_type(experiment, id, kind)?;
         with(&|parameters| ask(output, parameters))
     };
+    let find = |id: &str| Output::find(experiment, id);
     Some(match *path {
         ["markerSets"] if is_get => Ok(annotations::marker_sets()),
         ["timeGraph", id, what] if is_post => of_type(id, "TIME_GRAPH", &|output, parameters| match what {
-            "tree" => time_graph::tree(experiment, output),
+            "tree" => time_graph::tree(experiment, output, asker),
             "states" => time_graph::states(experiment, output, parameters, asker),
-            "arrows" => time_graph::arrows(experiment, output, parameters),
-            "tooltip" => time_graph::tooltip(experiment, output, parameters),
+            "arrows" => time_graph::arrows(experiment, output, parameters, asker),
+            "tooltip" => time_graph::tooltip(experiment, output, parameters, asker),
             _ => Err(no_path()),
         }),
         ["XY", id, what] if is_post => of_type(id, "TREE_TIME_XY", &|output, parameters| match what {
-            "tree" => xy::tree(experiment, output),
+            "tree" => xy::tree(experiment, output, asker),
             "xy" => xy::values(experiment, output, parameters, asker),
             _ => Err(no_path()),
         }),
@@ -108,19 +109,31 @@ fn of_output(
             _ => Err(no_path()),
         }),
         ["data", id, "tree"] if is_post => {
-            of_type(id, "DATA_TREE", &|_, parameters| statistics::tree(experiment, parameters, asker))
+            of_type(id, "DATA_TREE", &|output, parameters| statistics::tree(experiment, output, parameters, asker))
         }
         ["genericXY", id, "tree" | "xy"] if is_post => of_type(id, "TREE_GENERIC_XY", &|_, _| Err(no_path())),
-        [id] if is_get => Output::find(id).map(Output::to_json),
-        [id, "style"] if is_post => Output::find(id).and_then(|_| with(&|_| Ok(completed(styles::all())))),
-        [id, "annotations"] if is_get => Output::find(id).and_then(|_| annotations::categories(experiment)),
+        [id] if is_get => find(id).map(|output| output.to_json(experiment)),
+        [id] if is_post => find(id).and_then(|output| match output {
+            Output::CriticalPath => critical_path::create(experiment, &body, asker),
+            _ => Err(Refusal::new(404, "No such type", format!("`{id}` has no types of configurations"))),
+        }),
+        [id, "style"] if is_post => find(id).and_then(|_| with(&|_| Ok(completed(styles::all())))),
+        [id, "annotations"] if is_get => find(id).and_then(|_| annotations::categories(experiment)),
         [id, "annotations"] if is_post => {
-            Output::find(id).and_then(|_| with(&|parameters| annotations::list(experiment, parameters)))
+            find(id).and_then(|_| with(&|parameters| annotations::list(experiment, parameters)))
         }
-        [id, "configTypes"] if is_get => Output::find(id).map(|_| json!([])),
-        [id, "configTypes", kind] if is_get => {
-            Output::find(id).and_then(|_| Err(Refusal::new(404, "No such type", format!("there is no type `{kind}`"))))
-        }
+        [id, "configTypes"] if is_get => find(id).map(|output| match output {
+            Output::CriticalPath => critical_path::types(experiment),
+            _ => json!([]),
+        }),
+        [id, "configTypes", kind] if is_get => find(id).and_then(|output| match output {
+            Output::CriticalPath => critical_path::find_type(experiment, kind),
+            _ => Err(Refusal::new(404, "No such type", format!("there is no type `{kind}`"))),
+        }),
+        [id, derived] if is_delete => find(id).and_then(|output| match output {
+            Output::CriticalPath => experiment.paths.remove(derived),
+            _ => Err(Refusal::new(404, "No such output", format!("`{id}` has no derived outputs"))),
+        }),
         ["timeGraph" | "XY" | "table" | "data" | "genericXY", _, _] => return None,
         [_] | [_, "style" | "annotations" | "configTypes"] => return None,
         _ => Err(no_path()),

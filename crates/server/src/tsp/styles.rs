@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// Styles of states: the word, the colour, and the part of the row's height that it fills.
-const STATES: [(&str, &str, f64); 13] = [
+const STATES: [(&str, &str, f64); 22] = [
     ("user", "#3fa34d", 1.0),
     ("system call", "#2f6fc4", 1.0),
     ("kernel", "#5b7fa6", 1.0),
@@ -17,6 +17,16 @@ const STATES: [(&str, &str, f64); 13] = [
     ("zombie", "#8c8c8c", 0.25),
     ("suspended", "#6d5a8c", 0.25),
     ("unknown", "#bfbfbf", 0.25),
+    // On critical paths: what a thread does, or what ended its wait.
+    ("running", "#3fa34d", 1.0),
+    ("wait_cpu", "#d9b310", 0.5),
+    ("interrupted", "#c2335c", 1.0),
+    ("disk", "#9c755f", 0.5),
+    ("network", "#4e79a7", 0.5),
+    ("timer", "#f28e2b", 0.5),
+    ("irq", "#b07aa1", 0.5),
+    ("ipi", "#b07aa1", 0.5),
+    ("ended", "#8c8c8c", 0.25),
 ];
 
 /// Colours of names: of threads that CPUs run, and of functions.
@@ -27,6 +37,8 @@ const NAMES: [&str; 12] = [
 
 /// The style of arrows from threads to those that they woke.
 pub(super) const WAKE: &str = "wake";
+/// The style of arrows by which a critical path goes on in another thread.
+pub(super) const TURN: &str = "turn";
 /// The style of where something is missing or could not be read.
 pub(super) const MISSING: &str = "missing";
 
@@ -40,6 +52,7 @@ pub(super) fn all() -> Value {
     STATES.into_iter().for_each(|(word, colour, height)| add(word.to_string(), word, colour, height));
     NAMES.into_iter().enumerate().for_each(|(at, colour)| add(format!("name-{at}"), "", colour, 1.0));
     styles.insert(WAKE.to_string(), json!({ "values": { "style-name": "wake-up", "color": "#c2335c", "width": 1 } }));
+    styles.insert(TURN.to_string(), json!({ "values": { "style-name": "goes on", "color": "#5b7fa6", "width": 1 } }));
     let values = json!({ "style-name": "missing", "color": "#c2335c", "background-color": "#c2335c", "opacity": 0.35 });
     styles.insert(MISSING.to_string(), json!({ "values": values }));
     json!({ "styles": styles })
@@ -52,7 +65,7 @@ pub(super) fn like(key: &str) -> Value {
 
 /// The style of a state.
 pub(super) fn of_state(word: &str) -> Value {
-    like(word)
+    like(STATES.iter().find(|(known, ..)| *known == word).map_or("unknown", |(known, ..)| known))
 }
 
 /// The style of a name: the same for the same name.

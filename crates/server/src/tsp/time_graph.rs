@@ -1,11 +1,13 @@
-//! Time graphs: states of CPUs and threads, and calls.
+//! Time graphs: states of CPUs and threads, calls, and critical paths.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tracemill_answers::{Asker, StateTracks, TraceState};
 use tracemill_lod::states::Of;
 
+use super::critical_path::{self, DerivedPath};
 use super::entries::{Entry, EntryContent, entries};
 use super::experiments::{Experiment, clamp};
 use super::filter::{Seen, StateFilter};
@@ -18,14 +20,14 @@ use super::styles;
 const MOST_STATES: usize = 1 << 20;
 
 /// The tree of a time graph.
-pub(super) fn tree(experiment: &Experiment, output: Output) -> Answered {
+pub(super) fn tree(experiment: &Experiment, output: Output, asker: &Asker) -> Answered {
     response(&experiment.state, || {
-        let all = entries(experiment, output);
+        let all = entries(experiment, output, asker)?;
         let list: Vec<Value> =
             all.iter().enumerate().map(|(id, entry)| entry.to_time_graph_json(id, &experiment.state)).collect();
         let header = |name: &str, kind: &str| json!({ "name": name, "tooltip": "", "dataType": kind });
         let headers = match output {
-            Output::Threads => vec![header("Thread", "STRING"), header("TID", "NUMBER")],
+            Output::Threads | Output::Path(_) => vec![header("Thread", "STRING"), header("TID", "NUMBER")],
             Output::Cpus => vec![header("CPU", "STRING")],
             _ => vec![header("Thread", "STRING")],
         };
@@ -53,7 +55,8 @@ pub(super) fn states(experiment: &Experiment, output: Output, parameters: &Param
     let filter = StateFilter::from_parameters(parameters)?;
     let state = &*experiment.state;
     response(state, || {
-        let all = entries(experiment, output);
+        let all = entries(experiment, output, asker)?;
+        let derived = derived(experiment, output);
         let chosen = chosen(&all, &items);
         let mut found: BTreeMap<usize, Vec<State>> = BTreeMap::new();
         let mut count = 0;
@@ -66,6 +69,13 @@ pub(super) fn states(experiment: &Experiment, output: Output, parameters: &Param
                 found.insert(id, states);
             }
         }
+        for (&id, entry) in &chosen {
+            let (EntryContent::PathThread { path, thread }, Some(derived)) = (entry.shown, &derived) else { continue };
+            let states = states_of_path(derived, (path, thread), &range);
+            count += states.len();
+            check(count, state, asker)?;
+            found.insert(id, states);
+        }
         for (id, states) in calls_of(state, &chosen, &range, (&mut count, asker))? {
             found.insert(id, states);
         }
@@ -76,6 +86,23 @@ pub(super) fn states(experiment: &Experiment, output: Output, parameters: &Param
         });
         Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
     })
+}
+
+/// The path that an output shows.
+fn derived(experiment: &Experiment, output: Output) -> Option<Arc<DerivedPath>> {
+    if let Output::Path(number) = output { experiment.paths.path(number) } else { None }
+}
+
+/// The states of a thread on a critical path.
+fn states_of_path(derived: &DerivedPath, (path, thread): (usize, usize), range: &Samples) -> Vec<State> {
+    let Some(shown) = derived.paths.get(path) else { return Vec::new() };
+    let met = shown.parts_in(thread, range.ends()).filter(|part| range.meets(part.from, part.to));
+    met.map(|part| {
+        let label = shown.path.states[part.state].clone();
+        let style = styles::of_state(&label);
+        State { from: part.from, to: part.to, label, style }
+    })
+    .collect()
 }
 
 /// Is there room for so many states, and are they still wanted?
@@ -159,14 +186,20 @@ fn calls_of(
     Ok(found)
 }
 
-/// Arrows from threads to those that they woke: between two of the same threads one for each sample at most.
-pub(super) fn arrows(experiment: &Experiment, output: Output, parameters: &Parameters) -> Answered {
+/// Arrows from threads to those that they woke, or along a critical path: between two of the same threads one for each sample at most.
+pub(super) fn arrows(experiment: &Experiment, output: Output, parameters: &Parameters, asker: &Asker) -> Answered {
     let range = parameters.needed_range()?;
     let state = &*experiment.state;
     response(state, || {
+        if let Some(derived) = derived(experiment, output) {
+            let rows = rows_of_threads(&entries(experiment, output, asker)?);
+            return Ok(
+                critical_path::arrows(&derived, &range, |path, thread| rows.get(&(path, thread)).copied()).into()
+            );
+        }
         let kept = state.states().filter(|_| output == Output::Threads);
         let Some(kept) = kept else { return Ok(json!([])) };
-        let of_track = rows_of_tracks(&entries(experiment, output));
+        let of_track = rows_of_tracks(&entries(experiment, output, asker)?);
         let mut seen = HashSet::new();
         let wakes = kept.states.all_wakes(range.ends()).filter_map(|wake| {
             let (source, target) = (of_track.get(&wake.waker?)?, of_track.get(&wake.woken)?);
@@ -189,8 +222,16 @@ fn rows_of_tracks(all: &[Entry]) -> HashMap<usize, usize> {
     tracks.collect()
 }
 
+fn rows_of_threads(all: &[Entry]) -> HashMap<(usize, usize), usize> {
+    let threads = all.iter().enumerate().filter_map(|(id, entry)| match entry.shown {
+        EntryContent::PathThread { path, thread } => Some(((path, thread), id)),
+        _ => None,
+    });
+    threads.collect()
+}
+
 /// The facts about the element at a time of a row.
-pub(super) fn tooltip(experiment: &Experiment, output: Output, parameters: &Parameters) -> Answered {
+pub(super) fn tooltip(experiment: &Experiment, output: Output, parameters: &Parameters, asker: &Asker) -> Answered {
     let (items, times) = (parameters.items()?, parameters.numbers("requested_times")?);
     let time = times.and_then(|times| times.first().copied());
     let time = time.ok_or_else(|| Refusal::new(400, "Missing query parameters", "`requested_times` is missing"))?;
@@ -203,7 +244,8 @@ pub(super) fn tooltip(experiment: &Experiment, output: Output, parameters: &Para
     }
     let state = &*experiment.state;
     response(state, || {
-        let all = entries(experiment, output);
+        let all = entries(experiment, output, asker)?;
+        let derived = derived(experiment, output);
         let label = |item: Option<i64>| {
             let entry = item.and_then(|item| all.get(usize::try_from(item).ok()?));
             entry.map(|entry| entry.labels[0].clone())
@@ -211,15 +253,18 @@ pub(super) fn tooltip(experiment: &Experiment, output: Output, parameters: &Para
         let mut tip = Map::new();
         match &*kind {
             "ARROW" => {
+                let [waker, woken] = if derived.is_some() { ["From", "To"] } else { ["Waker", "Woken"] };
                 let from = label(element["entryId"].as_i64().or(items.first().copied()));
-                from.into_iter().for_each(|from| drop(tip.insert("Waker".to_string(), from.into())));
+                from.into_iter().for_each(|from| drop(tip.insert(waker.to_string(), from.into())));
                 let to = label(element["destinationId"].as_i64());
-                to.into_iter().for_each(|to| drop(tip.insert("Woken".to_string(), to.into())));
+                to.into_iter().for_each(|to| drop(tip.insert(woken.to_string(), to.into())));
                 tip.insert("Time".to_string(), seconds(time.into()).into());
             }
             "STATE" => {
                 let entry = items.first().and_then(|item| all.get(usize::try_from(*item).ok()?));
-                if let Some((entry, found)) = entry.and_then(|entry| Some((entry, state_at(state, entry, time)?))) {
+                if let Some((entry, found)) =
+                    entry.and_then(|entry| Some((entry, state_at(state, derived.as_deref(), entry, time)?)))
+                {
                     tip.insert("State".to_string(), found.label.into());
                     tip.insert("Row".to_string(), entry.labels[0].clone().into());
                     tip.insert("Begin".to_string(), seconds(found.from).into());
@@ -234,8 +279,12 @@ pub(super) fn tooltip(experiment: &Experiment, output: Output, parameters: &Para
 }
 
 /// The state or call of an entry at a time.
-fn state_at(state: &TraceState, entry: &Entry, time: i64) -> Option<State> {
+fn state_at(state: &TraceState, derived: Option<&DerivedPath>, entry: &Entry, time: i64) -> Option<State> {
     match entry.shown {
+        EntryContent::PathThread { path, thread } => {
+            let at = Samples { begin: time, end: time, count: 1 };
+            states_of_path(derived?, (path, thread), &at).pop()
+        }
         EntryContent::States { track, depth } => {
             let at = Samples { begin: time, end: time, count: 1 };
             states_of(state.states()?, (track, depth), &at).pop()

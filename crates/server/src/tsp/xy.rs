@@ -1,9 +1,9 @@
-//! XY charts: events over time, and how busy CPUs are.
+//! XY charts: events over time, how busy CPUs are, counters; and the points of scatter charts.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tracemill_answers::{Asker, TraceState};
+use tracemill_answers::{Asker, ScatterSeries, ShownCounter, TraceState};
 use tracemill_lod::states::Of;
 use tracemill_lod::statistics;
 
@@ -12,23 +12,18 @@ use super::experiments::{Experiment, clamp};
 use super::outputs::{Output, response};
 use super::parameters::{Parameters, Samples};
 use super::refusal::{Answered, Refusal};
-use super::styles;
+use super::{scatter, styles};
 
 /// Values in one answer at most.
 const MOST_VALUES: usize = 1 << 20;
 
 /// The tree of an XY chart.
-pub(super) fn tree(experiment: &Experiment, output: Output) -> Answered {
+pub(super) fn tree(experiment: &Experiment, output: Output, asker: &Asker) -> Answered {
     response(&experiment.state, || {
-        let all = entries(experiment, output);
+        let all = entries(experiment, output, asker)?;
         let list = all.iter().enumerate().map(|(id, entry)| {
             let mut value = entry.to_json(id);
-            let is_default = match entry.shown {
-                EntryContent::Events(Which::All) | EntryContent::CpuUse(Which::Trace(_)) => true,
-                EntryContent::Events(Which::Trace(_)) => output == Output::EventCounts,
-                _ => false,
-            };
-            value["isDefault"] = is_default.into();
+            value["isDefault"] = entry.is_default.into();
             value
         });
         let headers = [json!({ "name": "Name", "tooltip": "", "dataType": "STRING" })];
@@ -43,48 +38,103 @@ fn bounds(range: &Samples) -> Vec<i128> {
     (0..=count).map(|at| range.ends().0 + length * at / count).collect()
 }
 
-/// The values of the chosen entries: one for each bin, at the time at which it begins.
+/// The values of a series, and the times at which they stand.
+struct Series {
+    x: Vec<i64>,
+    y: Vec<f64>,
+}
+
+/// The series of the chosen entries: points of scatter charts, of others one value for each bin, at the time at which it begins.
 pub(super) fn values(experiment: &Experiment, output: Output, parameters: &Parameters, asker: &Asker) -> Answered {
     let (items, range) = (parameters.items()?, parameters.needed_range()?);
     let state = &*experiment.state;
     response(state, || {
-        let all = entries(experiment, output);
+        let all = entries(experiment, output, asker)?;
         let items: BTreeSet<usize> = items.iter().filter_map(|item| usize::try_from(*item).ok()).collect();
         let chosen: Vec<usize> = items
             .into_iter()
             .filter(|at| all.get(*at).is_some_and(|entry| entry.shown != EntryContent::Heading))
             .collect();
-        let bounds = bounds(&range);
-        if chosen.len().saturating_mul(bounds.len()) > MOST_VALUES {
-            let text = format!("the answer has more than {MOST_VALUES} values; ask for fewer samples or entries");
-            return Err(Refusal::parameters(text));
-        }
         let parts: Vec<EntryContent> = chosen.iter().map(|at| all[*at].shown).collect();
-        let values = match output {
-            Output::CpuUse => cpu_use(state, &parts, &bounds, asker)?,
-            _ => counts(state, &parts, &bounds, asker)?,
+        let found = match output {
+            Output::SystemCalls | Output::Functions => points(experiment, &parts, &range, asker)?,
+            _ => binned(state, output, (&parts, &range), asker)?,
         };
-        let (label, unit, kind) = match output {
-            Output::CpuUse => ("CPU usage", "%", "area"),
-            Output::Histogram => ("Events", "", "bar"),
-            _ => ("Events", "", "line"),
-        };
-        let x: Vec<i64> = bounds[..bounds.len() - 1].iter().map(|bound| clamp(*bound)).collect();
-        let series = chosen.iter().zip(values).map(|(id, y)| {
+        let counters: Vec<ShownCounter> =
+            if output == Output::Counters { state.shown_counters().collect() } else { Vec::new() };
+        let series = chosen.iter().zip(found).map(|(id, Series { x, y })| {
             let name = &all[*id].labels[0];
+            let (label, unit, kind, data) = match (output, all[*id].shown) {
+                (Output::CpuUse, _) => ("CPU usage", "%", "area", "NUMBER"),
+                (Output::Histogram, _) => ("Events", "", "bar", "NUMBER"),
+                (Output::SystemCalls, _) => ("Latency", "ns", "scatter", "DURATION"),
+                (Output::Functions, _) => ("Duration", "ns", "scatter", "DURATION"),
+                (_, EntryContent::Counter(at)) => {
+                    ("Value", counters.get(at).and_then(|counter| counter.unit).unwrap_or_default(), "line", "NUMBER")
+                }
+                _ => ("Events", "", "line", "NUMBER"),
+            };
             json!({
                 "seriesId": id,
                 "seriesName": name,
                 "xValues": x,
                 "yValues": y,
                 "xValuesDescription": { "label": "Time", "unit": "ns", "dataType": "TIMESTAMP" },
-                "yValuesDescription": { "label": label, "unit": unit, "dataType": "NUMBER" },
+                "yValuesDescription": { "label": label, "unit": unit, "dataType": data },
                 "style": styles::of_series(name, kind),
             })
         });
-        let title = output.to_json()["name"].clone();
-        Ok(json!({ "title": title, "series": series.collect::<Vec<_>>() }))
+        Ok(json!({ "title": output.name(), "series": series.collect::<Vec<_>>() }))
     })
+}
+
+fn check(values: usize) -> Answered<()> {
+    if values > MOST_VALUES {
+        let text = format!("the answer has more than {MOST_VALUES} values; ask for fewer samples or entries");
+        return Err(Refusal::parameters(text));
+    }
+    Ok(())
+}
+
+/// Points, each where something began.
+fn points(experiment: &Experiment, parts: &[EntryContent], range: &Samples, asker: &Asker) -> Answered<Vec<Series>> {
+    let found = scatter::series(experiment, parts, range, asker)?;
+    check(found.iter().map(|series| series.points.len()).sum())?;
+    let series = |of: ScatterSeries| {
+        let (x, y) = of.points.into_iter().map(|(at, ns)| (at, ns as f64)).unzip();
+        Series { x, y }
+    };
+    Ok(found.into_iter().map(series).collect())
+}
+
+/// A value for each bin.
+fn binned(
+    state: &TraceState,
+    output: Output,
+    (parts, range): (&[EntryContent], &Samples),
+    asker: &Asker,
+) -> Answered<Vec<Series>> {
+    let bounds = bounds(range);
+    check(parts.len().saturating_mul(bounds.len()))?;
+    let values = match output {
+        Output::CpuUse => cpu_use(state, parts, &bounds, asker)?,
+        Output::Counters => counters(state, parts, &bounds[..bounds.len() - 1], asker)?,
+        _ => counts(state, parts, &bounds, asker)?,
+    };
+    let x: Vec<i64> = bounds[..bounds.len() - 1].iter().map(|bound| clamp(*bound)).collect();
+    Ok(values.into_iter().map(|y| Series { x: x.clone(), y }).collect())
+}
+
+/// The values that counters have at some times; 0 before their first one, as answers have no other word for it.
+fn counters(state: &TraceState, parts: &[EntryContent], times: &[i128], asker: &Asker) -> Answered<Vec<Vec<f64>>> {
+    let known: Vec<ShownCounter> = state.shown_counters().collect();
+    let values = |part: &EntryContent| {
+        let counter = if let EntryContent::Counter(at) = part { known.get(*at) } else { None };
+        let Some(counter) = counter else { return Ok(vec![0.0; times.len()]) };
+        let values = state.counter_values(&counter.id, times, asker)?;
+        Ok(values.into_iter().map(|value| value.unwrap_or(0.0)).collect())
+    };
+    parts.iter().map(values).collect()
 }
 
 /// Numbers of events.
