@@ -98,7 +98,7 @@ const watching = async (address, init) => {
 };
 load.cache[nodeFetch].exports = Object.assign(watching, fetched, { default: watching });
 const { HttpTspClient } = load('tsp-typescript-client/lib/protocol/http-tsp-client');
-const { Query } = load('tsp-typescript-client/lib/models/query/query');
+const { OutputConfigurationQuery, Query } = load('tsp-typescript-client/lib/models/query/query');
 const { QueryHelper } = load('tsp-typescript-client/lib/models/query/query-helper');
 
 const server = spawn(options.bin, ['view', '--tsp=0', '--no-cache', ...traces], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -162,6 +162,24 @@ const ofTimeGraph = async (experiment, id, range) => {
   return `${tree.entries.length} entries, ${count} states, ${arrows.length} arrows`;
 };
 
+// A chart whose series are points: as many as there are samples at most, in the order of time, with the longest ones.
+const ofScatter = async (experiment, id, range, items) => {
+  const points = async (count) => {
+    const query = QueryHelper.selectionTimeRangeQuery(range.start, range.end, count, items);
+    return (await model(`${id} xy`, () => client.fetchXY(experiment, id, query))).series;
+  };
+  const [few, all] = [await points(20), await points(65536)];
+  all.forEach((one, at) => {
+    const longest = (series) => series.yValues.reduce((a, b) => Math.max(a, Number(b)), 0);
+    const { xValues } = few[at];
+    expect(one.style.values['series-type'] === 'scatter', `${id} ${one.seriesName}: no points`);
+    expect(xValues.length <= 20, `${id} ${one.seriesName}: ${xValues.length} points for 20 samples`);
+    expect(longest(few[at]) === longest(one), `${id} ${one.seriesName}: the longest is ${longest(few[at])}, not ${longest(one)}`);
+    expect(xValues.every((x, i) => x >= range.start && x <= range.end && (i === 0 || xValues[i - 1] <= x)), `${id}: times`);
+  });
+  return all.reduce((sum, one) => sum + one.xValues.length, 0);
+};
+
 const ofChart = async (experiment, id, range) => {
   const tree = await model(`${id} tree`, () => client.fetchXYTree(experiment, id, new Query({})));
   const items = tree.entries.filter((entry) => entry.hasData).map((entry) => entry.id);
@@ -169,6 +187,8 @@ const ofChart = async (experiment, id, range) => {
   const chart = await model(`${id} xy`, () => client.fetchXY(experiment, id, query));
   expect(chart.series.length === items.length, `${id}: ${chart.series.length} series for ${items.length} entries`);
   expect(chart.series.every((one) => one.xValues.length === one.yValues.length), `${id}: x and y differ in number`);
+  if (id.includes('scatter')) return `${items.length} series, ${await ofScatter(experiment, id, range, items)} points`;
+  expect(chart.series.every((one) => one.xValues.length === 100), `${id}: not a value for each sample`);
   if (id === 'histogram') {
     const sum = chart.series[0].yValues.reduce((a, b) => a + Number(b), 0);
     expect(sum === Number(range.events), `the histogram has ${sum} events, not ${range.events}`);
@@ -193,6 +213,33 @@ const ofTree = async (experiment, id, range) => {
   const tree = await model(`${id} tree`, () => client.fetchDataTree(experiment, id, QueryHelper.timeRangeQuery(range.start, range.end)));
   expect(tree.entries.every((entry) => entry.labels.length === tree.headers.length), `${id}: labels and headers differ`);
   return `${tree.entries.length} entries`;
+};
+
+// The output of critical paths has no data: the client makes one of its own, shows it, and deletes it.
+const ofConfigurator = async (experiment, id, range) => {
+  const types = (await client.fetchOutputConfigurationTypes(experiment, id)).getModel();
+  expect(types.length === 1 && types[0].schema, `${id}: no type with a schema`);
+  const [type] = types;
+  await client.fetchOutputConfigurationType(experiment, id, type.id);
+  const { tid } = type.schema.properties;
+  const make = (parameters, source = type.id) =>
+    client.createDerivedOutput(experiment, id, new OutputConfigurationQuery('walked', 'by a walk', source, parameters));
+  const parameters = { tid: Number(tid.default), begin: null, end: null };
+  // Front ends check what a user typed.
+  const schema = JSON.parse(JSON.stringify({ ...type.schema, $schema: undefined }, (_, value) => (typeof value === 'bigint' ? Number(value) : value)));
+  expect(new Ajv({ strict: false }).validate(schema, parameters), `${id}: the defaults do not fit the schema`);
+  const made = (await make(parameters)).getModel();
+  expect(made?.parentId === id && made.capabilities?.canDelete, `${id}: no derived output`);
+  expect((await make(parameters)).getModel()?.id === made.id, `${id}: the same configuration gives another output`);
+  const listed = (await client.experimentOutputs(experiment)).getModel();
+  expect(listed.some((output) => output.id === made.id), `${id}: the derived output is not in the list`);
+  const found = await ofTimeGraph(experiment, made.id, range);
+  await refused('a thread that is not there', 400, () => make({ tid: 123456789 }));
+  await refused('no thread', 400, () => make({}));
+  await refused('a type that is not there', 404, () => make(parameters, 'nosuch'));
+  expect((await client.deleteDerivedOutput(experiment, id, made.id)).getModel()?.id === made.id, `${id}: not deleted`);
+  await refused('a deleted output', 404, () => client.deleteDerivedOutput(experiment, id, made.id));
+  return found;
 };
 
 const walk = async () => {
@@ -230,7 +277,7 @@ const walk = async () => {
     await plain('DELETE', `${own}/${bookmark.uuid}`);
     await plain('GET', `${own}/${bookmark.uuid}`);
     for (const output of (await client.experimentOutputs(uuid)).getModel()) {
-      const by = { TIME_GRAPH: ofTimeGraph, TREE_TIME_XY: ofChart, TABLE: ofTable, DATA_TREE: ofTree }[output.type];
+      const by = { TIME_GRAPH: ofTimeGraph, TREE_TIME_XY: ofChart, TABLE: ofTable, DATA_TREE: ofTree, NONE: ofConfigurator }[output.type];
       const found = await by(uuid, output.id, range);
       console.log(`${chosen.map((trace) => trace.name).join(' + ')}: ${output.name}: ${found}`);
       await plain('GET', `/experiments/${uuid}/outputs/${output.id}`);
@@ -259,6 +306,6 @@ try {
 server.kill();
 const all = Object.entries(api.paths).flatMap(([path, of]) => Object.keys(of).map((method) => `${method} ${path}`));
 const unseen = all.filter((name) => !seen.has(name));
-console.log(`${seen.size} of ${all.length} operations asked; not asked, as there are no configurations: ${unseen.join(', ')}`);
+console.log(`${seen.size} of ${all.length} operations asked; not asked, as there are no global configurations: ${unseen.join(', ')}`);
 console.log(wrong === 0 ? 'every answer is as the API file says' : `${wrong} answers are wrong`);
 process.exit(wrong === 0 ? 0 : 1);
