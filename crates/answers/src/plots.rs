@@ -235,10 +235,12 @@ pub(crate) fn tiles(
     let (read_from, read_to) = (begin >> own << own, end);
     let event_at = |ns: i128| index.first_from(ns).unwrap_or(index.events());
     let cost = event_at(ns(read_to)).saturating_sub(event_at(ns(read_from)));
-    if !wide.is_empty() && cost > READ && !must_be_exact {
+    let narrowed = |points: Vec<Point>, own: u32| -> Vec<Point> {
         let narrow = |point: Point| Point { at: ((point.at << own).max(begin) >> level) - first, ..point };
-        let points = wide.into_iter().map(narrow).collect();
-        return Ok((with(before, points, 0), false));
+        points.into_iter().map(narrow).collect()
+    };
+    if !wide.is_empty() && cost > READ && !must_be_exact {
+        return Ok((with(before, narrowed(wide, own), 0), false));
     }
     let (mut before, mut points) = (before, Points::new(level));
     if !wide.is_empty() {
@@ -248,8 +250,13 @@ pub(crate) fn tiles(
         };
         field.read(state, filter.as_ref(), Some((ns(read_from), ns(read_to))), see, (&AtomicUsize::new(0), asker))?;
     }
-    let (_, points) = points.finish().buckets(level, (begin, end));
-    Ok((with(before, points, first), true))
+    let read = points.finish();
+    let (_, points) = read.buckets(level, (begin, end));
+    // A range can have more buckets than are kept: they are wider then.
+    match read.level() {
+        own if own > level => Ok((with(before, narrowed(points, own), 0), false)),
+        _ => Ok((with(before, points, first), true)),
+    }
 }
 
 /// The value of a counter at a time in ns: the last one that is not later. `None` before the first one.

@@ -124,3 +124,38 @@ fn counters_that_a_trace_names_show_its_numbers() {
     served.end();
     std::fs::remove_dir_all(&folder).expect("it was made");
 }
+
+#[test]
+fn a_range_of_more_buckets_than_are_kept_has_wider_ones() {
+    let folder = std::env::temp_dir().join(format!("tracemill-wide-counters-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("it can be made");
+    let line = |at: u64| {
+        let (time, value) = (1000 + at * 3, at % 1000);
+        format!("{{\"ns\":{time},\"name\":\"oven_gauge\",\"payload\":{{\"waiting_bytes\":{value}}}}}\n")
+    };
+    let file = folder.join("lines.jsonl");
+    std::fs::write(&file, (0..150_000).map(line).collect::<String>()).expect("it can be written");
+    let served = served(&[file]);
+    served.when_counted();
+    let all = served.json("tracks");
+    let tracks = all["tracks"].as_array().expect("a list");
+    let id = tracks.iter().find(|track| track["kind"] == "counter").expect("a track")["id"].as_str().expect("a text");
+    let last = 450_000 >> 10;
+    let answer = served.json(&format!("tiles?tracks={id}&level=0&from=0&to={last}&exact=1"));
+    let track = &answer["tracks"][0];
+    assert_eq!(track["exact"], false);
+    let column = |name: &str| -> Vec<i64> {
+        track[name].as_array().expect("a list").iter().map(|value| value.as_f64().expect("a number") as i64).collect()
+    };
+    let [at, min, max] = ["at", "min", "max"].map(column);
+    assert!(at.len() > 30_000 && at.len() <= 1 << 16, "{}", at.len());
+    assert!(at.is_sorted() && at[at.len() - 1] > 449_980, "{:?}", at.last());
+    // Each bucket stands where its first value may be: at most 8 values are in it.
+    for ((at, min), max) in at.iter().zip(min).zip(max) {
+        let (first, after) = ((at + 2) / 3, at / 3 + 8);
+        let is_in = |value: i64| (first - 1..after).any(|event| event.rem_euclid(1000) == value);
+        assert!(is_in(min) && is_in(max), "{at} ns: {min} to {max}");
+    }
+    served.end();
+    std::fs::remove_dir_all(&folder).expect("it was made");
+}
