@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_format::lost::Losses;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, SourceStream, StreamTarget, Target, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, Format, OpenTrace, Storage};
 use tracemill_model::error::{Error, Result};
@@ -304,7 +304,12 @@ impl Conversion<'_> {
             self.stream_by_stream(&mut *writer, take)?
         };
         let is_stopped = flow.is_break();
-        let losses = if is_stopped { Losses::default() } else { writer.finish()? };
+        let names_functions = writer.needs().samples;
+        let mut losses = if is_stopped { Losses::default() } else { writer.finish()? };
+        if !is_stopped && !names_functions {
+            let maps = self.session.traces.iter().filter_map(|trace| trace.reader.code_maps());
+            losses.add(Lost::BuildIds, maps.map(|maps| maps.build_ids_beside_events()).sum());
+        }
         Ok(Converted { events, losses, is_stopped })
     }
 

@@ -17,6 +17,7 @@ pub mod events;
 pub mod filter;
 pub mod growth;
 pub mod item;
+pub mod mapped_code;
 pub mod merge;
 pub mod no_events;
 pub mod output;

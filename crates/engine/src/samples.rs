@@ -314,7 +314,7 @@ impl<'s> SampleReader<'s> {
         let process = number(PROCESS).or_else(|| number(THREAD));
         let code = CodeContext {
             trace: event.trace,
-            maps: self.session.traces[event.trace].reader.code_maps(),
+            maps: self.session.code_maps(event.trace),
             symbolizer: self.symbolizer,
             process: process.unwrap_or(-1),
             cycles: event.raw.cycles(),

@@ -15,6 +15,7 @@ use tracemill_model::schema::{ClockOrigin, StreamClassId};
 
 use crate::align::{BeginAlignment, align_begins, sentence_of_begins};
 use crate::damage::unknown_format;
+use crate::mapped_code::MappedByEvents;
 use crate::output::is_pending;
 use crate::progress::Progress;
 use crate::source::Packed;
@@ -71,6 +72,8 @@ pub struct Session {
     pub warnings: Vec<Error>,
     /// How much of the packets was read by those that read all of them.
     pub progress: Arc<Progress>,
+    /// See [`Session::code_maps`].
+    pub mapped_by_events: MappedByEvents,
 }
 
 /// A correction of the clock of one trace.

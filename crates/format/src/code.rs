@@ -85,4 +85,9 @@ pub trait CodeMaps: Send + Sync {
 
     /// The place of an address in a process at a clock value; `None` when nothing is known to be there.
     fn place(&self, process: i64, cycles: u64, address: u64) -> Option<CodePlace>;
+
+    /// How many build ids of modules are in no event of the trace.
+    fn build_ids_beside_events(&self) -> u64 {
+        0
+    }
 }

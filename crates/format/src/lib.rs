@@ -18,6 +18,7 @@ pub mod foreign;
 mod format;
 pub mod json;
 pub mod lost;
+pub mod mapped;
 mod open;
 pub mod open_calls;
 pub mod perfetto;

@@ -95,6 +95,7 @@ kinds! {
     // Traces and classes.
     Schemas = "schemas",
     Environment = "entries of the environment",
+    BuildIds = "build ids of files of code (functions are looked up by paths)",
     TraceNames = "names of the trace",
     TraceUuid = "uuid of the trace",
     Names = "names of traces and streams, namespaces and unique ids",

@@ -29,6 +29,7 @@
 
 mod built_in;
 mod class;
+mod code;
 mod concepts;
 mod cpu;
 mod enum_names;
@@ -48,6 +49,7 @@ use std::sync::Arc;
 use tracemill_model::schema::{EventClassId, Schema};
 
 pub use class::{Call, Counter, EventShape, Switch};
+pub use code::CodeFields;
 pub use concepts::{Concept, Concepts, Field, NamedPath, Origin, TEXT as CONCEPTS, Tie};
 pub use cpu::{CpuOf, cpu, cpu_field};
 pub use fields::{member, node_of, value_of};

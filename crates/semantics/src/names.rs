@@ -68,6 +68,16 @@ pub const USER_STACK: &[&str] = &["callchain_user", "callstack_user"];
 /// Beginning of the names of perf's records that are not samples.
 pub const PERF_RECORD: &str = "PERF_RECORD_";
 
+/// Records by which perf says that a process maps code, that the kernel gets a function, that a process becomes another program,
+/// and that one makes another.
+pub const MAPS_CODE: &[&str] = &["PERF_RECORD_MMAP", "PERF_RECORD_MMAP2"];
+/// See [`MAPS_CODE`].
+pub const NEW_FUNCTION: &str = "PERF_RECORD_KSYMBOL";
+/// See [`MAPS_CODE`].
+pub const NEW_NAME: &str = "PERF_RECORD_COMM";
+/// See [`MAPS_CODE`].
+pub const NEW_PROCESS: &str = "PERF_RECORD_FORK";
+
 /// Frames of a stack as texts.
 pub const FRAMES: &[&str] = &["callchain"];
 

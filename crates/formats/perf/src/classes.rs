@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracemill_format::code::SampleRegisters;
+use tracemill_format::mapped::MappedCode;
 use tracemill_ftrace::classes::{RecordLayout, SharedFields};
 use tracemill_model::schema::{
     ArrayClass, BitsClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, Encoding, EventClass, EventClassId,
@@ -15,7 +16,7 @@ use super::attr::part;
 use super::comms::{CommText, Comms};
 use super::fields::{FieldSink, Number, RecordForm, RecordParts, SampleParts, record_fields, sample_fields};
 use super::file::PerfFile;
-use super::maps::{Maps, PLACE_BYTES, PlaceText};
+use super::maps::{PLACE_BYTES, PlaceText};
 use super::records::{self, PerfRecord, kind};
 
 /// Kinds of streams, by what ties their events.
@@ -139,7 +140,7 @@ impl PerfClasses {
         file: &PerfFile,
         keys: &BTreeSet<ClassKey>,
         comms: &Arc<Comms>,
-        maps: &Arc<Maps>,
+        maps: &Arc<MappedCode>,
     ) -> PerfClasses {
         let mut classes = PerfClasses::default();
         let kinds: BTreeSet<StreamKind> = keys.iter().map(|key| key.stream).collect();

@@ -7,7 +7,7 @@
 //! folder             folders of `perf record --threads`
 //! survey             the first pass: streams, times, classes
 //! fields, classes    the fields of records, as members and as bytes
-//! comms, maps        names of threads; files that processes had mapped
+//! comms, maps        names of threads; places of addresses in the files that processes had mapped
 //! reader, open       the trace as the engine reads it
 //! write              what recorders write
 //! ```

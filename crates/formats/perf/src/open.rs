@@ -13,7 +13,7 @@ use tracemill_model::schema::{EnvValue, Schema};
 
 use super::attr::part;
 use super::classes::PerfClasses;
-use super::file::{PerfFile, order_of};
+use super::file::{BuildId, PerfFile, order_of};
 use super::folder::{files_beside, join};
 use super::reader::PerfReader;
 use super::records::{self, kind};
@@ -59,7 +59,8 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
         records = unpacked;
     }
     let comms = Arc::new(std::mem::take(&mut survey.comms).finish());
-    survey.maps.finish(&file.build_ids);
+    let build_ids: HashMap<&str, &BuildId> = file.build_ids.iter().map(|of| (of.file.as_str(), of)).collect();
+    survey.maps.finish(|path| build_ids.get(path).map(|of| of.id.clone()));
     let maps = Arc::new(std::mem::take(&mut survey.maps));
     let mut schema = Schema::new("perf");
     schema.byte_order = file.order;
@@ -98,7 +99,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let faults = file.faults.drain(..).chain(survey.faults.drain(..)).map(in_file).chain(folder_faults).collect();
     let mut warnings: Vec<Error> = file.warnings.drain(..).map(in_file).collect();
     warnings.extend(oddities(&file, &survey).into_iter().map(in_file));
-    if maps.is_cut {
+    if maps.is_cut() {
         let message = "more maps of files than are kept; the files of later ones are unknown";
         warnings.push(in_file(Error::unsupported(message)));
     }

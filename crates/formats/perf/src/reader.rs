@@ -7,6 +7,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::code::{CodeMaps, SampleRegisters};
+use tracemill_format::mapped::MappedCode;
 use tracemill_format::{Faults, OpenedPacket, PacketReader, Stream};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
@@ -18,7 +19,6 @@ use super::fields::{
     EventBytes, FieldSink, Number, RecordForm, RecordParts, SampleParts, form_of, record_fields, sample_fields,
 };
 use super::file::{IdCache, PerfFile};
-use super::maps::Maps;
 use super::records::{HEADER, PerfRecord, Records, kind};
 use super::survey::{RecordOrigin, StreamKey, StreamPart, Survey, is_count, is_event, lost};
 
@@ -39,7 +39,7 @@ pub(crate) struct PerfReader {
     pub(crate) survey: Survey,
     pub(crate) classes: PerfClasses,
     pub(crate) comms: Arc<Comms>,
-    pub(crate) maps: Arc<Maps>,
+    pub(crate) maps: Arc<MappedCode>,
     /// Streams by their names.
     pub(crate) streams: HashMap<String, StreamKey>,
     pub(crate) cpus: Option<u64>,

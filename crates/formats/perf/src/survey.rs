@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tracemill_codec::bits::{u32_at, u64_at};
+use tracemill_format::mapped::{CodeMapping, KERNEL, MappedCode};
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
@@ -14,7 +15,6 @@ use super::classes::{ClassKey, RecordContent, StreamKind};
 use super::comms::CommsBuilder;
 use super::fields::{RecordForm, form_of};
 use super::file::{IdCache, PerfFile, c_text};
-use super::maps::{CodeMap, Maps};
 use super::records::{HEADER, PerfRecord, Records, kind, misc};
 
 /// A slice ends at the first end of a round after this many bytes.
@@ -136,7 +136,7 @@ pub(crate) struct Survey {
     /// Samples of ids that no event has.
     pub(crate) unknown_ids: u64,
     pub(crate) comms: CommsBuilder,
-    pub(crate) maps: Maps,
+    pub(crate) maps: MappedCode,
     pub(crate) faults: Vec<Error>,
     more_faults: u64,
     /// The sums of lost records as the kernel reported them, and of those that perf counted at the end of the recording.
@@ -296,7 +296,7 @@ impl Survey {
             true => record.bytes.get(44..64).and_then(|id| id.get(..usize::from(record.bytes[40]))).unwrap_or(&[]),
             false => &[],
         };
-        let map = |name_at: usize| CodeMap {
+        let map = |name_at: usize| CodeMapping {
             begin: record.u64(16),
             len: record.u64(24),
             file_offset: record.u64(32),
@@ -309,8 +309,8 @@ impl Survey {
             kind::MMAP2 if record.u32(64) & EXECUTABLE != 0 => self.maps.map(pid, time, &map(72)),
             kind::KSYMBOL if record.u32(20) >> 16 & UNREGISTERED == 0 && record.order == ByteOrder::Little => {
                 let (begin, len) = (record.u64(8), record.u32(16).into());
-                let map = CodeMap { begin, len, file_offset: 0, name: name(24), build_id: &[], is_function: true };
-                self.maps.map(-1, time, &map);
+                let map = CodeMapping { begin, len, file_offset: 0, name: name(24), build_id: &[], is_function: true };
+                self.maps.map(KERNEL, time, &map);
             }
             kind::COMM if record.misc & misc::COMM_EXEC != 0 => self.maps.exec(pid, time),
             kind::FORK => self.maps.fork(pid, time, record.u32(12) as i32),
