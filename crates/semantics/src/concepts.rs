@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
+use tracemill_model::schema::{EnvValue, EventClassId, FieldPath, Schema, Scope};
 
 use crate::built_in;
 use crate::fields::member;
@@ -103,6 +103,12 @@ crate::named! {
         SlabAlloc = "slab_alloc",
         /// An object of the kernel is freed.
         SlabFree = "slab_free",
+        /// A program allocates a block of memory.
+        HeapAlloc = "heap_alloc",
+        /// A program changes the size of a block, which may move.
+        HeapRealloc = "heap_realloc",
+        /// A program frees a block.
+        HeapFree = "heap_free",
         /// A packet comes in.
         NetIn = "net_in",
         /// A packet goes out.
@@ -229,7 +235,11 @@ crate::named! {
         Now = "now",
         /// Bytes that an object takes.
         Bytes = "bytes",
-        /// Place of a call in the kernel.
+        /// Number of elements, each of which takes that many bytes.
+        Count = "count",
+        /// The pointer to a block before its size changed.
+        Old = "old",
+        /// Place of a call: in the kernel, or in a program.
         Site = "site",
         /// A packet of the network.
         Skb = "skb",
@@ -311,9 +321,9 @@ enum From {
 /// A path as it is written: where, and the member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedPath {
-    /// Where it is looked for.
+    /// Where it is looked for; nowhere in the event, if it is a key of the environment.
     pub scopes: &'static [Scope],
-    /// The name of the member.
+    /// The name of the member, or the key.
     pub name: String,
 }
 
@@ -333,7 +343,7 @@ pub struct Tie<P = FieldPath> {
 pub enum Origin<P = FieldPath> {
     /// From a field of the event.
     Field(P),
-    /// From the name of the event, or from the table.
+    /// From the name of the event, from the table, or from the environment of the trace.
     Text(Arc<str>),
 }
 
@@ -358,6 +368,7 @@ pub const TEXT: &str = include_str!("concepts.txt");
 const PAYLOAD: &[Scope] = &[Scope::Payload];
 const CONTEXTS: &[Scope] = &[Scope::CommonContext, Scope::SpecificContext, Scope::PacketContext];
 const HEADER: &[Scope] = &[Scope::EventHeader];
+const ENVIRONMENT: &[Scope] = &[];
 
 impl Concepts {
     /// The table that is built in.
@@ -401,7 +412,7 @@ impl Concepts {
     /// The concept of an event of this name, when `place` finds the fields that it needs. A concept that contexts have beside
     /// another one is no answer.
     pub fn find<P>(&self, event: &str, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
-        self.first(&[event], false, place)
+        self.first(&[event], false, place, |_| None)
     }
 
     /// The concept of an event class. Reads the table: ask once for a class.
@@ -420,17 +431,27 @@ impl Concepts {
         let is_of_kernel = Recording::from_schema(schema).domain != Some("ust");
         let short = name.rsplit(':').next().filter(|_| is_of_kernel).unwrap_or(name);
         let names: &[&str] = if short == name { &[name] } else { &[name, short] };
-        self.first(names, is_running, |named| {
+        let place = |named: &NamedPath| {
             let find = |scope: &Scope| member(schema, *scope, schema.scope_root(*scope, class), &named.name);
             named.scopes.iter().find_map(find)
+        };
+        self.first(names, is_running, place, |key| match schema.env(key)? {
+            EnvValue::Integer(value) => Some(value.to_string().into()),
+            EnvValue::String(text) => Some((&**text).into()),
         })
     }
 
-    fn first<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
-        let own = self.lines.iter().find_map(|line| line.tie(names, is_running, &place));
+    fn first<P>(
+        &self,
+        names: &[&str],
+        is_running: bool,
+        place: impl Fn(&NamedPath) -> Option<P>,
+        env: impl Fn(&str) -> Option<Arc<str>>,
+    ) -> Option<Tie<P>> {
+        let own = self.lines.iter().find_map(|line| line.tie(names, is_running, &place, &env));
         own.or_else(|| {
             let mut built_in = self.has_built_in.then(|| built_in::find_lines(names, is_running))?;
-            built_in.find_map(|line| line.tie(names, is_running, &place))
+            built_in.find_map(|line| line.tie(names, is_running, &place, &env))
         })
     }
 
@@ -444,7 +465,13 @@ impl Concepts {
 
 impl ConceptLine {
     /// Its meaning for events of these names, of which the first one that fits counts.
-    fn tie<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&NamedPath) -> Option<P>) -> Option<Tie<P>> {
+    fn tie<P>(
+        &self,
+        names: &[&str],
+        is_running: bool,
+        place: impl Fn(&NamedPath) -> Option<P>,
+        env: impl Fn(&str) -> Option<Arc<str>>,
+    ) -> Option<Tie<P>> {
         if (self.concept == Concept::Running) != is_running {
             return None;
         }
@@ -453,7 +480,10 @@ impl ConceptLine {
         let mut fields = Vec::new();
         for wanted in &self.fields {
             let origin = match &wanted.from {
-                From::Paths(paths) => paths.iter().find_map(&place).map(Origin::Field),
+                From::Paths(paths) => paths.iter().find_map(|path| match path.scopes {
+                    ENVIRONMENT => env(&path.name).map(Origin::Text),
+                    _ => place(path).map(Origin::Field),
+                }),
                 From::Glob => Some(Origin::Text(own.stands_for(name).into())),
                 From::Text(text) => Some(Origin::Text(text.clone())),
             };
@@ -542,7 +572,7 @@ fn line_of<'t>(
 }
 
 fn path(text: &str) -> NamedPath {
-    let known = [("payload.", PAYLOAD), ("$ctx.", CONTEXTS), ("header.", HEADER)];
+    let known = [("payload.", PAYLOAD), ("$ctx.", CONTEXTS), ("header.", HEADER), ("$env.", ENVIRONMENT)];
     let found = known.into_iter().find_map(|(start, scopes)| Some((scopes, text.strip_prefix(start)?)));
     let (scopes, name) = found.unwrap_or((PAYLOAD, text));
     NamedPath { scopes, name: name.to_string() }
@@ -579,7 +609,7 @@ mod tests {
             for is_running in [false, true] {
                 let place = |named: &NamedPath| (!named.name.len().is_multiple_of(3)).then(|| named.name.clone());
                 for names in [&[&*name][..], &["sched_switch", &*name], &[&*name, "x"]] {
-                    let of = |concepts: &Concepts| concepts.first(names, is_running, place);
+                    let of = |concepts: &Concepts| concepts.first(names, is_running, place, |_| None);
                     assert_eq!(of(&all), of(lazy), "{names:?}");
                     found += usize::from(of(lazy).is_some());
                 }
@@ -589,6 +619,18 @@ mod tests {
         for concept in Concept::ALL {
             assert!(all.events(*concept).eq(lazy.events(*concept)), "{concept:?}");
         }
+    }
+
+    #[test]
+    fn what_the_environment_says_comes_after_the_contexts() {
+        let place = |named: &NamedPath| (named.name != "vpid").then(|| named.name.clone());
+        let env = |key: &str| (key == "vpid").then(|| "17".into());
+        let found = Concepts::built_in().first(&["lttng_ust_libc:free"], false, place, env).expect("a concept");
+        assert_eq!(found.origin(Field::Vpid), Some(&Origin::Field("pid".to_string())));
+        let none = |named: &NamedPath| (named.name == "ptr").then(|| named.name.clone());
+        let found = Concepts::built_in().first(&["lttng_ust_libc:free"], false, none, env).expect("a concept");
+        assert_eq!(found.origin(Field::Vpid), Some(&Origin::Text("17".into())));
+        assert_eq!((found.concept, found.origin(Field::Vtid)), (Concept::HeapFree, None));
     }
 
     #[test]
