@@ -102,14 +102,19 @@ fn question(known: &Descriptor, form: &AnalysisForm) -> Vec<String> {
 
 struct Asker {
     folder: Folder,
-    traces: [String; 4],
+    traces: [String; 5],
 }
 
 impl Asker {
     fn new() -> Self {
         let folder = Folder::new();
-        let traces =
-            [demo("../kernel/bakery"), objects(&folder), demo("../idle/night.jsonl"), demo("../guests/host.jsonl")];
+        let traces = [
+            demo("../kernel/bakery"),
+            objects(&folder),
+            demo("../idle/night.jsonl"),
+            demo("../guests/host.jsonl"),
+            demo("../heap/larder"),
+        ];
         Asker { folder, traces }
     }
 
@@ -288,6 +293,7 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
         all("", &demo("../guests/host.jsonl")),
         ["cpu", "sched", "syscalls", "io", "locks", "contention", "offcpu", "vm", "cgroup", "processes", "stats"]
     );
+    assert_eq!(all("", &demo("../heap/larder")), ["heap", "stats"]);
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "offcpu", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,timehist,map,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);

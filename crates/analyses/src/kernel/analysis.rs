@@ -160,6 +160,11 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// Do the rows of a question name [places in programs](AnalysisQuery::places)?
+    pub fn has_places(&self, query: &AnalysisQuery) -> bool {
+        self.columns_for(query).iter().any(|column| column.name == "place")
+    }
+
     /// Groups of concepts of which the traces have none.
     pub fn missing_concepts(&self, has: &HashSet<Concept>) -> Vec<&'static [Concept]> {
         self.needs.iter().copied().filter(|group| !group.iter().any(|concept| has.contains(concept))).collect()

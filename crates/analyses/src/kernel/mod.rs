@@ -31,7 +31,7 @@ pub use analysis::{Analysis, Descriptor, OverPeriods, ReportKind, ReportTimes};
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use question::condition::Condition;
 pub use question::forms::{ALWAYS_TAKEN, AnalysisForm, AnalysisOption, FormWord, RowNouns};
-pub use question::query::{AnalysisQuery, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
+pub use question::query::{AnalysisQuery, MAX_STEPS, Numbers, PlaceNames, RowSink, RowTest, StateSink, View};
 pub use question::unmatched::UnmatchedOption;
 pub use reading::{Input, Reading, UnmatchedOptions};
 pub use rows::state_lines::{StateLines, state_widths};

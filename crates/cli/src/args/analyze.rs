@@ -47,7 +47,7 @@ pub(crate) struct AnalyzeOptions {
     #[command(flatten)]
     pub(crate) rows: RowOptions,
 
-    /// With `states`: rows of these, of cpus, threads, disks, irqs; with `processes`: files
+    /// With `states`: rows of these, of cpus, threads, disks, irqs; with `processes`: files; with `heap`: leaks
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', help_heading = "One analysis")]
     pub(crate) of: Vec<String>,
 
@@ -77,6 +77,16 @@ pub(crate) struct AnalyzeOptions {
     /// All traces are of one machine: their threads and CPUs are the same
     #[arg(long, help_heading = "Meaning of events")]
     pub(crate) same_host: bool,
+
+    /// With `heap`: look here for what was stripped off programs [default: /usr/lib/debug]
+    #[cfg(feature = "debug-info")]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) debug_info_dir: Option<PathBuf>,
+
+    /// With `heap`: look for the programs below this folder
+    #[cfg(feature = "debug-info")]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) debug_info_target_prefix: Option<PathBuf>,
 
     /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]

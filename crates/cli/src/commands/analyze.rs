@@ -24,6 +24,8 @@ use tracemill_table::{TableClock, Value};
 
 use super::analyze_options::{self as choices, NamedAnalyses};
 use super::analyze_periods as periods;
+#[cfg(feature = "debug-info")]
+use super::analyze_places as places;
 use super::live::{KeptInput, RepeatedTables};
 use super::losses::report_note;
 use super::request::{RequestOptions, parse_option};
@@ -75,7 +77,12 @@ fn of_input(options: &AnalyzeOptions, input: &InputOptions, is_unfinished: bool)
     }
     question.check(&reading, &concepts, &reporter)?;
     let is_explained = no_events::explain_if_certain(&opened, &reporter);
-    let asked = question.bind(&what, &reading)?;
+    #[cfg_attr(not(feature = "debug-info"), expect(unused_mut, reason = "nothing is added"))]
+    let mut asked = question.bind(&what, &reading)?;
+    #[cfg(feature = "debug-info")]
+    if question.named.analyses.iter().any(|known| known.has_places(&asked)) {
+        asked.places = Some(places::names(options, &opened, &reading, &reporter)?);
+    }
     let unmatched = reading.watch_options(&asked);
     let of_each = question.named.analyses.iter().map(|known| asked_of(known, &asked, question.condition.as_ref()));
     let of_each = of_each.collect::<Result<Vec<(&Descriptor, AnalysisQuery)>, Error>>()?;

@@ -55,6 +55,11 @@ pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
     let concept = group[0];
     let is_call = matches!(concept, Concept::SysEntry | Concept::SysExit);
     let is_program = matches!(concept, Concept::CallEntry | Concept::CallExit | Concept::Load | Concept::Unload);
+    if matches!(concept, Concept::HeapAlloc | Concept::HeapRealloc | Concept::HeapFree) {
+        return "lttng enable-event --userspace 'lttng_ust_libc:*', contexts vpid, vtid and ip, and run the program with \
+                LD_PRELOAD=liblttng-ust-libc-wrapper.so"
+            .to_string();
+    }
     let mut names: Vec<&str> = concepts.events(concept).collect();
     names.dedup();
     let plain = |name: &&&str| !name.contains(['*', ':', '.']);

@@ -7,6 +7,8 @@ pub(crate) mod analyze_help;
 mod analyze_list;
 mod analyze_options;
 mod analyze_periods;
+#[cfg(feature = "debug-info")]
+mod analyze_places;
 mod analyze_rows;
 pub(crate) mod cache;
 mod calls;

@@ -36,6 +36,16 @@ impl<K: Copy + Eq + Hash, V> Latest<K, V> {
         None
     }
 
+    /// The entry of a key.
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.entries.get_mut(key).map(|(_, value)| value)
+    }
+
+    /// All entries, in no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values().map(|(_, value)| value)
+    }
+
     /// Takes an entry out.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         self.entries.remove(key).map(|(_, value)| value)

@@ -4,6 +4,7 @@ mod cgroup;
 mod contention;
 pub(crate) mod cpu;
 mod files;
+mod heap;
 mod idle;
 mod io;
 mod irq;
@@ -42,6 +43,7 @@ pub const ANALYSES: &[Descriptor] = &[
     syscalls::DESCRIPTOR,
     io::DESCRIPTOR,
     memory::DESCRIPTOR,
+    heap::DESCRIPTOR,
     locks::DESCRIPTOR,
     contention::DESCRIPTOR,
     offcpu::DESCRIPTOR,

@@ -55,6 +55,8 @@ tracemill_semantics::named! {
         Disks = "disks",
         /// States of interrupts.
         Irqs = "irqs",
+        /// Blocks that were never freed.
+        Leaks = "leaks",
         /// Children below their parents.
         Tree = "tree",
     }

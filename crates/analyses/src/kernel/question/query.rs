@@ -92,6 +92,12 @@ pub type RowSink = Rc<RefCell<dyn FnMut(&[Value<'_>])>>;
 /// Where rows of `states` go that are not kept.
 pub type StateSink = Rc<RefCell<dyn FnMut(&StateRow)>>;
 
+/// The names of places in programs: analyses know addresses only.
+pub trait PlaceNames {
+    /// The function, or the file, that a process of a machine had at an address at a time.
+    fn name(&self, machine: u32, process: i64, address: u64, at: Ns) -> Option<String>;
+}
+
 /// A question to one analysis.
 #[derive(Clone, Default)]
 pub struct AnalysisQuery {
@@ -129,6 +135,8 @@ pub struct AnalysisQuery {
     pub has_machines: bool,
     /// Names of the machines.
     pub machine_names: Rc<Vec<String>>,
+    /// The names of places in programs, where they are known.
+    pub places: Option<Rc<dyn PlaceNames>>,
     /// Rows for which it is false are left out.
     pub test: Option<Rc<dyn RowTest>>,
     /// Rows of lists go there as they are found.

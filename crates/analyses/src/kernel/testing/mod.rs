@@ -2,3 +2,4 @@
 
 pub(crate) mod played;
 mod random;
+pub(crate) mod seeds;

@@ -1,5 +1,4 @@
-//! Tests: what has to hold for the analyses of any stream of events. `TRACEMILL_SEED=17 cargo test` runs one seed only,
-//! `TRACEMILL_SEEDS=1000000` that many.
+//! Tests: what has to hold for the analyses of any stream of events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -12,26 +11,8 @@ use crate::kernel::question::forms::{AnalysisForm, AnalysisOption, FormWord};
 use crate::kernel::question::query::{AnalysisQuery, Numbers, View};
 use crate::kernel::table::{PeriodOf, Table};
 use crate::kernel::testing::played::{play, played, played_per, rows};
+use crate::kernel::testing::seeds::{Failed, Rng, seeds};
 use crate::kernel::value::Cell;
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
-    }
-}
 
 const TIDS: [i64; 7] = [0, 1, 2, 3, 4, 5, -1];
 
@@ -42,10 +23,7 @@ struct Stream {
 }
 
 fn random_stream(seed: u64) -> Stream {
-    let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    for _ in 0..8 {
-        rng.below(2);
-    }
+    let mut rng = Rng::from_seed(seed);
     let cpus = 1 + rng.below(3);
     let nonsense = rng.choose(&[4, 20, 200]);
     let losses = rng.choose(&[15, 60, 1000]);
@@ -100,25 +78,11 @@ fn random_stream(seed: u64) -> Stream {
 
 /// Runs the seeds; a failure says which one, and shows its stream.
 fn for_each_seed(count: u64, case: impl Fn(&Stream)) {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("TRACEMILL_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TRACEMILL_SEEDS").unwrap_or(count),
-    };
-    for seed in seeds {
+    for seed in seeds(count) {
         let stream = random_stream(seed);
         let hook = Failed(seed, &stream.text);
         case(&stream);
         std::mem::forget(hook);
-    }
-}
-
-/// Shows the stream when a panic passes.
-struct Failed<'a>(u64, &'a str);
-
-impl Drop for Failed<'_> {
-    fn drop(&mut self) {
-        eprintln!("seed {}:\n{}", self.0, self.1);
     }
 }
 

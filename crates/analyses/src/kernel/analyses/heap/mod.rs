@@ -1,0 +1,343 @@
+//! `heap`: memory that programs allocate and free (`docs/kernel.md`, section 3.22).
+
+mod blocks;
+mod rows;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+use std::rc::Rc;
+
+use tracemill_semantics::states::{CpuIndex, Happening, Machines, Map, Ns, Observer};
+use tracemill_semantics::{Concept, Field};
+
+use self::blocks::{Block, Blocks, Change, Process};
+use self::rows::{GroupLabel, HeapRow, Labels, Left};
+use self::sums::{HeapSums, Level};
+use crate::kernel::aggregate::aggregate_map::{AggregateMap, rows_of};
+use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
+use crate::kernel::question::forms::{AnalysisForm, AnalysisOption, FormWord, RowNouns};
+use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::rows::column_of::cells_of;
+use crate::kernel::table::{Order, Table};
+
+tracemill_semantics::named! {
+    /// Keys of groups.
+    By {
+        /// The process.
+        Process = "process",
+        /// The thread.
+        Thread = "thread",
+        /// The function of the C library.
+        Call = "call",
+        /// The place that called it.
+        Place = "place",
+    }
+}
+
+/// The same keys, the place first: it says most about what was never freed.
+const LEFT_BY: &[&str] = &["place", "process", "thread", "call"];
+
+/// Options of sums. Blocks from before a period count, so that these are not made for periods.
+const SUMS: &[AnalysisOption] = &[AnalysisOption::By, AnalysisOption::Step, AnalysisOption::Begin];
+const LEFT: &[AnalysisOption] = &[AnalysisOption::By, AnalysisOption::Begin];
+
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "heap",
+    about: "memory that programs allocate and free: how much, where, and what was never freed",
+    forms: &[
+        AnalysisForm::plain(By::NAMES, SUMS, RowNouns::for_groups(&["processes", "threads", "calls", "places"])),
+        AnalysisForm {
+            option: "--of leaks",
+            word: Some(FormWord::Leaks),
+            keys: LEFT_BY,
+            takes: LEFT,
+            nouns: RowNouns::for_groups(&["places", "processes", "threads", "calls"]),
+        },
+    ],
+    needs: &[&[Concept::HeapAlloc, Concept::HeapRealloc, Concept::HeapFree]],
+    needs_for: &[("leaks", &[Concept::HeapAlloc, Concept::HeapRealloc])],
+    wants: &[
+        (Concept::HeapAlloc, "what was allocated"),
+        (Concept::HeapRealloc, "which blocks changed their sizes"),
+        (Concept::HeapFree, "what was freed"),
+    ],
+    over_periods: None,
+    example: "heap demo/heap/larder",
+    make: |query| Box::new(Heap::new(query)),
+};
+
+/// The machine and the process of a group, and the number of its thread, its call or its place.
+type GroupKey = (u32, Option<u32>, Option<i128>);
+
+/// A group that blocks belong to.
+struct Group {
+    label: GroupLabel,
+    process: Option<u32>,
+    /// The address after the call.
+    site: Option<u64>,
+    /// The time of its first event.
+    at: Ns,
+    level: Level,
+}
+
+struct Heap {
+    query: AnalysisQuery,
+    by: By,
+    /// Blocks that were never freed, instead of sums?
+    is_left: bool,
+    blocks: Blocks,
+    /// The level of each process, as its end releases all.
+    of_processes: Map<u32, Level>,
+    numbers: Map<GroupKey, u32>,
+    groups: Vec<Group>,
+    /// Names of calls, by number.
+    calls: Vec<Rc<str>>,
+    /// By step, machine, process and group.
+    sums: AggregateMap<4, HeapSums>,
+    level: Level,
+    all: HeapSums,
+}
+
+impl Heap {
+    fn new(query: &AnalysisQuery) -> Self {
+        let is_left = query.has(FormWord::Leaks);
+        let default = if is_left { By::Place } else { By::Process };
+        Heap {
+            by: query.key(By::from_name).unwrap_or(default),
+            query: query.clone(),
+            is_left,
+            blocks: Blocks::default(),
+            of_processes: Map::default(),
+            numbers: Map::default(),
+            groups: Vec::new(),
+            calls: Vec::new(),
+            sums: AggregateMap::default(),
+            level: Level::default(),
+            all: HeapSums::default(),
+        }
+    }
+
+    /// The group of an event.
+    fn group(&mut self, machine: u32, (process, tid): (u32, Option<i64>), happening: &Happening<'_>, at: Ns) -> u32 {
+        let site = || happening.values.integer(Field::Site).filter(|site| *site != 0);
+        let key: GroupKey = match self.by {
+            By::Process => (machine, Some(process), None),
+            By::Thread => (machine, Some(process), tid.map(i128::from)),
+            By::Place => (machine, Some(process), site()),
+            By::Call => {
+                let name = happening.text(Field::Name);
+                (machine, None, name.map(|name| self.call(&name)))
+            }
+        };
+        let number = match self.numbers.get(&key) {
+            Some(number) => *number,
+            None => self.new_group(key, at),
+        };
+        if self.by == By::Thread
+            && let Some(comm) = happening.text(Field::Comm)
+        {
+            let own = &mut self.groups[number as usize].label.comm;
+            if own.as_deref() != Some(&*comm) {
+                *own = Some((&*comm).into());
+            }
+        }
+        number
+    }
+
+    fn new_group(&mut self, key: GroupKey, at: Ns) -> u32 {
+        let number = self.groups.len() as u32;
+        self.numbers.insert(key, number);
+        let (machine, process, of) = key;
+        let pid = process.and_then(|process| self.blocks.processes[process as usize].pid);
+        let mut label = GroupLabel { machine, pid, ..GroupLabel::default() };
+        match self.by {
+            By::Thread => label.tid = of.and_then(|tid| i64::try_from(tid).ok()),
+            By::Call => label.call = of.and_then(|call| self.calls.get(call as usize).cloned()),
+            By::Process | By::Place => {}
+        }
+        // Addresses may be signed numbers in the trace.
+        let site = of.filter(|_| self.by == By::Place).map(|site| site as u64);
+        self.groups.push(Group { label, process, site, at, level: Level::default() });
+        number
+    }
+
+    /// The number of a call's name: there are a few.
+    fn call(&mut self, name: &str) -> i128 {
+        let known = self.calls.iter().position(|known| **known == *name);
+        known.unwrap_or_else(|| {
+            self.calls.push(name.into());
+            self.calls.len() - 1
+        }) as i128
+    }
+
+    /// Adds counts to a group, and changes its level.
+    fn add(&mut self, machines: &Machines, at: Ns, group: u32, counts: &HeapSums, change: Level) {
+        let Group { label, level, .. } = &mut self.groups[group as usize];
+        let before = *level;
+        *level = Level { blocks: before.blocks + change.blocks, bytes: before.bytes.saturating_add(change.bytes) };
+        if !self.query.has_instant(at) || self.is_left {
+            return;
+        }
+        let step = self.query.step_of(machines.begin(), at);
+        let sums = self.sums.entry(Labels::key(label.machine, label.pid, group, step));
+        sums.begin_at(before);
+        sums.count(counts);
+        sums.note_level(*level, at);
+    }
+
+    /// Changes the level of a process, and of all together.
+    fn change_total(&mut self, at: Ns, process: u32, counts: &HeapSums, change: Level) {
+        let before = self.level;
+        for level in [&mut self.level, self.of_processes.entry(process).or_default()] {
+            *level = Level { blocks: level.blocks + change.blocks, bytes: level.bytes.saturating_add(change.bytes) };
+        }
+        if self.query.has_instant(at) {
+            self.all.begin_at(before);
+            self.all.count(counts);
+            self.all.note_level(self.level, at);
+        }
+    }
+
+    /// Takes what an event says about one block.
+    fn apply(&mut self, machines: &Machines, at: Ns, process: u32, group: u32, change: Change) {
+        let none = HeapSums::default();
+        let freed = |block: &Block| Level { blocks: -1, bytes: -i128::from(block.bytes) };
+        let (counts, owner, level) = match change {
+            Change::Allocated(bytes) => {
+                let counts = HeapSums { allocs: 1, bytes: bytes.into(), ..none };
+                (counts, group, Level { blocks: 1, bytes: bytes.into() })
+            }
+            Change::Failed => (HeapSums { failed: 1, ..none }, group, Level::default()),
+            Change::Freed(None) => (HeapSums { frees: 1, unknown_frees: 1, ..none }, group, Level::default()),
+            Change::Freed(Some(ref block)) | Change::Replaced(ref block) => {
+                let counts = HeapSums { frees: 1, freed: block.bytes.into(), ..none };
+                (counts, block.group, freed(block))
+            }
+        };
+        self.change_total(at, process, &counts, level);
+        // A free belongs to the thread and the call that freed, if they were seen, but to the place where its block was made.
+        if owner == group || self.by == By::Place || matches!(change, Change::Replaced(_)) {
+            self.add(machines, at, owner, &counts, level);
+        } else {
+            self.add(machines, at, group, &counts, Level::default());
+            self.add(machines, at, owner, &none, level);
+        }
+    }
+
+    /// The rows of all groups.
+    fn labels(&self) -> Vec<GroupLabel> {
+        let label = |group: &Group| {
+            let mut label = group.label.clone();
+            let process: Option<&Process> = group.process.map(|process| &self.blocks.processes[process as usize]);
+            label.comm = label.comm.or_else(|| process.and_then(|process| process.comm.clone()));
+            label.place = group.site.map(|site| self.place(group, site));
+            label
+        };
+        self.groups.iter().map(label).collect()
+    }
+
+    /// The name of the place of a group.
+    fn place(&self, group: &Group, site: u64) -> String {
+        let places = self.query.places.as_ref().zip(group.label.pid);
+        let name = places.and_then(|(places, pid)| places.name(group.label.machine, pid, site, group.at));
+        name.unwrap_or_else(|| format!("{site:#x}"))
+    }
+
+    /// The blocks of each group that were not freed.
+    fn left(&self) -> Vec<Left> {
+        let mut left = vec![Left::default(); self.groups.len()];
+        let is_wanted = |block: &&Block| self.query.has_instant(block.at);
+        for block in self.blocks.left().filter(is_wanted) {
+            left[block.group as usize].add(block.bytes, block.at);
+        }
+        left
+    }
+}
+
+impl Observer for Heap {
+    fn applied(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        if self.query.end.is_some_and(|end| at > end) {
+            return;
+        }
+        match happening.concept {
+            Concept::HeapAlloc | Concept::HeapRealloc | Concept::HeapFree => {}
+            Concept::Exit | Concept::Exec => {
+                let ended = happening.number(Field::Tid).and_then(|pid| self.blocks.end(machine, pid));
+                if let Some(level) = ended.and_then(|process| self.of_processes.remove(&process)) {
+                    self.level.blocks -= level.blocks;
+                    self.level.bytes -= level.bytes;
+                }
+                return;
+            }
+            _ => return,
+        }
+        let of = self.blocks.process(machine, happening);
+        let group = self.group(machine, of, happening, at);
+        // An event says something about three blocks at most.
+        let mut changes = [None, None, None];
+        let mut count = 0;
+        self.blocks.apply(of, group, happening, at, |change| {
+            changes[count] = Some(change);
+            count += 1;
+        });
+        changes.into_iter().flatten().for_each(|change| self.apply(machines, at, of.0, group, change));
+    }
+}
+
+impl Analysis for Heap {
+    fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
+        // Blocks that are freed in the range may be older.
+        (&[ReportKind::Applied], ReportTimes::All)
+    }
+
+    fn finish(mut self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+        let mut notes = vec![
+            ("dropped_blocks", self.blocks.dropped),
+            ("replaced_blocks", self.blocks.replaced),
+            ("bad_fields", self.blocks.bad_fields),
+        ];
+        notes.retain(|(_, count)| *count > 0);
+        let mut table = Table { analysis: "heap", range, notes, ..Table::default() };
+        let is_without_places = self.by == By::Place && self.groups.iter().all(|group| group.site.is_none());
+        if is_without_places && !self.groups.is_empty() {
+            let sentence = "the events do not say where they were called: record them with the context `ip`";
+            table.sentences.push(sentence.to_string());
+        }
+        let labels = self.labels();
+        if self.is_left {
+            let left = self.left();
+            let mut all = HeapRow::default();
+            for of in &left {
+                all.left.blocks += of.blocks;
+                all.left.bytes = all.left.bytes.saturating_add(of.bytes);
+            }
+            let found = labels.iter().zip(left).filter(|(_, left)| left.blocks > 0);
+            let found = found.map(|(label, left)| {
+                (0, label.machine, HeapRow { label: Some(label), sums: HeapSums::default(), left })
+            });
+            (table.columns, table.rows) = self.query.step_rows(range, HeapRow::columns_of_left(self.by), found);
+            table.all = cells_of(HeapRow::LEFT_OF_ALL, &all);
+            table.order = Order::Largest("bytes");
+            return table;
+        }
+        // Groups without an event in the range have their level all the time.
+        if self.query.step.is_none() {
+            for (group, number) in self.groups.iter().zip(0..).filter(|(group, _)| group.level != Level::default()) {
+                let key = Labels::key(group.label.machine, group.label.pid, number, 0);
+                self.sums.entry(key).begin_at(group.level);
+            }
+        }
+        self.all.begin_at(self.level);
+        let levels = self.groups.iter().map(|group| group.level);
+        self.all.end = levels.fold(Level::default(), |all, level| Level {
+            blocks: all.blocks + level.blocks,
+            bytes: all.bytes.saturating_add(level.bytes),
+        });
+        table.all = cells_of(HeapRow::OF_ALL, &HeapRow { sums: self.all, ..HeapRow::default() });
+        let sums = self.sums.finish(self.query.last_step(range));
+        (table.columns, table.rows) = rows_of(&self.query, range, sums, Labels { by: self.by, labels }, |_| true);
+        table.order = if self.query.step.is_some() { Order::Keys } else { Order::Largest("bytes") };
+        table
+    }
+}
