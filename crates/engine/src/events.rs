@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::event::Event;
 use crate::filter::{Filter, Matcher};
-use crate::item::StreamPlace;
+use crate::item::{ResumePoint, StreamPlace};
 use crate::merge::{Batch, Note, Run};
 use crate::selection::SelectedStream;
 use crate::session::Session;
@@ -44,6 +44,18 @@ impl<'a> Events<'a> {
         Events { walker: Walker::new(session, streams, selection, filter), is_merged_aside: selection.jobs > 1 }
     }
 
+    /// The events of streams that grew, from a point of each on: see [`Walker::of_grown`].
+    pub fn of_grown(
+        session: &Session,
+        streams: &'a [SelectedStream],
+        selection: &Selection,
+        filter: Option<&Filter>,
+        points: &[Option<ResumePoint>],
+    ) -> Self {
+        let walker = Walker::of_grown(session, streams, selection, filter, (points, 0));
+        Events { walker, is_merged_aside: false }
+    }
+
     /// Merges in the thread that looks at the events. Where reading takes more than both, two threads that do not wait for
     /// each other are quicker than three on two processors.
     pub(crate) fn merged_here(self) -> Self {
@@ -69,6 +81,11 @@ impl<'a> Events<'a> {
     /// See [`Walker::places`].
     pub fn places(&self) -> Option<Vec<StreamPlace>> {
         self.walker.places()
+    }
+
+    /// See [`Merger::last_places`](crate::merge::Merger::last_places).
+    pub fn last_places(&self) -> Vec<Option<StreamPlace>> {
+        self.walker.merger.last_places()
     }
 
     /// Hands on the events and notes that are left, until a note's receiver says to stop. Costs less than

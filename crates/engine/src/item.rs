@@ -61,14 +61,47 @@ pub struct StreamPlace {
 
 /// Where reading a stream that grows goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ResumePoint {
+pub struct ResumePoint {
     /// The place.
     pub(crate) place: StreamPlace,
     /// Was its packet opened already, so that what is before its events was reported?
     pub(crate) is_open: bool,
 }
 
+impl ResumePoint {
+    /// A place in a packet that was opened already.
+    pub fn within(place: StreamPlace) -> ResumePoint {
+        ResumePoint { place, is_open: true }
+    }
+
+    /// The beginning of a packet that was not opened yet. `clock` is the clock value there, and `floor` the largest one of the
+    /// events before it.
+    pub fn at_packet(packet: usize, clock: u64, floor: u64) -> ResumePoint {
+        ResumePoint { place: StreamPlace { packet, before: 0, clock, floor }, is_open: false }
+    }
+
+    /// The end of the stream, as it was when all of it had been read.
+    pub fn at_end() -> ResumePoint {
+        ResumePoint::at_packet(usize::MAX, 0, 0)
+    }
+
+    /// The place, for a reading that need not know what is before events.
+    pub fn place(&self) -> StreamPlace {
+        self.place
+    }
+}
+
 impl StreamPlace {
+    /// The number of its packet in the list of the stream; above all of them at the end.
+    pub fn packet(&self) -> usize {
+        self.packet
+    }
+
+    /// The largest clock value of an event so far, or that of the next one.
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+
     /// The place as numbers, to be kept for another session of the same traces; the first is the number of its packet.
     pub fn numbers(&self) -> [u64; 4] {
         [self.packet as u64, self.before, self.clock, self.floor]
@@ -94,6 +127,13 @@ impl ReadyChunk {
     pub(crate) fn place_of(&self, at: usize) -> Option<StreamPlace> {
         let ChunkPlace { packet, before, clock } = self.place?;
         Some(StreamPlace { packet, before: before + at as u64, clock, floor: self.merge_cycles(at) })
+    }
+
+    /// The place after its last event.
+    pub(crate) fn place_after(&self) -> Option<StreamPlace> {
+        let last = self.chunk.len().checked_sub(1)?;
+        let place = self.place_of(last)?;
+        Some(StreamPlace { before: place.before + 1, ..place })
     }
 
     /// Keeps some of the events.

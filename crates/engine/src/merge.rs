@@ -76,11 +76,13 @@ struct StreamHead {
     key: TimeKey,
     /// Index of `chunk` in the batch that is being filled.
     in_batch: Option<u32>,
+    /// The place after the chunks before.
+    after: Option<StreamPlace>,
 }
 
 impl StreamHead {
     fn new(clock: Option<ClockMap>, rank: Rank) -> StreamHead {
-        StreamHead { clock, rank, chunk: None, at: 0, end: 0, key: TimeKey::MAX, in_batch: None }
+        StreamHead { clock, rank, chunk: None, at: 0, end: 0, key: TimeKey::MAX, in_batch: None, after: None }
     }
 
     fn set_chunk(&mut self, ready: ReadyChunk) {
@@ -238,6 +240,12 @@ impl Merger {
         if self.started { self.heads.iter().map(place).collect() } else { None }
     }
 
+    /// The place after the last event of each stream, once all were given; `None` for a stream that gave none, and for one whose
+    /// events are not as it has them.
+    pub fn last_places(&self) -> Vec<Option<StreamPlace>> {
+        self.heads.iter().map(|head| head.after).collect()
+    }
+
     /// The readers of the streams, where they are not read ahead.
     pub(crate) fn readers(&self) -> &[StreamReader] {
         self.sources.unclaimed()
@@ -269,6 +277,9 @@ impl Merger {
         let head = &mut self.heads[at];
         head.in_batch = None;
         head.at = 0;
+        if let Some(chunk) = &head.chunk {
+            head.after = chunk.place_after();
+        }
         (head.chunk, head.key) = (None, TimeKey::MAX);
         while let Some(item) = self.sources.next(at) {
             match item {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::event::Event;
 use crate::filter::{Filter, Matcher};
-use crate::item::{ReadyChunk, StreamPlace};
+use crate::item::{ReadyChunk, ResumePoint, StreamPlace};
 use crate::merge::{Batch, Merger, Note, Run, StreamIndex};
 use crate::selection::SelectedStream;
 use crate::session::Session;
@@ -69,6 +69,23 @@ impl<S: AsRef<[SelectedStream]>> Walker<S> {
             Some((places, number)) => (timeline::merger_from(session, streams.as_ref(), selection, places), number),
             None => (timeline::merger(session, streams.as_ref(), selection), 0),
         };
+        Self::with_merger(streams, merger, filter, number)
+    }
+
+    /// Walks over the events of streams that grew: each is read on from its point, if it has one, as an earlier walk over them
+    /// left it. The next event has this number.
+    pub fn of_grown(
+        session: &Session,
+        streams: S,
+        selection: &Selection,
+        filter: Option<&Filter>,
+        (points, number): (&[Option<ResumePoint>], usize),
+    ) -> Self {
+        let merger = timeline::merger_of_grown(session, streams.as_ref(), selection, points);
+        Self::with_merger(streams, merger, filter, number)
+    }
+
+    fn with_merger(streams: S, merger: Merger, filter: Option<&Filter>, number: usize) -> Self {
         Walker {
             streams,
             merger,
