@@ -68,4 +68,5 @@ pub use sql::{MOST, answer as answer_sql};
 pub use state::{TraceState, give_way};
 pub use states::StateTracks;
 pub use status::{FilterProgress, Stage, Status, StatusUpdate};
+pub use tracemill_lod::growth::{Growth, can_grow};
 pub use traces::ShownTraces;

@@ -9,6 +9,7 @@ use tracemill_engine::filter::Expression;
 use tracemill_engine::parsed_query;
 use tracemill_engine::samples::has_samples;
 use tracemill_lod::calls::{self, SessionCalls};
+use tracemill_lod::growth::{self, Growth, Known};
 use tracemill_lod::store::{IndexParts, StoredIndex};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
@@ -62,8 +63,27 @@ impl TraceState {
         TraceState::with_status(input, before.status.clone(), before.version + 1)
     }
 
+    /// How traces differ from those of a state that is complete: what is known of them is extended, when they only grew.
+    pub fn growth_to(&self, now: &ShownTraces) -> Growth {
+        let (Some(index), timeline) = (self.index(), self.timeline()) else { return Growth::Changed };
+        let known = Known { timeline: &timeline, index, source: self.input.traces.source() };
+        growth::extend(known, &now.source(), now.ends, &self.progress)
+    }
+
+    /// The state of the same traces after they have grown, with what [`growth_to`](TraceState::growth_to) gave. Calls, states and
+    /// counters are not known yet: to [read](TraceState::read) it is to follow these.
+    pub fn extended(input: AnswerInput, before: &TraceState, (timeline, index): (Timeline, Index)) -> TraceState {
+        let state = TraceState::with_timeline(input, before.status.clone(), before.version + 1, timeline);
+        state.put_index(Arc::new(index));
+        state
+    }
+
     fn with_status(input: AnswerInput, status: Arc<Status>, version: usize) -> TraceState {
         let timeline = Timeline::new(&input.traces.source(), input.traces.ends);
+        TraceState::with_timeline(input, status, version, timeline)
+    }
+
+    fn with_timeline(input: AnswerInput, status: Arc<Status>, version: usize, timeline: Timeline) -> TraceState {
         let ShownTraces { session, selection, .. } = &input.traces;
         // They would show what is redacted.
         let has_samples = selection.redactions.is_none() && has_samples(session);
@@ -108,7 +128,9 @@ impl TraceState {
             let _ = self.calls.set(found);
             change();
         };
-        let kept = self.input.cache.as_ref().and_then(|cache| cache.load(&self.input.traces));
+        let is_extended = self.index().is_some();
+        let cache = self.input.cache.as_ref().filter(|_| !is_extended);
+        let kept = cache.and_then(|cache| cache.load(&self.input.traces));
         let kept_states = kept.map(|kept| self.restore(kept));
         let is_kept = kept_states.is_some();
         let follow_states = || {
@@ -126,7 +148,7 @@ impl TraceState {
             if has_calls && !is_kept {
                 scope.spawn(follow_calls);
             }
-            let counted = if is_kept { None } else { self.counted(&source) };
+            let counted = if is_kept || is_extended { None } else { self.counted(&source) };
             change();
             if !has_calls && !is_kept {
                 scope.spawn(follow_calls);
@@ -146,7 +168,7 @@ impl TraceState {
             last.stage = if is_new { Stage::Complete } else { last.stage };
             is_new
         });
-        match (&self.input.cache, self.index()) {
+        match (cache, self.index()) {
             (_, Some(index)) if is_kept => index.fill(selection.jobs, &self.progress),
             (Some(cache), Some(index)) => {
                 let states = self.states().map(|found| (&found.states, &*found.traces));
@@ -162,13 +184,18 @@ impl TraceState {
         let StoredIndex { timeline, index, calls, states } = kept;
         self.is_kept.store(true, Ordering::Relaxed);
         self.put_timeline(timeline);
+        // It is written once, so `set` cannot fail.
+        let _ = self.calls.set(calls.map(Arc::new));
+        self.put_index(Arc::new(index));
+        states.map(|(states, traces)| states::StateTracks::new(states, traces))
+    }
+
+    fn put_index(&self, index: Arc<Index>) {
         for known in [&self.progress.counted, &self.progress.events] {
             known.store(index.events() as u64, Ordering::Relaxed);
         }
         // It is written once, so `set` cannot fail.
-        let _ = self.calls.set(calls.map(Arc::new));
-        let _ = self.index.set(Arc::new(index));
-        states.map(|(states, traces)| states::StateTracks::new(states, traces))
+        let _ = self.index.set(index);
     }
 
     fn put_timeline(&self, timeline: Timeline) {

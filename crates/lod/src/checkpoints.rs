@@ -28,6 +28,11 @@ impl Checkpoints {
         Some((places, *number))
     }
 
+    /// The number of those that are there, and for each the number of the event after it with the places.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &[StreamPlace])> + ExactSizeIterator {
+        self.0.iter().map(|(number, places)| (*number, &**places))
+    }
+
     /// Memory that they take.
     pub(crate) fn bytes(&self) -> usize {
         self.0.iter().map(|(_, places)| places.len() * size_of::<StreamPlace>()).sum()

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::block::{BLOCK, Decoded, KindMask, UNTIMED, encode, ends};
 use crate::checkpoints::BETWEEN;
@@ -25,7 +25,7 @@ const AGAIN: u64 = 8;
 pub(crate) struct EventColumns {
     heads: Vec<BlockSummary>,
     /// Blocks that stand together; nothing where they are not known yet.
-    groups: Vec<OnceLock<Option<BlockGroup>>>,
+    groups: Vec<OnceLock<Option<Arc<BlockGroup>>>>,
     room: Mutex<SegmentStore>,
     /// Reads those that are not known.
     again: Option<EventRereader>,
@@ -106,8 +106,13 @@ impl EventColumns {
     fn close_group(&mut self) {
         let (bytes, starts) = &mut self.filled;
         if !starts.is_empty() {
-            let bytes = self.room.get_mut().unwrap_or_else(PoisonError::into_inner).store(bytes);
-            self.groups.push(OnceLock::from(Some(BlockGroup { bytes, starts: starts.as_slice().into() })));
+            // The last group is not whole: when the traces grow another one takes its place, so a file would fill up with them.
+            let bytes = match starts.len() == TOGETHER {
+                true => self.room.get_mut().unwrap_or_else(PoisonError::into_inner).store(bytes),
+                false => Segment::Memory(bytes.as_slice().into()),
+            };
+            let group = BlockGroup { bytes, starts: starts.as_slice().into() };
+            self.groups.push(OnceLock::from(Some(Arc::new(group))));
         }
         self.filled.0.clear();
         self.filled.1.clear();
@@ -149,11 +154,57 @@ impl EventColumns {
 
     /// The blocks of a group. Two who want the same one wait for each other.
     fn group(&self, group: usize) -> Option<&BlockGroup> {
-        let found = self.groups.get(group)?.get_or_init(|| self.read_again(group)).as_ref();
+        self.shared_group(group).map(|found| &**found)
+    }
+
+    fn shared_group(&self, group: usize) -> Option<&Arc<BlockGroup>> {
+        let found = self.groups.get(group)?.get_or_init(|| self.read_again(group).map(Arc::new)).as_ref();
         if found.is_none() {
             self.set_broken();
         }
         found
+    }
+
+    /// The first of them, to be added to: whole groups stand in both. `None` when they cannot be read.
+    pub(crate) fn first(&self, count: usize) -> Option<EventColumns> {
+        let groups = count.min(self.len) / BETWEEN;
+        let shared = |group: usize| Some(OnceLock::from(Some(self.shared_group(group)?.clone())));
+        let mut own = EventColumns {
+            heads: self.heads[..groups * TOGETHER].to_vec(),
+            groups: (0..groups).map(shared).collect::<Option<_>>()?,
+            len: groups * BETWEEN,
+            kinds: self.kinds,
+            ..EventColumns::default()
+        };
+        // What reads groups again puts them here, too; of those columns that grow none is left to be read.
+        if self.again.is_none() {
+            own.room = Mutex::new(std::mem::take(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner)));
+        }
+        let mut left = count - own.len;
+        self.for_each_from(own.len, |time, kind| {
+            if left > 0 {
+                own.push(Some(time).filter(|time| *time != UNTIMED), kind);
+                left -= 1;
+            }
+            left > 0
+        })?;
+        (left == 0).then_some(own)
+    }
+
+    /// Shows time, or [`UNTIMED`], and kind of each event from a number on, as long as `each` wants more. `None` when they cannot
+    /// be read.
+    pub(crate) fn for_each_from(&self, first: usize, mut each: impl FnMut(i64, u32) -> bool) -> Option<()> {
+        let (mut block, mut bytes) = (Decoded::default(), Vec::new());
+        let mut skipped = first % BLOCK;
+        for number in first / BLOCK..self.heads.len() {
+            self.take_apart(number, &mut block, &mut bytes)?;
+            for (&time, &kind) in block.times.iter().zip(&block.kinds).skip(std::mem::take(&mut skipped)) {
+                if !each(time, kind) {
+                    return Some(());
+                }
+            }
+        }
+        Some(())
     }
 
     fn read_again(&self, group: usize) -> Option<BlockGroup> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_engine::collector::Collector;
 use tracemill_engine::event::Event;
-use tracemill_engine::events::Step;
+use tracemill_engine::events::{Events, Step};
 use tracemill_engine::item::StreamPlace;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::SelectedStream;
@@ -83,6 +83,30 @@ pub struct Index {
     pub(crate) columns: EventColumns,
     pub(crate) places: Arc<Checkpoints>,
     pub(crate) kinds: Vec<TrackKind>,
+    /// How it is extended when the traces grow; `None` where it was kept.
+    pub(crate) growth: Option<GrowthState>,
+}
+
+/// Where an index can be extended.
+#[derive(Clone, Default)]
+pub(crate) struct GrowthState {
+    /// What was known at each of the checkpoints.
+    pub(crate) known: Vec<KnownThere>,
+    /// For each stream, the number after that of its last event; 0 when it has none.
+    pub(crate) after_last: Vec<usize>,
+    /// For each stream, the place after its last event, as far as it is known.
+    pub(crate) last_places: Vec<Option<StreamPlace>>,
+}
+
+/// What was known at a checkpoint.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct KnownThere {
+    /// The latest time of an event.
+    pub(crate) latest: Option<i128>,
+    /// How many kinds, losses and faults there were.
+    pub(crate) kinds: usize,
+    pub(crate) losses: usize,
+    pub(crate) faults: usize,
 }
 
 /// Errors whose packets are looked for: more would not be looked at, and each search goes through all packets.
@@ -91,34 +115,9 @@ const LOOKED_UP: usize = 512;
 /// Reads all events once, whose tracks were counted. `None` when [`Progress::stop`] was set on the way.
 pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Option<Index> {
     let mut reading = IndexReading::new(timeline, source);
-    let mut events = source.events_until(source.selection.jobs, Some(&progress.stop));
-    // Places take memory for each stream.
-    let between = BETWEEN.max((source.streams.len() * 64).next_multiple_of(BETWEEN));
-    let mut places = Checkpoints::default();
-    // A batch may end up to its length before the number from which somebody wants to read.
-    let mut next_place = between - BATCH;
-    while let Some(step) = events.next() {
-        match step {
-            Step::Event(stream, event) => reading.add_event(stream, &event),
-            Step::Note(note) => reading.add_note(source.streams, note),
-        }
-        let count = reading.index.columns.len();
-        if count >= next_place
-            && let Some(found) = events.places()
-        {
-            places.push(count, found.into());
-            next_place = (count + BATCH + 1).next_multiple_of(between) - BATCH;
-        }
-        if count.is_multiple_of(4096) {
-            progress.events.store(count as u64, Ordering::Relaxed);
-            progress.wait();
-            if progress.stop.load(Ordering::Relaxed) {
-                return None;
-            }
-        }
-    }
-    reading.index.places = Arc::new(places);
-    (!progress.stop.load(Ordering::Relaxed)).then(|| reading.finish())
+    let events = source.events_until(source.selection.jobs, Some(&progress.stop));
+    reading.read(events, source, progress, |index, seen| index.count(&seen))?;
+    Some(reading.finish())
 }
 
 /// The events, by number, that somebody wants. `None` when `stop` was set on the way: the answer is not wanted any
@@ -143,12 +142,24 @@ pub fn matching(
     (!stop.load(Ordering::Relaxed)).then_some(set)
 }
 
-struct IndexReading<'t> {
+/// Reads events into an index.
+pub(crate) struct IndexReading<'t> {
     timeline: &'t Timeline,
-    index: Index,
-    kinds: KindReader,
-    latest: Option<i128>,
-    warnings: Collector,
+    pub(crate) index: Index,
+    pub(crate) kinds: KindReader,
+    pub(crate) latest: Option<i128>,
+    pub(crate) warnings: Collector,
+    pub(crate) places: Checkpoints,
+    pub(crate) growth: GrowthState,
+}
+
+/// An event that was read.
+pub(crate) struct SeenEvent {
+    pub(crate) track: usize,
+    pub(crate) name: u32,
+    pub(crate) ns: Option<i128>,
+    /// Its ns since the origin, when it is in reach.
+    pub(crate) time: Option<i64>,
 }
 
 impl<'t> IndexReading<'t> {
@@ -157,10 +168,22 @@ impl<'t> IndexReading<'t> {
             let counted = track.counted()?;
             Some(Track { events: 0, untimed: 0, range: None, ..counted.clone() })
         };
+        let tracks = timeline.tracks().iter().filter_map(empty).collect();
+        let kinds = KindReader::new(source.session, source.streams, StreamTracks::new(timeline, source), Vec::new());
+        IndexReading::of_tracks(timeline, tracks, kinds, source.streams.len())
+    }
+
+    /// A reading that has seen nothing yet of some tracks.
+    pub(crate) fn of_tracks(
+        timeline: &'t Timeline,
+        tracks: Vec<Track>,
+        kinds: KindReader,
+        streams: usize,
+    ) -> IndexReading<'t> {
         IndexReading {
             timeline,
             index: Index {
-                tracks: timeline.tracks().iter().filter_map(empty).collect(),
+                tracks,
                 origin: timeline.origin,
                 begin: 0,
                 end: 0,
@@ -172,29 +195,71 @@ impl<'t> IndexReading<'t> {
                 columns: EventColumns::default(),
                 places: Arc::default(),
                 kinds: Vec::new(),
+                growth: None,
             },
-            kinds: KindReader::new(source.session, source.streams, StreamTracks::new(timeline, source), Vec::new()),
+            kinds,
             latest: None,
             warnings: Collector::default(),
+            places: Checkpoints::default(),
+            growth: GrowthState { after_last: vec![0; streams], ..GrowthState::default() },
         }
     }
 
-    fn add_event(&mut self, stream: usize, event: &Event<'_>) {
+    /// Reads all events that there are, and shows each. `None` when [`Progress::stop`] was set on the way.
+    pub(crate) fn read(
+        &mut self,
+        mut events: Events<'_>,
+        source: &Source<'_>,
+        progress: &Progress,
+        mut seen: impl FnMut(&mut Index, SeenEvent),
+    ) -> Option<()> {
+        // Places take memory for each stream.
+        let between = BETWEEN.max((source.streams.len() * 64).next_multiple_of(BETWEEN));
+        // A batch may end up to its length before the number from which somebody wants to read.
+        let place_after = |count: usize| (count + BATCH + 1).next_multiple_of(between) - BATCH;
+        let mut next_place = place_after(self.index.columns.len());
+        while let Some(step) = events.next() {
+            match step {
+                Step::Event(stream, event) => {
+                    let event = self.add_event(stream, &event);
+                    seen(&mut self.index, event);
+                }
+                Step::Note(note) => self.add_note(source.streams, note),
+            }
+            let count = self.index.columns.len();
+            if count >= next_place
+                && let Some(found) = events.places()
+            {
+                self.places.push(count, found.into());
+                let Index { losses, faults, .. } = &self.index;
+                let (kinds, losses, faults) = (self.kinds.kinds.len(), losses.len(), faults.len());
+                self.growth.known.push(KnownThere { latest: self.latest, kinds, losses, faults });
+                next_place = place_after(count);
+            }
+            if count.is_multiple_of(4096) {
+                progress.events.store(count as u64, Ordering::Relaxed);
+                progress.wait();
+                if progress.stop.load(Ordering::Relaxed) {
+                    return None;
+                }
+            }
+        }
+        self.growth.last_places = events.last_places();
+        (!progress.stop.load(Ordering::Relaxed)).then_some(())
+    }
+
+    fn add_event(&mut self, stream: usize, event: &Event<'_>) -> SeenEvent {
         let kind = self.kinds.kind(stream, event);
         let index = &mut self.index;
         index.tracks.append(&mut self.kinds.new_tracks);
-        let track = &mut index.tracks[self.kinds.kinds[kind as usize].track as usize];
-        track.events += 1;
+        let TrackKind { track, name } = self.kinds.kinds[kind as usize];
         let time = event.ns.and_then(|ns| {
             self.latest = Some(self.latest.map_or(ns, |latest| latest.max(ns)));
-            track.range = Some(track.range.map_or((ns, ns), |(first, last)| (first.min(ns), last.max(ns))));
             in_reach(index.origin, ns).then_some((ns - index.origin) as i64)
         });
-        if time.is_none() {
-            track.untimed += 1;
-            index.untimed += 1;
-        }
         index.columns.push(time, kind);
+        self.growth.after_last[stream] = index.columns.len();
+        SeenEvent { track: track as usize, name, ns: event.ns, time }
     }
 
     fn add_note(&mut self, streams: &[SelectedStream], note: Note) {
@@ -223,9 +288,11 @@ impl<'t> IndexReading<'t> {
         }
     }
 
-    fn finish(mut self) -> Index {
+    pub(crate) fn finish(mut self) -> Index {
         self.index.columns.seal();
         self.index.kinds = self.kinds.kinds;
+        self.index.places = Arc::new(self.places);
+        self.index.growth = Some(self.growth);
         self.index.names = self.timeline.names().list().iter().map(|name| name.to_string()).collect();
         (_, self.index.warnings) = self.warnings.take();
         self.index.end = self.latest.unwrap_or(0);
@@ -267,6 +334,19 @@ fn damaged(streams: &[SelectedStream], error: &Error) -> Option<(usize, Option<(
 }
 
 impl Index {
+    /// Counts an event on its track.
+    pub(crate) fn count(&mut self, seen: &SeenEvent) {
+        let track = &mut self.tracks[seen.track];
+        track.events += 1;
+        if let Some(ns) = seen.ns {
+            track.range = Some(track.range.map_or((ns, ns), |(first, last)| (first.min(ns), last.max(ns))));
+        }
+        if seen.time.is_none() {
+            track.untimed += 1;
+            self.untimed += 1;
+        }
+    }
+
     /// Could what is kept of the events not be read any more? Then answers lack some.
     pub fn is_broken(&self) -> bool {
         self.columns.is_broken()

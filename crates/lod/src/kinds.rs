@@ -33,6 +33,16 @@ pub(crate) struct StreamTracks {
 }
 
 impl StreamTracks {
+    /// Every stream is a track.
+    pub(crate) fn each_its_own(timeline: &Timeline, streams: usize) -> StreamTracks {
+        StreamTracks {
+            of_stream: (0..streams as u32).map(Some).collect(),
+            of_number: HashMap::new(),
+            count: streams as u32,
+            names: timeline.shared_names(),
+        }
+    }
+
     pub(crate) fn new(timeline: &Timeline, source: &Source<'_>) -> StreamTracks {
         let mut of_stream = vec![None; source.streams.len()];
         let mut of_number = HashMap::new();

@@ -17,6 +17,7 @@ pub mod counters;
 mod estimate;
 mod events;
 pub mod group;
+pub mod growth;
 pub mod index;
 mod kinds;
 mod lane;

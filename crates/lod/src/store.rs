@@ -180,6 +180,7 @@ fn read_from(
         columns,
         places,
         kinds,
+        growth: None,
     };
     is_whole.then_some(StoredIndex { timeline, index, calls, states })
 }

@@ -62,7 +62,7 @@ pub fn density(
         let (mut buckets, mut wide) = (Buckets::default(), Vec::new());
         if let Some(counted) = all.get(*track).and_then(TrackOf::trees) {
             let name = |name: u32| counted.names.get(name as usize).copied().unwrap_or_default();
-            for tree in &counted.trees {
+            for tree in counted.trees.iter() {
                 let exact = |own: u32, entry: BucketEntry| {
                     buckets.add((entry.at << own >> level).saturating_sub(first), name(entry.name), entry.events);
                 };

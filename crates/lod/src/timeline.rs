@@ -11,6 +11,7 @@ use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 
 use crate::estimate::Estimate;
+use crate::growth::TrackTrees;
 use crate::names::NameTable;
 use crate::progress::Progress;
 use crate::source::{Source, in_reach};
@@ -23,7 +24,7 @@ use crate::values::Grouping;
 /// A base track that was counted.
 pub(crate) struct Counted {
     pub(crate) track: Track,
-    pub(crate) trees: Vec<BucketTree>,
+    pub(crate) trees: Arc<Vec<BucketTree>>,
     /// Names by the numbers in the trees.
     pub(crate) names: Vec<u32>,
 }
@@ -47,6 +48,8 @@ pub struct Timeline {
     tracking: Tracking,
     /// Buckets above this level are exact, however few events they hold.
     always: u32,
+    /// What makes the trees of the tracks, once they have grown.
+    growing: Mutex<Option<Vec<TrackTrees>>>,
 }
 
 /// The whole timeline is shown by so many buckets, exactly.
@@ -60,19 +63,39 @@ impl Timeline {
     /// The density that packets state. `ends`: the times of the first and the last event, as far as they are known.
     pub fn new(source: &Source<'_>, ends: (Option<i128>, Option<i128>)) -> Timeline {
         let origin = ends.0.unwrap_or(0);
-        let length = ends.1.unwrap_or(origin).saturating_sub(origin);
-        let mut always = 0;
-        while length >> always >= WHOLE && always < 62 {
-            always += 2;
-        }
+        let always = always_exact(origin, ends.1);
         let (_, has_own_tracks) = own_tracks(source.session);
         let mut names = NameTable::default();
-        let named = source.session.traces.iter().flat_map(|trace| trace.schema.events());
-        for name in named.filter_map(|class| class.name.as_deref()) {
-            names.number(name.as_bytes());
-        }
+        name_classes(source.session, &mut names);
         let parts = parts_of(source, &has_own_tracks, &mut names);
-        Timeline { origin, parts, names: Arc::new(Mutex::new(names)), tracking: Tracking::Own, always }
+        let growing = Mutex::default();
+        Timeline { origin, parts, names: Arc::new(Mutex::new(names)), tracking: Tracking::Own, always, growing }
+    }
+
+    /// The timeline of the same traces when they have grown: of each stream, in the order of the source, its track, and all of
+    /// them with what makes their trees.
+    pub(crate) fn grown(&self, counted: Vec<Counted>, growing: Vec<TrackTrees>, always: u32) -> Timeline {
+        let part = |(at, counted): (usize, Counted)| TimelinePart {
+            streams: vec![at],
+            has_own_tracks: false,
+            estimate: Estimate::default(),
+            counted: OnceLock::from(vec![counted]),
+            numbers: OnceLock::from(vec![0]),
+        };
+        let parts = counted.into_iter().enumerate().map(part).collect();
+        let (names, growing) = (self.names.clone(), Mutex::new(Some(growing)));
+        Timeline { origin: self.origin, parts, names, tracking: Tracking::Own, always, growing }
+    }
+
+    /// The level above which its buckets are exact.
+    pub(crate) fn always(&self) -> u32 {
+        self.always
+    }
+
+    /// What makes the trees of all tracks, when it is there, and makes those that are wanted.
+    pub(crate) fn take_growing(&self, always: u32) -> Option<Vec<TrackTrees>> {
+        let known = self.growing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        known.filter(|_| self.always == always)
     }
 
     /// The same events on tracks by their values, with the names, and the origin, of a timeline of all events.
@@ -80,7 +103,8 @@ impl Timeline {
         let has_own_tracks = vec![true; source.session.traces.len()];
         let parts = parts_of(source, &has_own_tracks, &mut known.names());
         let tracking = Tracking::Values(grouping.clone());
-        Timeline { origin: known.origin, parts, names: known.names.clone(), tracking, always: known.always }
+        let (names, growing) = (known.names.clone(), Mutex::default());
+        Timeline { origin: known.origin, parts, names, tracking, always: known.always, growing }
     }
 
     /// Reads which track an event is on, where its stream does not tell.
@@ -121,7 +145,7 @@ impl Timeline {
             let counted = from.list(|from| {
                 let (track, number) = (from.track(source)?, from.wide()?);
                 let own = from.list(|from| from.small(names.len()))?;
-                Some((Counted { track, trees: from.list(BucketTree::read)?, names: own }, number))
+                Some((Counted { track, trees: Arc::new(from.list(BucketTree::read)?), names: own }, number))
             })?;
             if !part.has_own_tracks && counted.len() != 1 {
                 return None;
@@ -258,7 +282,7 @@ impl Timeline {
         let _ = part.numbers.set(by_place);
         let counted = tracks.into_iter().map(|(track, builder)| Counted {
             track,
-            trees: builder.finish(),
+            trees: Arc::new(builder.finish()),
             names: name_list.clone(),
         });
         let _ = part.counted.set(counted.collect());
@@ -307,7 +331,7 @@ impl Timeline {
     /// Memory of what was counted, in bytes.
     pub fn bytes(&self) -> usize {
         let counted = self.parts.iter().filter_map(|part| part.counted.get()).flatten();
-        counted.flat_map(|of| &of.trees).map(BucketTree::bytes).sum()
+        counted.flat_map(|of| &*of.trees).map(BucketTree::bytes).sum()
     }
 
     /// Is any track counted, and are all?
@@ -328,6 +352,24 @@ impl Timeline {
         let is_open = self.parts.iter().any(|part| part.has_own_tracks && part.counted.get().is_none());
         let is_own = |part: &&TimelinePart| part.has_own_tracks && source.streams[part.streams[0]].trace == trace;
         self.parts.iter().filter(|_| is_open).filter(is_own).map(|part| &part.estimate).collect()
+    }
+}
+
+/// The level above which the buckets of a timeline are always exact.
+pub(crate) fn always_exact(origin: i128, end: Option<i128>) -> u32 {
+    let length = end.unwrap_or(origin).saturating_sub(origin);
+    let mut always = 0;
+    while length >> always >= WHOLE && always < 62 {
+        always += 2;
+    }
+    always
+}
+
+/// Gives numbers to the names of classes: these do not depend on which is met first.
+pub(crate) fn name_classes(session: &Session, names: &mut NameTable) {
+    let named = session.traces.iter().flat_map(|trace| trace.schema.events());
+    for name in named.filter_map(|class| class.name.as_deref()) {
+        names.number(name.as_bytes());
     }
 }
 

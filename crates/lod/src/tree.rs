@@ -99,7 +99,7 @@ fn take_entry(rest: &mut &[u8]) -> (u64, u64, u64) {
 const STEP: usize = 64;
 
 /// The buckets of a level, as numbers of variable length.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct TreeLevel {
     bytes: Vec<u8>,
     /// Of each 64th entry, its bucket and where it stands.
@@ -141,6 +141,7 @@ impl TreeLevel {
 }
 
 /// The buckets of a track.
+#[derive(Clone)]
 pub(crate) struct BucketTree {
     levels: [TreeLevel; LEVELS],
     /// Buckets above this level are always split.
@@ -224,7 +225,7 @@ impl BucketTree {
 }
 
 /// A bucket that events are still put into.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct OpenBucket {
     at: u64,
     events: u64,
@@ -234,6 +235,7 @@ struct OpenBucket {
 }
 
 /// Makes trees of events that come about in the order of time.
+#[derive(Clone)]
 pub(crate) struct TreeBuilder {
     /// The level of the bucket whose events are gathered.
     base: u32,
