@@ -16,6 +16,8 @@ export interface Session {
   index: IndexProgress;
   features: string[];
   command: string;
+  /** Does the server follow the traces while they grow? */
+  follows?: boolean;
   /** A sentence when files of the traces are not there any more, or are other files now. */
   gone?: string | null;
   /** The states that occur, when they are known. */

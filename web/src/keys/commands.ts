@@ -4,6 +4,7 @@ import { copyCommand, copyLink, exportMenu } from '../panels/export';
 import { turnTheme } from '../panels/settings';
 import { openTrackMenu } from '../panels/tracks';
 import * as act from '../state/actions';
+import { toggleFollowing } from '../state/follow';
 import { inValues } from '../state/search';
 import { change, isFile, state } from '../state/store';
 import { layout } from '../state/tracks';
@@ -52,6 +53,7 @@ export const COMMANDS: readonly Command[] = [
       dialog.value = 'goto';
     },
   },
+  { id: 'follow', label: 'Follow the newest event', group: 'Move', keys: [], run: toggleFollowing },
   { id: 'format', label: 'Next time format', group: 'Move', keys: ['t'], run: act.nextFormat },
 
   {

@@ -9,6 +9,7 @@ import { busy } from '../state/busy';
 import { shownTotal } from '../state/event-rows';
 import { applyFilter, filterError } from '../state/filter';
 import { findings, searchAll } from '../state/find';
+import { following, growing, toggleFollowing } from '../state/follow';
 import { found, inValues, search } from '../state/search';
 import { phase } from '../state/session';
 import { change, isFile, session, state } from '../state/store';
@@ -42,6 +43,7 @@ export function Bar(): JSX.Element {
       </h1>
       <Crumb />
       <span class="grow" />
+      <Follow />
       <Search />
       <Filter />
       <button type="button" class="ib out" aria-haspopup="menu" onClick={(e) => exportMenu(e.currentTarget)}>
@@ -77,6 +79,22 @@ export function Bar(): JSX.Element {
       <Progress />
     </header>
   );
+}
+
+/** Only where there is something to follow. */
+function Follow(): JSX.Element | null {
+  return growing.value ? (
+    <button
+      type="button"
+      class="ib out"
+      data-testid="follow"
+      aria-pressed={following.value}
+      title="Keep the newest event at the right edge"
+      onClick={toggleFollowing}
+    >
+      Follow
+    </button>
+  ) : null;
 }
 
 function Crumb(): JSX.Element {
