@@ -30,6 +30,8 @@ pub struct AnswerInput {
     pub symbolizer: Option<Arc<dyn Symbolizer>>,
     /// Opens the traces again, where that can be done.
     pub reopen: Option<Reopener>,
+    /// Do they still grow? Then they are opened again and again.
+    pub follows: bool,
     /// A time before they were opened.
     pub opened: SystemTime,
     /// Where their index is kept, when it may be.
@@ -48,6 +50,7 @@ impl AnswerInput {
             query: None,
             symbolizer: None,
             reopen: None,
+            follows: false,
             opened: SystemTime::now(),
             cache: None,
         }

@@ -88,6 +88,7 @@ pub(crate) fn session(state: &TraceState) -> Value {
         "faults": faults,
         "index": progress(state),
         "features": features,
+        "follows": input.follows,
         "gone": state.status.gone(),
         "states": state.states().map(|found| found.present()),
         "command": input.command,

@@ -407,3 +407,46 @@ fn a_trace_that_is_gone_or_replaced_is_told() {
     let session = viewer.until("session", is_replaced);
     assert_eq!(session["events"], 500, "and what is there now");
 }
+
+/// The number of events that a session says.
+fn events(session: &Value) -> u64 {
+    session["events"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn a_trace_that_grows_is_followed() {
+    let folder = Folder::new();
+    let from = std::path::Path::new(&demo("losses")).to_path_buf();
+    let to = folder.path("losses");
+    std::fs::create_dir(&to).expect("it is new");
+    let whole = std::fs::read(from.join("tiny_0")).expect("it is there");
+    for name in ["metadata", "tiny_1"] {
+        std::fs::copy(from.join(name), to.join(name)).expect("there is room");
+    }
+    // A packet that is not whole yet is no damage.
+    std::fs::write(to.join("tiny_0"), &whole[..whole.len() / 2 - 100]).expect("there is room");
+    let viewer = Viewer::new(&["--follow", to.to_str().expect("a text")]);
+    let first = viewer.get("session");
+    assert_eq!((&first["follows"], &first["faults"]), (&json!(true), &json!(0)));
+    std::fs::write(to.join("tiny_0"), &whole).expect("there is room");
+    let all = Viewer::new(&[&demo("losses")]);
+    let wanted = all.get("session");
+    assert_eq!(wanted["follows"], json!(false));
+    assert!(events(&first) < events(&wanted), "{first}");
+    viewer.until("session", |session| events(session) == events(&wanted));
+    for path in ["events?from=0&limit=1000", "select", "tiles?tracks=b0,b1&level=20&from=0&to=9&exact=1"] {
+        let [mut own, mut other] = [viewer.get(path), all.get(path)];
+        own["generation"].take();
+        other["generation"].take();
+        assert_eq!(own, other, "{path}");
+    }
+}
+
+#[test]
+fn what_cannot_be_extended_is_not_followed() {
+    let folder = Folder::new();
+    let texts = ["`uftrace` cannot be followed", "--follow reads ctf1.8, ctf2, jsonl"];
+    folder.run(&format!("view --follow --no-open {}", demo("../calls/tasting"))).ends(1, &texts);
+    std::fs::create_dir(folder.path("empty")).expect("it is new");
+    folder.run("view --follow --no-open empty").ends(1, &["no trace yet"]);
+}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tracemill_answers::{Answer, AnswerInput, ApiError, Stage, Status, StatusUpdate, TraceState, give_way, ns};
+use tracemill_answers::{Answer, AnswerInput, ApiError, Growth, Stage, Status, StatusUpdate, TraceState, give_way, ns};
 use tracemill_engine::session::ClockMove;
 
 /// The traces that are shown now.
@@ -124,7 +124,8 @@ impl Current {
         let (mut missed, mut failed) = (0, 0);
         while self.status.last().stage != Stage::End {
             std::thread::sleep(LOOK);
-            is_new |= files.poll_changes();
+            // A store to a map changes nothing that can be seen from outside.
+            is_new |= files.poll_changes() || self.state().input.follows;
             if let Some(path) = files.missing() {
                 missed += 1;
                 if missed == LOOKS_UNTIL_GONE {
@@ -145,7 +146,7 @@ impl Current {
                     let replaced = files.replaced();
                     files = Files::from_input(&input);
                     is_new = files.changed_since(input.opened);
-                    is_new |= !self.grow(input, &moves);
+                    is_new |= !self.grow(input, &moves, replaced.is_some());
                     self.status.set_gone(replaced.map(|path| {
                         let path = path.display();
                         format!("the trace was replaced: `{path}` is not what it was; the page shows what is there now")
@@ -164,11 +165,21 @@ impl Current {
         }
     }
 
-    /// Shows the traces as they are now. False when a clock was moved meanwhile.
-    fn grow(&self, input: AnswerInput, moves: &[ClockMove]) -> bool {
+    /// Shows the traces as they are now: what is known is extended where they only grew. False when a clock was moved meanwhile.
+    fn grow(&self, input: AnswerInput, moves: &[ClockMove], is_replaced: bool) -> bool {
         let old = self.state();
-        let new = Arc::new(TraceState::next(input, &old));
-        let is_beside = old.index().is_none_or(|index| index.events() <= BESIDE);
+        let growth = if is_replaced { Growth::Changed } else { old.growth_to(&input.traces) };
+        let (new, first) = match growth {
+            // A file that changed otherwise may hold other events of the same times.
+            Growth::Unchanged if input.follows => return true,
+            Growth::Extended(found) => {
+                let (timeline, index, first) = *found;
+                (Arc::new(TraceState::extended(input, &old, (timeline, index))), Some(first))
+            }
+            Growth::Unchanged | Growth::Changed => (Arc::new(TraceState::next(input, &old)), None),
+        };
+        // What was extended shares most of its memory.
+        let is_beside = first.is_some() || old.index().is_none_or(|index| index.events() <= BESIDE);
         if is_beside {
             new.read();
         }
@@ -177,6 +188,7 @@ impl Current {
             return false;
         }
         let since = new.index().and_then(|_| first_change(&old, &new)).filter(|_| is_beside);
+        let since = since.map(|since| first.map_or(since, |first| first.min(since)));
         drop(old);
         self.replace(new.clone(), if is_beside { Stage::Complete } else { Stage::Counting }, since);
         drop(own);

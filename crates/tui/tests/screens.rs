@@ -27,6 +27,7 @@ fn state(paths: &[&Path]) -> Arc<TraceState> {
         query: None,
         symbolizer: None,
         reopen: None,
+        follows: false,
         opened: std::time::SystemTime::now(),
         cache: None,
     };

@@ -65,6 +65,10 @@ pub(crate) struct ViewOptions {
     #[command(flatten)]
     pub(crate) cache: CacheOptions,
 
+    /// Show what is written while the page is open: CTF folders and JSON lines, all of their events
+    #[arg(long, conflicts_with_all = ["begin", "end", "filter", "tsp"])]
+    pub(crate) follow: bool,
+
     /// Do not open a browser
     #[arg(long)]
     pub(crate) no_open: bool,

@@ -35,7 +35,7 @@ mod shown {
     use std::time::{Duration, SystemTime};
 
     use tracemill_answers::index_cache::{self, IndexCache};
-    use tracemill_answers::{AnswerInput, Cutter, Querier, Reopener, ShownTraces};
+    use tracemill_answers::{AnswerInput, Cutter, Querier, Reopener, ShownTraces, can_grow};
     use tracemill_engine::convert::{ConvertOptions, convert};
     use tracemill_engine::filter::Expression;
     use tracemill_engine::output::Pending;
@@ -56,6 +56,9 @@ mod shown {
     use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, SymbolArgs, ViewOptions};
     use crate::report::{Outcome, Reporter, shell_quoted};
 
+    /// Formats whose index is extended when traces of them grow.
+    const EXTENDED: [&str; 3] = ["ctf1.8", "ctf2", "jsonl"];
+
     /// The options of a command that shows traces which say what is shown.
     #[derive(Clone, Copy)]
     pub(in super::super) struct ShownOptions<'a> {
@@ -71,18 +74,53 @@ mod shown {
         options: ShownOptions<'_>,
         redaction: RedactionOptions<'_>,
     ) -> Result<Option<(AnswerInput, Reporter)>, Error> {
-        opened(options, (&[], redaction))
+        opened(&Opening { options, clock_moves: &[], redaction, follows: false })
     }
 
-    /// Opens traces, with clocks that were moved while they are shown, and without fields that are hidden.
-    fn opened(
-        options: ShownOptions<'_>,
-        (clock_moves, redaction): (&[ClockMove], RedactionOptions<'_>),
-    ) -> Result<Option<(AnswerInput, Reporter)>, Error> {
-        let ShownOptions { input, events, symbols, gmt } = options;
+    /// Opens traces that still grow.
+    fn growing_input(options: ShownOptions<'_>) -> Result<(AnswerInput, Reporter), Error> {
+        let opening = Opening { options, clock_moves: &[], redaction: RedactionOptions::default(), follows: true };
+        opened(&opening)?.ok_or_else(|| {
+            let path = options.input.traces.first().cloned().unwrap_or_default();
+            let error =
+                Error::new(ErrorKind::NotThisFormat, "there is no trace yet that can be followed").in_file(&path);
+            error.with_help(format!("--follow reads {}", EXTENDED.join(", ")))
+        })
+    }
+
+    /// What is opened, and how.
+    #[derive(Clone, Copy)]
+    struct Opening<'o> {
+        options: ShownOptions<'o>,
+        /// Clocks that were moved while the traces are shown.
+        clock_moves: &'o [ClockMove],
+        /// Fields that are hidden.
+        redaction: RedactionOptions<'o>,
+        /// Do the traces still grow?
+        follows: bool,
+    }
+
+    /// Traces that cannot be extended when they grow are refused: to read them anew each time would not be following them.
+    fn check_growth(traces: &ShownTraces) -> Result<(), Error> {
+        let of_other = traces.session.traces.iter().find(|trace| !EXTENDED.contains(&trace.schema.format));
+        if let Some(trace) = of_other {
+            let error =
+                Error::unsupported(format!("`{}` cannot be followed", trace.schema.format)).in_file(&trace.path);
+            return Err(error.with_help(format!("--follow reads {}", EXTENDED.join(", "))));
+        }
+        if can_grow(&traces.source()) {
+            return Ok(());
+        }
+        let error = Error::unsupported("traces without clocks, or with tracks in their events, cannot be followed");
+        Err(error.with_help("leave --follow out: what was written later is read when the files change"))
+    }
+
+    fn opened(opening: &Opening<'_>) -> Result<Option<(AnswerInput, Reporter)>, Error> {
+        let Opening { options: ShownOptions { input, events, symbols, gmt }, clock_moves, redaction, follows } = *opening;
         let now = SystemTime::now();
         let request = RequestOptions::events(input, events, gmt);
-        let request = RequestOptions { redaction, aligns_begins: true, clock_moves, ..request };
+        let is_unfinished = follows;
+        let request = RequestOptions { redaction, aligns_begins: true, clock_moves, is_unfinished, ..request };
         let Some((opened, reporter)) = request.open()? else { return Ok(None) };
         let OpenedTraces { session, .. } = &opened;
         let of_opening = session.traces.iter().flat_map(|trace| &trace.faults).chain(&session.failures).cloned();
@@ -99,6 +137,9 @@ mod shown {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         let OpenedTraces { session, streams, selection, filter, query } = opened;
         let traces = ShownTraces::new(session, streams, selection, filter);
+        if follows {
+            check_growth(&traces)?;
+        }
         let parts = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
         let cut = tracemill_formats::USUAL.map(|target| cutter(target, parts, events.filter.clone(), gmt));
         let symbolizer = Symbols::new(symbols, Demangle::default(), &traces.session).into_symbolizer();
@@ -111,7 +152,8 @@ mod shown {
             command: words.map(|word| shell_quoted(&word)).collect::<Vec<_>>().join(" "),
             cut,
             symbolizer,
-            reopen: reopener(options),
+            reopen: reopener(opening),
+            follows,
             opened: now,
             cache: None,
         };
@@ -180,16 +222,16 @@ mod shown {
     }
 
     /// Opens the same traces again, and says nothing that was said. What came through a pipe is not there any more.
-    fn reopener(options: ShownOptions<'_>) -> Option<Reopener> {
+    fn reopener(&Opening { options, follows, .. }: &Opening<'_>) -> Option<Reopener> {
         let gmt = options.gmt;
         let is_pipe = options.input.traces.iter().any(|path| path.as_os_str() == "-");
         let mut input = options.input.clone();
         (input.messages.quiet, input.messages.verbose) = (true, false);
         let (events, symbols) = (options.events.clone(), options.symbols.clone());
-        let reopen = move |moves: &[ClockMove]| {
+        let reopen = move |clock_moves: &[ClockMove]| {
             let options = ShownOptions { input: &input, events: &events, symbols: &symbols, gmt };
-            let (input, _) = opened(options, (moves, RedactionOptions::default()))?
-                .ok_or_else(|| Error::misuse("the traces cannot be opened any more"))?;
+            let opening = Opening { options, clock_moves, redaction: RedactionOptions::default(), follows };
+            let (input, _) = opened(&opening)?.ok_or_else(|| Error::misuse("the traces cannot be opened any more"))?;
             Ok(input)
         };
         (!is_pipe).then(|| Arc::new(reopen) as Reopener)
@@ -277,10 +319,15 @@ mod shown {
         }
         let ViewOptions { input: of_input, events, symbols, .. } = options;
         let shown = ShownOptions { input: of_input, events, symbols, gmt: false };
-        let Some((mut input, reporter)) = input(shown, RedactionOptions::default())? else {
-            return Ok(Outcome::Nothing);
+        let (input, reporter) = if options.follow {
+            growing_input(shown)?
+        } else {
+            let Some((mut input, reporter)) = input(shown, RedactionOptions::default())? else {
+                return Ok(Outcome::Nothing);
+            };
+            input.cache = index_cache(&options.input, &options.events, &options.cache, input.opened);
+            (input, reporter)
         };
-        input.cache = index_cache(&options.input, &options.events, &options.cache, input.opened);
         let settings = ServerSettings {
             address: options.listen,
             port: options.port,

@@ -48,6 +48,7 @@ fn input_of(paths: &[PathBuf], moves: &[ClockMove]) -> AnswerInput {
         query: None,
         symbolizer: None,
         reopen: Some(Arc::new(move |moves: &[ClockMove]| Ok(input_of(&own, moves)))),
+        follows: false,
         opened,
         cache: None,
     }
