@@ -1,4 +1,4 @@
-//! What is known of traces that grow is extended: it must be what a new reading gives.
+//! Knowledge of traces that grow is extended: it must be what a new reading gives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -337,4 +337,44 @@ fn lines_of_json_grow() {
         check(&now, &fresh(&path, 1), random);
         state = now;
     }
+}
+
+/// Events that a program records are in a ring first, then in the file of the stream: packets fill up, and move.
+#[cfg(unix)]
+#[test]
+fn rings_of_a_program_that_records_grow() {
+    use tracemill_record::{Recorder, event};
+
+    let folder = Folder::new();
+    let path = folder.file("place", b"").with_file_name("run.ctf");
+    let recorder = Recorder::options(&path).block(64 << 10).packet(4096).start().expect("it starts");
+    let random = &mut Random(2);
+    let mut state: Option<TraceState> = None;
+    let mut number = 0u64;
+    let mut extended = 0;
+    for round in 0..8 {
+        for _ in 0..40 + 300 * (round % 3) {
+            event!("step", number = number);
+            number += 1;
+        }
+        if round == 4 {
+            let own = std::thread::spawn(|| event!("once", at = 4_u32));
+            own.join().expect("it ends");
+            number += 1;
+        }
+        let (now, step) = match state.take() {
+            None => (fresh(&path, 1), Step::Changed),
+            Some(before) => next(before, &path),
+        };
+        extended += usize::from(step == Step::Extended);
+        let events = now.index().map(|index| index.events());
+        assert_eq!((events, step == Step::Unchanged), (Some(number as usize), false), "{round}");
+        check(&now, &fresh(&path, 2), random);
+        state = Some(now);
+    }
+    recorder.finish().expect("it ends well");
+    let (now, _) = next(state.expect("it was shown"), &path);
+    assert_eq!(now.index().map(|index| index.events()), Some(number as usize));
+    check(&now, &fresh(&path, 2), random);
+    assert!(extended >= 6, "{extended}");
 }

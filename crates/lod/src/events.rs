@@ -176,7 +176,7 @@ impl EventColumns {
             kinds: self.kinds,
             ..EventColumns::default()
         };
-        // What reads groups again puts them here, too; of those columns that grow none is left to be read.
+        // Groups that are read again are put here, too; of columns that grow none is left to be read.
         if self.again.is_none() {
             own.room = Mutex::new(std::mem::take(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner)));
         }

@@ -26,14 +26,14 @@ use crate::track::Track;
 use crate::tracking::own_tracks;
 use crate::tree::TreeBuilder;
 
-/// What is known of traces, as they were.
+/// Traces as they were, and the knowledge of them.
 #[derive(Clone, Copy)]
 pub struct Known<'k> {
     /// Their density, which was counted.
     pub timeline: &'k Timeline,
     /// Their index.
     pub index: &'k Index,
-    /// What was read.
+    /// The part of them that was read.
     pub source: Source<'k>,
 }
 
@@ -184,7 +184,7 @@ fn change_of(before: &SelectedStream, now: &SelectedStream) -> Option<Change> {
             place(before) == place(now) && path(old, before) == path(new, now)
         }
     };
-    // What is after the content of a numbered packet does not count.
+    // The padding of a numbered packet does not count.
     let is_same = |both: &(Packet, Packet)| {
         let padding = |of: &Packet| of.total_bits.saturating_sub(of.content_bits);
         let has_same_size = both.0.sequence.is_some() || padding(&both.0) == padding(&both.1);
@@ -269,7 +269,7 @@ impl<'e> Extension<'e> {
                 match (&of.change, of.old) {
                     (Change::Same, Some(old)) if has_more(old) => Some(Some(ResumePoint::within(places[old]))),
                     (Change::Same, _) => Some(Some(ResumePoint::at_end())),
-                    // What a packet states of losses is reported when it is opened.
+                    // Losses that a packet states are reported when it is opened.
                     (Change::From(change), Some(old)) if has_more(old) => {
                         let is_opened = change.is_in_place && places[old].packet() >= change.packet;
                         (!is_opened || !change.has_other_losses).then(|| Some(ResumePoint::within(places[old])))
@@ -412,7 +412,7 @@ impl<'e> Extension<'e> {
     }
 }
 
-/// What makes the trees of a track, event by event.
+/// The maker of the trees of a track, event by event.
 pub(crate) struct TrackTrees {
     builder: TreeBuilder,
     /// Names by the numbers in the trees.
@@ -430,7 +430,7 @@ impl TrackTrees {
         }
     }
 
-    /// Those of all tracks of an index. `None` when its events cannot be read any more.
+    /// The trees of all tracks of an index. `None` when its events cannot be read any more.
     fn of_index(index: &Index, always: u32, tracks: usize) -> Option<Vec<TrackTrees>> {
         let mut all: Vec<TrackTrees> = (0..tracks).map(|_| TrackTrees::new(always, index.events())).collect();
         index.columns.for_each_from(0, |time, kind| {

@@ -90,7 +90,7 @@ pub struct Index {
 /// Where an index can be extended.
 #[derive(Clone, Default)]
 pub(crate) struct GrowthState {
-    /// What was known at each of the checkpoints.
+    /// The state of the reading at each of the checkpoints.
     pub(crate) known: Vec<KnownThere>,
     /// For each stream, the number after that of its last event; 0 when it has none.
     pub(crate) after_last: Vec<usize>,
@@ -98,7 +98,7 @@ pub(crate) struct GrowthState {
     pub(crate) last_places: Vec<Option<StreamPlace>>,
 }
 
-/// What was known at a checkpoint.
+/// The state of the reading at a checkpoint.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct KnownThere {
     /// The latest time of an event.

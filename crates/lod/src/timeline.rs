@@ -48,7 +48,7 @@ pub struct Timeline {
     tracking: Tracking,
     /// Buckets above this level are exact, however few events they hold.
     always: u32,
-    /// What makes the trees of the tracks, once they have grown.
+    /// The makers of the trees of the tracks, once these have grown.
     growing: Mutex<Option<Vec<TrackTrees>>>,
 }
 
@@ -92,7 +92,7 @@ impl Timeline {
         self.always
     }
 
-    /// What makes the trees of all tracks, when it is there, and makes those that are wanted.
+    /// The makers of the trees of all tracks, when they are there, and make the wanted ones.
     pub(crate) fn take_growing(&self, always: u32) -> Option<Vec<TrackTrees>> {
         let known = self.growing.lock().unwrap_or_else(PoisonError::into_inner).take();
         known.filter(|_| self.always == always)

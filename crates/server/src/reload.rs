@@ -178,7 +178,7 @@ impl Current {
             }
             Growth::Unchanged | Growth::Changed => (Arc::new(TraceState::next(input, &old)), None),
         };
-        // What was extended shares most of its memory.
+        // An extended index shares most of its memory.
         let is_beside = first.is_some() || old.index().is_none_or(|index| index.events() <= BESIDE);
         if is_beside {
             new.read();
