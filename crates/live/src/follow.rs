@@ -29,6 +29,9 @@ const MAX_DEPTH: usize = 16;
 /// Formats that can be followed, by their names.
 pub const FOLLOWED: &[&str] = &["ctf1.8", "ctf2", "uftrace", "jsonl"];
 
+/// Those of them whose traces a viewer follows: it extends their index.
+pub const EXTENDED: &[&str] = &["ctf1.8", "ctf2", "jsonl"];
+
 /// How files are followed.
 #[derive(Clone, Debug)]
 pub struct FollowOptions {

@@ -47,6 +47,7 @@ mod shown {
     use tracemill_engine::timeline::Selection;
     use tracemill_format::target::Target;
     use tracemill_format::{Demangle, Settings as FormatOptions};
+    use tracemill_live::follow::EXTENDED;
     use tracemill_model::error::{Error, ErrorKind};
     use tracemill_server::{HandOver, ServerSettings, TspSettings, listen, listen_tsp};
 
@@ -55,9 +56,6 @@ mod shown {
     use super::super::samples::Symbols;
     use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, SymbolArgs, ViewOptions};
     use crate::report::{Outcome, Reporter, shell_quoted};
-
-    /// Formats whose index is extended when traces of them grow.
-    const EXTENDED: [&str; 3] = ["ctf1.8", "ctf2", "jsonl"];
 
     /// The options of a command that shows traces which say what is shown.
     #[derive(Clone, Copy)]
@@ -88,7 +86,7 @@ mod shown {
         })
     }
 
-    /// What is opened, and how.
+    /// The traces to open, and how.
     #[derive(Clone, Copy)]
     struct Opening<'o> {
         options: ShownOptions<'o>,
