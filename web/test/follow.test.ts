@@ -75,7 +75,7 @@ test('the right edge of the view follows the newest event until the user moves i
   assert.deepEqual([following.value, view.value], [true, { begin: 810n * MS, end: 1010n * MS }]);
   await grow(500);
   assert.deepEqual(view.value, { begin: 1310n * MS, end: 1510n * MS });
-  // Nothing else changes, and changes of something else do not end it.
+  // All else stays, and changes of something else do not end it.
   assert.deepEqual({ ...state.value, view: null }, { ...kept, view: null });
   change({ cursor: 1400n * MS });
   assert.ok(following.value);

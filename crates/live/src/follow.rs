@@ -29,7 +29,7 @@ const MAX_DEPTH: usize = 16;
 /// Formats that can be followed, by their names.
 pub const FOLLOWED: &[&str] = &["ctf1.8", "ctf2", "uftrace", "jsonl"];
 
-/// Those of them whose traces a viewer follows: it extends their index.
+/// Followed formats whose traces a viewer shows: it extends their index.
 pub const EXTENDED: &[&str] = &["ctf1.8", "ctf2", "jsonl"];
 
 /// How files are followed.

@@ -30,7 +30,7 @@ effect(() => {
   if (following.peek() && growing.peek()) untracked(toNewest);
 });
 
-// Whoever moves or zooms the view wants to look at something.
+// A user who moves or zooms the view wants to look at something.
 effect(() => {
   if (!sameRange(state.value.view, own)) following.value = false;
 });
