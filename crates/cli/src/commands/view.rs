@@ -114,7 +114,8 @@ mod shown {
     }
 
     fn opened(opening: &Opening<'_>) -> Result<Option<(AnswerInput, Reporter)>, Error> {
-        let Opening { options: ShownOptions { input, events, symbols, gmt }, clock_moves, redaction, follows } = *opening;
+        let Opening { options: ShownOptions { input, events, symbols, gmt }, clock_moves, redaction, follows } =
+            *opening;
         let now = SystemTime::now();
         let request = RequestOptions::events(input, events, gmt);
         let is_unfinished = follows;
