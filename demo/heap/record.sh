@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Record the demo trace of a heap anew; see ../README.md. It needs a C compiler, lttng-tools and LTTng-UST's wrapper of the C
-# library (Debian and Ubuntu: lttng-tools, liblttng-ust1).
+# Record the demo trace of a heap anew; see ../README.md. It needs a C compiler, lttng-tools, LTTng-UST's wrapper of the C
+# library (Debian and Ubuntu: lttng-tools, liblttng-ust1), and tracemill.
 set -euo pipefail
 
 heap_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -35,8 +35,6 @@ LTTNG_UST_REGISTER_TIMEOUT=-1 LD_PRELOAD=liblttng-ust-libc-wrapper.so.1 "$progra
 lttng stop
 lttng destroy
 
-rm -rf -- "$heap_dir/larder"
-cp -r -- "$work"/trace/ust/uid/*/64-bit "$heap_dir/larder"
-chmod -R u=rwX,go=rX "$heap_dir/larder"
+tracemill convert --force --to jsonl -o "$heap_dir/larder.jsonl" "$work"/trace/ust/uid/*/64-bit
 mkdir -p -- "$heap_dir/root/srv/bakery"
 cp -- "$program" "$heap_dir/root/srv/bakery/larder"

@@ -8,13 +8,13 @@ use serde_json::Value;
 use util::{Folder, demo};
 
 fn answer(folder: &Folder, words: &str) -> Value {
-    let run = folder.run(&format!("analyze heap {words} --json {}", demo("../heap/larder"))).ends(0, &[]);
+    let run = folder.run(&format!("analyze heap {words} --json {}", demo("../heap/larder.jsonl"))).ends(0, &[]);
     serde_json::from_str(&run.stdout).expect("it is JSON")
 }
 
 /// The events of the C library, one by one.
 fn events(folder: &Folder) -> Vec<(String, Value)> {
-    let run = folder.run(&format!("print --format jsonl {}", demo("../heap/larder"))).ends(0, &[]);
+    let run = folder.run(&format!("print --format jsonl {}", demo("../heap/larder.jsonl"))).ends(0, &[]);
     let events = run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"));
     let events = events.filter_map(|event| {
         let name = event["name"].as_str()?.strip_prefix("lttng_ust_libc:")?.to_string();

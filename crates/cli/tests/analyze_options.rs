@@ -113,7 +113,7 @@ impl Asker {
             objects(&folder),
             demo("../idle/night.jsonl"),
             demo("../guests/host.jsonl"),
-            demo("../heap/larder"),
+            demo("../heap/larder.jsonl"),
         ];
         Asker { folder, traces }
     }
@@ -293,7 +293,7 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
         all("", &demo("../guests/host.jsonl")),
         ["cpu", "sched", "syscalls", "io", "locks", "contention", "offcpu", "vm", "cgroup", "processes", "stats"]
     );
-    assert_eq!(all("", &demo("../heap/larder")), ["heap", "stats"]);
+    assert_eq!(all("", &demo("../heap/larder.jsonl")), ["heap", "stats"]);
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "offcpu", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,timehist,map,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);

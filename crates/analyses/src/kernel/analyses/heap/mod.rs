@@ -63,7 +63,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         (Concept::HeapFree, "what was freed"),
     ],
     over_periods: None,
-    example: "heap demo/heap/larder",
+    example: "heap demo/heap/larder.jsonl",
     make: |query| Box::new(Heap::new(query)),
 };
 
