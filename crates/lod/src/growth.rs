@@ -23,8 +23,8 @@ use crate::progress::Progress;
 use crate::source::Source;
 use crate::timeline::{Counted, Timeline, always_exact, name_classes};
 use crate::track::Track;
+use crate::track_trees::TrackTrees;
 use crate::tracking::own_tracks;
-use crate::tree::TreeBuilder;
 
 /// Traces as they were, and the knowledge of them.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ pub fn extend(
     progress: &Progress,
 ) -> Growth {
     let Some(streams) = compare(&known, source) else { return Growth::Changed };
-    if streams.iter().all(|of| matches!(of.change, Change::Same)) {
+    if streams.iter().all(|of| matches!(of.change, StreamChange::Same)) {
         return Growth::Unchanged;
     }
     // An event before the origin has no place.
@@ -77,7 +77,7 @@ pub fn extend(
 }
 
 /// How a stream differs from what it was.
-enum Change {
+enum StreamChange {
     Same,
     /// It was not there.
     New,
@@ -99,7 +99,7 @@ struct FirstChange {
 struct StreamGrowth {
     /// Its place among the streams that were there.
     old: Option<usize>,
-    change: Change,
+    change: StreamChange,
     /// Where it is read on after all that was read of it, and the time of the event there.
     next: Option<(ResumePoint, NextTime)>,
 }
@@ -150,18 +150,20 @@ fn compare(known: &Known<'_>, source: &Source<'_>) -> Option<Vec<StreamGrowth>> 
     for of in source.streams {
         let old = of_key.remove(&key(of));
         let change = match old {
-            None => Change::New,
+            None => StreamChange::New,
             Some(old) if old != next_old => return None,
             Some(old) => change_of(&known.source.streams[old], of)?,
         };
         next_old += usize::from(old.is_some());
         let next = match (&change, old) {
-            (Change::From(change), Some(old)) => {
+            (StreamChange::From(change), Some(old)) => {
                 let is_empty = growth.after_last[old] == 0;
                 let point = point_after(of, *change, growth.last_places[old], is_empty);
                 point.map(|point| (point, next_time(now, of, source.selection, Some(point))))
             }
-            (Change::New, _) => Some((ResumePoint::at_packet(0, 0, 0), next_time(now, of, source.selection, None))),
+            (StreamChange::New, _) => {
+                Some((ResumePoint::at_packet(0, 0, 0), next_time(now, of, source.selection, None)))
+            }
             _ => None,
         };
         streams.push(StreamGrowth { old, change, next });
@@ -170,7 +172,7 @@ fn compare(known: &Known<'_>, source: &Source<'_>) -> Option<Vec<StreamGrowth>> 
 }
 
 /// How a stream differs; `None` when something in its old part does.
-fn change_of(before: &SelectedStream, now: &SelectedStream) -> Option<Change> {
+fn change_of(before: &SelectedStream, now: &SelectedStream) -> Option<StreamChange> {
     let (old, new) = (&before.stream, &now.stream);
     if (old.class, old.id, before.clock) != (new.class, new.id, now.clock) || old.packets.len() > new.packets.len() {
         return None;
@@ -204,12 +206,12 @@ fn change_of(before: &SelectedStream, now: &SelectedStream) -> Option<Change> {
             // Only the last packet is still written.
             let has_grown = packet + 1 == count && two.0.content_bits <= two.1.content_bits;
             let change = FirstChange { packet, is_in_place: true, has_other_losses };
-            return has_grown.then_some(Change::From(change));
+            return has_grown.then_some(StreamChange::From(change));
         }
     }
     Some(match new.packets.len() == count {
-        true => Change::Same,
-        false => Change::From(FirstChange { packet: count, is_in_place: false, has_other_losses: false }),
+        true => StreamChange::Same,
+        false => StreamChange::From(FirstChange { packet: count, is_in_place: false, has_other_losses: false }),
     })
 }
 
@@ -267,18 +269,18 @@ impl<'e> Extension<'e> {
             let has_more = |old: usize| growth.after_last[old] > number;
             let point = |of: &StreamGrowth| -> Option<Option<ResumePoint>> {
                 match (&of.change, of.old) {
-                    (Change::Same, Some(old)) if has_more(old) => Some(Some(ResumePoint::within(places[old]))),
-                    (Change::Same, _) => Some(Some(ResumePoint::at_end())),
+                    (StreamChange::Same, Some(old)) if has_more(old) => Some(Some(ResumePoint::within(places[old]))),
+                    (StreamChange::Same, _) => Some(Some(ResumePoint::at_end())),
                     // Losses that a packet states are reported when it is opened.
-                    (Change::From(change), Some(old)) if has_more(old) => {
+                    (StreamChange::From(change), Some(old)) if has_more(old) => {
                         let is_opened = change.is_in_place && places[old].packet() >= change.packet;
                         (!is_opened || !change.has_other_losses).then(|| Some(ResumePoint::within(places[old])))
                     }
-                    (Change::From(change), _) => {
+                    (StreamChange::From(change), _) => {
                         let (point, time) = of.next.filter(|_| !change.has_other_losses)?;
                         time.is_after(there.latest).then_some(Some(point))
                     }
-                    (Change::New, _) => of.next.filter(|(_, time)| time.is_after(there.latest)).map(|_| None),
+                    (StreamChange::New, _) => of.next.filter(|(_, time)| time.is_after(there.latest)).map(|_| None),
                 }
             };
             if let Some(points) = streams.iter().map(point).collect::<Option<Vec<_>>>() {
@@ -308,7 +310,7 @@ impl<'e> Extension<'e> {
         name_classes(source.session, &mut timeline.names());
         let growing = match timeline.take_growing(always) {
             Some(known) => known,
-            None => TrackTrees::of_index(index, always, before.streams.len())?,
+            None => trees_of_index(index, always, before.streams.len())?,
         };
         let mut growing: Vec<Option<TrackTrees>> = growing.into_iter().map(Some).collect();
         let of_stream = |of: &StreamGrowth| of.old.and_then(|old| growing.get_mut(old)?.take());
@@ -412,51 +414,19 @@ impl<'e> Extension<'e> {
     }
 }
 
-/// The maker of the trees of a track, event by event.
-pub(crate) struct TrackTrees {
-    builder: TreeBuilder,
-    /// Names by the numbers in the trees.
-    names: Vec<u32>,
-    of_name: HashMap<u32, u32>,
-}
-
-impl TrackTrees {
-    /// Trees of no events yet; `events`: how many there are on all tracks.
-    fn new(always: u32, events: usize) -> TrackTrees {
-        TrackTrees {
-            builder: TreeBuilder::new(always, false, events as f64),
-            names: Vec::new(),
-            of_name: HashMap::new(),
+/// The trees of all tracks of an index. `None` when its events cannot be read any more.
+fn trees_of_index(index: &Index, always: u32, tracks: usize) -> Option<Vec<TrackTrees>> {
+    let mut all: Vec<TrackTrees> = (0..tracks).map(|_| TrackTrees::new(always, index.events())).collect();
+    index.columns.for_each_from(0, |time, kind| {
+        let TrackKind { track, name } = index.kinds[kind as usize];
+        if time != UNTIMED {
+            all[track as usize].push(time, name);
+        } else {
+            all[track as usize].number(name);
         }
-    }
-
-    /// The trees of all tracks of an index. `None` when its events cannot be read any more.
-    fn of_index(index: &Index, always: u32, tracks: usize) -> Option<Vec<TrackTrees>> {
-        let mut all: Vec<TrackTrees> = (0..tracks).map(|_| TrackTrees::new(always, index.events())).collect();
-        index.columns.for_each_from(0, |time, kind| {
-            let TrackKind { track, name } = index.kinds[kind as usize];
-            if time != UNTIMED {
-                all[track as usize].push(time, name);
-            } else {
-                all[track as usize].number(name);
-            }
-            true
-        })?;
-        Some(all)
-    }
-
-    fn push(&mut self, time: i64, name: u32) {
-        let number = self.number(name);
-        self.builder.push(time.max(0) as u64, number);
-    }
-
-    /// The number of a name in the trees: names are numbered as they come.
-    fn number(&mut self, name: u32) -> u32 {
-        *self.of_name.entry(name).or_insert_with(|| {
-            self.names.push(name);
-            self.names.len() as u32 - 1
-        })
-    }
+        true
+    })?;
+    Some(all)
 }
 
 #[cfg(test)]
@@ -477,9 +447,9 @@ mod tests {
     /// The first packet that is another one, and whether it was there; `None` when the old part changed.
     fn change(before: &[Packet], now: &[Packet]) -> Option<Option<(usize, bool, bool)>> {
         Some(match change_of(&stream(before), &stream(now))? {
-            Change::Same => None,
-            Change::From(of) => Some((of.packet, of.is_in_place, of.has_other_losses)),
-            Change::New => unreachable!("it was there"),
+            StreamChange::Same => None,
+            StreamChange::From(of) => Some((of.packet, of.is_in_place, of.has_other_losses)),
+            StreamChange::New => unreachable!("it was there"),
         })
     }
 

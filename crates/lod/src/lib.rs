@@ -36,6 +36,7 @@ pub mod store;
 pub mod tiles;
 pub mod timeline;
 mod track;
+mod track_trees;
 mod tracking;
 mod tree;
 mod values;

@@ -11,12 +11,12 @@ use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
 
 use crate::estimate::Estimate;
-use crate::growth::TrackTrees;
 use crate::names::NameTable;
 use crate::progress::Progress;
 use crate::source::{Source, in_reach};
 use crate::store::bytes::{Reader, Writer};
 use crate::track::Track;
+use crate::track_trees::TrackTrees;
 use crate::tracking::{TrackReader, Tracking, own_tracks};
 use crate::tree::{BucketTree, TreeBuilder};
 use crate::values::Grouping;

@@ -33,7 +33,7 @@ pub(super) struct Block {
 }
 
 /// The fate of one block, as an event has it.
-pub(super) enum Change {
+pub(super) enum HeapChange {
     /// It was allocated, with this many bytes.
     Allocated(u64),
     /// It was freed. A block that was allocated before the trace, or in a loss, is not known.
@@ -103,7 +103,7 @@ impl Blocks {
         group: u32,
         happening: &Happening<'_>,
         at: Ns,
-        mut each: impl FnMut(Change),
+        mut each: impl FnMut(HeapChange),
     ) {
         // Addresses may be signed numbers in the trace.
         let pointer = |field| happening.values.integer(field).map(|pointer| pointer as u64);
@@ -113,7 +113,7 @@ impl Blocks {
         };
         if happening.concept == Concept::HeapFree {
             if new != 0 {
-                each(Change::Freed(self.known.remove(&(process, new))));
+                each(HeapChange::Freed(self.known.remove(&(process, new))));
             }
             return;
         }
@@ -128,22 +128,22 @@ impl Blocks {
         if new == 0 || happening.number(Field::Ret).is_some_and(|result| result != 0) {
             // A size of 0 frees the block that there was, and that is no failure.
             match old.filter(|_| bytes == 0) {
-                Some(old) => each(Change::Freed(self.known.remove(&(process, old)))),
-                None => each(Change::Failed),
+                Some(old) => each(HeapChange::Freed(self.known.remove(&(process, old)))),
+                None => each(HeapChange::Failed),
             }
             return;
         }
         if let Some(old) = old.filter(|old| !self.is_freed_already((process, *old), tid)) {
-            each(Change::Freed(self.known.remove(&(process, old))));
+            each(HeapChange::Freed(self.known.remove(&(process, old))));
         }
         let before = self.known.remove(&(process, new));
         let block = Block { bytes, at, group, tid, has_replaced: before.is_some() };
         if let Some(before) = before {
             self.replaced += 1;
-            each(Change::Replaced(before));
+            each(HeapChange::Replaced(before));
         }
         self.dropped += u64::from(self.known.insert((process, new), block).is_some());
-        each(Change::Allocated(bytes));
+        each(HeapChange::Allocated(bytes));
     }
 
     /// Was the block that a `realloc` moved taken for freed? The event follows the call, so another thread may have got the

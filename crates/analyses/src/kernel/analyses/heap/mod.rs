@@ -11,7 +11,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{CpuIndex, Happening, Machines, Map, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
 
-use self::blocks::{Block, Blocks, Change, Process};
+use self::blocks::{Block, Blocks, HeapChange, Process};
 use self::rows::{GroupLabel, HeapRow, Labels, Left};
 use self::sums::{HeapSums, Level};
 use crate::kernel::aggregate::aggregate_map::{AggregateMap, rows_of};
@@ -68,7 +68,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 /// The machine and the process of a group, and the number of its thread, its call or its place.
-type GroupKey = (u32, Option<u32>, Option<i128>);
+type HeapGroup = (u32, Option<u32>, Option<i128>);
 
 /// A group that blocks belong to.
 struct Group {
@@ -89,7 +89,7 @@ struct Heap {
     blocks: Blocks,
     /// The level of each process, as its end releases all.
     of_processes: Map<u32, Level>,
-    numbers: Map<GroupKey, u32>,
+    numbers: Map<HeapGroup, u32>,
     groups: Vec<Group>,
     /// Names of calls, by number.
     calls: Vec<Rc<str>>,
@@ -121,7 +121,7 @@ impl Heap {
     /// The group of an event.
     fn group(&mut self, machine: u32, (process, tid): (u32, Option<i64>), happening: &Happening<'_>, at: Ns) -> u32 {
         let site = || happening.values.integer(Field::Site).filter(|site| *site != 0);
-        let key: GroupKey = match self.by {
+        let key: HeapGroup = match self.by {
             By::Process => (machine, Some(process), None),
             By::Thread => (machine, Some(process), tid.map(i128::from)),
             By::Place => (machine, Some(process), site()),
@@ -145,7 +145,7 @@ impl Heap {
         number
     }
 
-    fn new_group(&mut self, key: GroupKey, at: Ns) -> u32 {
+    fn new_group(&mut self, key: HeapGroup, at: Ns) -> u32 {
         let number = self.groups.len() as u32;
         self.numbers.insert(key, number);
         let (machine, process, of) = key;
@@ -200,24 +200,24 @@ impl Heap {
     }
 
     /// Takes what an event says about one block.
-    fn apply(&mut self, machines: &Machines, at: Ns, process: u32, group: u32, change: Change) {
+    fn apply(&mut self, machines: &Machines, at: Ns, process: u32, group: u32, change: HeapChange) {
         let none = HeapSums::default();
         let freed = |block: &Block| Level { blocks: -1, bytes: -i128::from(block.bytes) };
         let (counts, owner, level) = match change {
-            Change::Allocated(bytes) => {
+            HeapChange::Allocated(bytes) => {
                 let counts = HeapSums { allocs: 1, bytes: bytes.into(), ..none };
                 (counts, group, Level { blocks: 1, bytes: bytes.into() })
             }
-            Change::Failed => (HeapSums { failed: 1, ..none }, group, Level::default()),
-            Change::Freed(None) => (HeapSums { frees: 1, unknown_frees: 1, ..none }, group, Level::default()),
-            Change::Freed(Some(ref block)) | Change::Replaced(ref block) => {
+            HeapChange::Failed => (HeapSums { failed: 1, ..none }, group, Level::default()),
+            HeapChange::Freed(None) => (HeapSums { frees: 1, unknown_frees: 1, ..none }, group, Level::default()),
+            HeapChange::Freed(Some(ref block)) | HeapChange::Replaced(ref block) => {
                 let counts = HeapSums { frees: 1, freed: block.bytes.into(), ..none };
                 (counts, block.group, freed(block))
             }
         };
         self.change_total(at, process, &counts, level);
         // A free belongs to the thread and the call that freed, if they were seen, but to the place where its block was made.
-        if owner == group || self.by == By::Place || matches!(change, Change::Replaced(_)) {
+        if owner == group || self.by == By::Place || matches!(change, HeapChange::Replaced(_)) {
             self.add(machines, at, owner, &counts, level);
         } else {
             self.add(machines, at, group, &counts, Level::default());
