@@ -51,6 +51,39 @@ fn program_symbols() -> Vec<(u64, String)> {
     found
 }
 
+/// Stacks are not read from fields alone, so an output with them would show fields that are hidden.
+#[test]
+fn hidden_fields_are_not_shown_by_stacks() {
+    let folder = Folder::new();
+    let stacks = "payload.callchain_user,payload.callchain_kernel,payload.ip,payload.bin";
+    for option in ["--drop-field", "--anonymise"] {
+        for (format, names_functions) in [("chrome", true), ("perfetto", true), ("ctf2", false), ("jsonl", false)] {
+            let words = format!("convert --force --to {format} -o out.{format}");
+            let told = folder.run_with(&words, &[option, stacks, &recording()]).ends(0, &[]).stderr;
+            assert_eq!(told.contains("no stacks by name"), names_functions, "{format}: {told}");
+            let report = folder.run_with("flame --format folded -q", &[&format!("out.{format}")]);
+            let shown = ["knead", "__schedule"].iter().any(|name| report.stdout.contains(name));
+            assert!(!shown, "{option} {format}: {}", report.stdout);
+            // The same file with its stacks has them.
+            folder
+                .run_with(&format!("convert -q --force --to {format} -o whole.{format}"), &[&recording()])
+                .ends(0, &[]);
+            if names_functions {
+                let [hidden, whole] = ["out", "whole"].map(|name| {
+                    let bytes = std::fs::read(folder.path(&format!("{name}.{format}"))).expect("a file");
+                    String::from_utf8_lossy(&bytes).contains("knead")
+                });
+                assert!(!hidden && whole, "{option} {format}");
+            }
+        }
+        for format in ["folded", "speedscope", "firefox", "svg"] {
+            let run = folder.run_with(&format!("convert --to {format} -o never"), &[option, stacks, &recording()]);
+            run.ends(2, &[&format!("{option} cannot hide fields of samples in {format}"), "help:"]);
+            assert!(!folder.path("never").exists());
+        }
+    }
+}
+
 /// Samples of each thread and function, by the events themselves: their addresses in the program, whose file is not moved.
 #[test]
 fn sums_are_those_of_the_events() {

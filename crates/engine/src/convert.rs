@@ -22,7 +22,7 @@ use crate::item::{Item, ReadyChunk};
 use crate::merge::{Note, Sources, StreamIndex};
 use crate::output::Pending;
 use crate::redact::StreamReader;
-use crate::samples::{SampleReader, Symbolizer, has_samples};
+use crate::samples::{SampleReader, Symbolizer, has_samples, sample_classes};
 use crate::selection::SelectedStream;
 use crate::session::Session;
 use crate::source::FileSystem;
@@ -306,6 +306,11 @@ impl Conversion<'_> {
         let is_stopped = flow.is_break();
         let names_functions = writer.needs().samples;
         let mut losses = if is_stopped { Losses::default() } else { writer.finish()? };
+        if !is_stopped && names_functions && self.selection.redactions.is_some() {
+            let with_samples = sample_classes(self.session);
+            let with_samples = with_samples.iter().filter(|classes| classes.iter().any(Option::is_some));
+            losses.add(Lost::HiddenStacks, with_samples.count() as u64);
+        }
         if !is_stopped && !names_functions {
             let maps = self.session.traces.iter().filter_map(|trace| trace.reader.code_maps());
             losses.add(Lost::BuildIds, maps.map(|maps| maps.build_ids_beside_events()).sum());
@@ -354,7 +359,8 @@ impl Conversion<'_> {
             damaged: Damaged::default(),
             samples: None,
         };
-        if feed.writer.needs().samples && has_samples(self.session) {
+        // Stacks come from the trace as it was recorded, and would show what is hidden.
+        if feed.writer.needs().samples && self.selection.redactions.is_none() && has_samples(self.session) {
             feed.samples = Some(SampleReader::new(self.session, self.options.symbolizer));
         }
         let mut merger = timeline::merger(self.session, self.streams, self.selection);

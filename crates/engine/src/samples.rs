@@ -117,7 +117,7 @@ struct StackNodes {
 }
 
 /// The sample classes of each trace; none where no event is a sample.
-fn sample_classes(session: &Session) -> Vec<Vec<Option<SampleFields>>> {
+pub(crate) fn sample_classes(session: &Session) -> Vec<Vec<Option<SampleFields>>> {
     let of_trace = |trace: &tracemill_format::OpenTrace| {
         let semantics = Semantics::new(&trace.schema);
         (0..trace.schema.events().len()).map(|at| semantics.sample(EventClassId(at as u32))).collect()

@@ -102,6 +102,7 @@ kinds! {
     MergedNames = "names of traces that become one",
     MergedUuids = "UUIDs of traces that become one",
     TextForm = "the form in which text shows events",
+    HiddenStacks = "traces whose samples have no stacks by name, as fields are hidden",
     TwiceShown = "event classes that are shown twice (as messages or samples, and with all fields as instants)",
     SliceNames = "names of event classes that begin or end slices (slices have titles)",
     MessageNames = "names of event classes and fields that become messages of the format (they get its names)",

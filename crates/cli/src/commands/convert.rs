@@ -131,6 +131,12 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if has_samples && options.split.is_some() {
         return Err(Error::misuse(format!("--split writes no {} of samples", options.to())));
     }
+    if has_samples && opened.selection.redactions.is_some() {
+        let option = if options.drop_field.is_empty() { "anonymise" } else { "drop-field" };
+        let error = Error::misuse(format!("--{option} cannot hide fields of samples in {}", options.to()));
+        return Err(error
+            .with_help("stacks come from the trace as it was recorded; ctf2 and jsonl hide fields of samples, too"));
+    }
     let mut wishes = wishes(options, &opened);
     let symbols = Symbols::new(&options.symbols, Demangle::default(), &opened.session);
     wishes.symbolizer = symbols.symbolizer();
