@@ -47,7 +47,7 @@ pub struct FunctionStatistics {
     pub calls: u64,
     /// Their time inside of the range in ns.
     pub total: i128,
-    /// The same without the calls that they made.
+    /// That time without the calls that they made.
     pub own: i128,
     /// Shortest, mean and longest duration in ns of those that begin and end inside; `None` when none does.
     pub durations: Option<(i64, i64, i64)>,

@@ -33,7 +33,7 @@ pub struct ScatterSeries {
 }
 
 impl Scatter {
-    /// As many empty series, of `most` points each, from one time to another, both included.
+    /// Empty series of at most `most` points each; both times are included.
     pub fn new((begin, end): (i64, i64), most: usize, series: usize) -> Scatter {
         let length = (i128::from(end) - i128::from(begin) + 1).max(1);
         let series = (0..series).map(|_| SeriesPoints::All(Vec::new())).collect();

@@ -9,7 +9,7 @@ use tracemill_engine::filter::Expression;
 use tracemill_engine::parsed_query;
 use tracemill_engine::samples::has_samples;
 use tracemill_lod::calls::{self, SessionCalls};
-use tracemill_lod::growth::{self, Growth, Known};
+use tracemill_lod::growth::{self, Growth, KnownTraces};
 use tracemill_lod::store::{IndexParts, StoredIndex};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
@@ -66,7 +66,7 @@ impl TraceState {
     /// How traces differ from those of a state that is complete: what is known of them is extended, when they only grew.
     pub fn growth_to(&self, now: &ShownTraces) -> Growth {
         let (Some(index), timeline) = (self.index(), self.timeline()) else { return Growth::Changed };
-        let known = Known { timeline: &timeline, index, source: self.input.traces.source() };
+        let known = KnownTraces { timeline: &timeline, index, source: self.input.traces.source() };
         growth::extend(known, &now.source(), now.ends, &self.progress)
     }
 

@@ -44,23 +44,23 @@ fn fresh(path: &Path, jobs: usize) -> TraceState {
 
 /// How a state became one of the files as they are now.
 #[derive(PartialEq, Eq, Debug)]
-enum Step {
+enum StateStep {
     Unchanged,
     Extended,
     Changed,
 }
 
-fn next(state: TraceState, path: &Path) -> (TraceState, Step) {
+fn next(state: TraceState, path: &Path) -> (TraceState, StateStep) {
     let now = opened(path, 1);
     match state.growth_to(&now) {
-        Growth::Unchanged => (state, Step::Unchanged),
-        Growth::Changed => (fresh(path, 2), Step::Changed),
+        Growth::Unchanged => (state, StateStep::Unchanged),
+        Growth::Changed => (fresh(path, 2), StateStep::Changed),
         Growth::Extended(found) => {
             let (timeline, index, _) = *found;
             let state = TraceState::extended(AnswerInput::new(now), &state, (timeline, index));
             state.read();
             assert!(state.is_complete());
-            (state, Step::Extended)
+            (state, StateStep::Extended)
         }
     }
 }
@@ -203,13 +203,13 @@ fn traces_that_grow_in_pieces_are_as_if_read_anew() {
         }
         copied.write(&lens);
         let (now, step) = match state.take() {
-            None => (fresh(&copied.to, 2), Step::Changed),
+            None => (fresh(&copied.to, 2), StateStep::Changed),
             Some(before) => next(before, &copied.to),
         };
-        extended += usize::from(step == Step::Extended);
+        extended += usize::from(step == StateStep::Extended);
         check(&now, &fresh(&copied.to, 2), random);
         let (now, step) = next(now, &copied.to);
-        assert_eq!(step, Step::Unchanged);
+        assert_eq!(step, StateStep::Unchanged);
         state = Some(now);
     }
     assert!(extended >= 4, "{extended}");
@@ -240,14 +240,14 @@ fn odd_traces_and_calls_grow_too() {
         }
         copied.write(&lens);
         let (now, step) = match state.take() {
-            None => (fresh(&copied.to, 1), Step::Changed),
+            None => (fresh(&copied.to, 1), StateStep::Changed),
             Some(before) => next(before, &copied.to),
         };
         steps.push(step);
         check(&now, &fresh(&copied.to, 2), random);
         state = Some(now);
     }
-    assert!(steps.iter().filter(|step| **step == Step::Extended).count() == 5, "{steps:?}");
+    assert!(steps.iter().filter(|step| **step == StateStep::Extended).count() == 5, "{steps:?}");
     let calls = state.as_ref().and_then(|state| Some(state.calls()?.tasks.iter().map(|task| task.calls).sum::<u64>()));
     assert_eq!(calls, Some(450));
 }
@@ -282,10 +282,10 @@ fn packets_that_fill_up_are_read_on() {
             fs::write(copied.to.join(name), slot(whole, counts[at] * share / 6, 64)).expect("there is room");
         }
         let (now, step) = match state.take() {
-            None => (fresh(&copied.to, 1), Step::Extended),
+            None => (fresh(&copied.to, 1), StateStep::Extended),
             Some(before) => next(before, &copied.to),
         };
-        assert_eq!(step, Step::Extended);
+        assert_eq!(step, StateStep::Extended);
         check(&now, &fresh(&copied.to, 2), random);
         state = Some(now);
     }
@@ -309,16 +309,16 @@ fn an_old_part_that_changed_is_no_growth() {
         bytes[place] ^= 1;
         fs::write(copied.to.join("stream_0"), bytes).expect("there is room");
     };
-    assert_eq!(steps(&|| copied.write(&[half(0) + 9000, half(1)])), Step::Extended);
+    assert_eq!(steps(&|| copied.write(&[half(0) + 9000, half(1)])), StateStep::Extended);
     // The begin of the first packet; then a file is shorter, and one is away.
-    assert_eq!(steps(&|| patch(0)), Step::Changed);
-    assert_eq!(steps(&|| copied.write(&[half(0) / 2, half(1)])), Step::Changed);
-    assert_eq!(steps(&|| fs::remove_file(copied.to.join("stream_1")).expect("it is there")), Step::Changed);
+    assert_eq!(steps(&|| patch(0)), StateStep::Changed);
+    assert_eq!(steps(&|| copied.write(&[half(0) / 2, half(1)])), StateStep::Changed);
+    assert_eq!(steps(&|| fs::remove_file(copied.to.join("stream_1")).expect("it is there")), StateStep::Changed);
     // Something that is before the origin.
     let early = Folder::new();
     let early = early.trace("early", &[packets(vec![(2, 7, 1)], 1)]);
     let add = || fs::copy(early.join("stream_0"), copied.to.join("stream_9")).expect("there is room");
-    assert_eq!(steps(&|| assert_ne!(add(), 0)), Step::Changed);
+    assert_eq!(steps(&|| assert_ne!(add(), 0)), StateStep::Changed);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn lines_of_json_grow() {
     for len in [180_300, 300_001, lines.len()] {
         fs::write(&path, &lines.as_bytes()[..len]).expect("there is room");
         let (now, step) = next(state, &path);
-        assert_eq!(step, Step::Extended, "{len}");
+        assert_eq!(step, StateStep::Extended, "{len}");
         check(&now, &fresh(&path, 1), random);
         state = now;
     }
@@ -363,12 +363,12 @@ fn rings_of_a_program_that_records_grow() {
             number += 1;
         }
         let (now, step) = match state.take() {
-            None => (fresh(&path, 1), Step::Changed),
+            None => (fresh(&path, 1), StateStep::Changed),
             Some(before) => next(before, &path),
         };
-        extended += usize::from(step == Step::Extended);
+        extended += usize::from(step == StateStep::Extended);
         let events = now.index().map(|index| index.events());
-        assert_eq!((events, step == Step::Unchanged), (Some(number as usize), false), "{round}");
+        assert_eq!((events, step == StateStep::Unchanged), (Some(number as usize), false), "{round}");
         check(&now, &fresh(&path, 2), random);
         state = Some(now);
     }

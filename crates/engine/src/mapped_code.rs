@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
+use tracemill_codec::text::unhex;
 use tracemill_format::code::CodeMaps;
-use tracemill_format::mapped::{CodeMapping, KERNEL, MappedCode};
+use tracemill_format::mapped::{CodeMapping, EXECUTABLE, KERNEL, MappedCode, UNREGISTERED};
 use tracemill_model::schema::EventClassId;
 use tracemill_semantics::{CodeFields, Semantics};
 
@@ -120,17 +121,19 @@ fn of_events(session: &Session) -> Vec<Option<MappedCode>> {
         let place = address(BEGIN).zip(address(LEN));
         match code {
             CodeFields::Map { .. } => {
-                let is_code =
-                    integer(DATA).unwrap_or(0) == 0 && integer(PROTECTION).is_none_or(|bits| bits & EXECUTE != 0);
+                let is_code = integer(DATA).unwrap_or(0) == 0
+                    && integer(PROTECTION).is_none_or(|bits| bits & i128::from(EXECUTABLE) != 0);
                 let Some(((begin, len), process)) = place.zip(process(PROCESS)).filter(|_| is_code) else { return };
-                let build_id = bytes_of(text(BUILD_ID));
+                let build_id = unhex(text(BUILD_ID)).unwrap_or_default();
                 let file_offset = address(FILE_OFFSET).unwrap_or(0);
                 let name = text(NAME);
                 let map = CodeMapping { begin, len, file_offset, name, build_id: &build_id, is_function: false };
                 of_trace.map(process, time, &map);
             }
             CodeFields::Function { .. } => {
-                let Some((begin, len)) = place.filter(|_| integer(FLAGS).is_none_or(|bits| bits & GOES == 0)) else {
+                let Some((begin, len)) =
+                    place.filter(|_| integer(FLAGS).is_none_or(|bits| bits & i128::from(UNREGISTERED) == 0))
+                else {
                     return;
                 };
                 let name = text(NAME);
@@ -156,15 +159,4 @@ fn of_events(session: &Session) -> Vec<Option<MappedCode>> {
         (!code.is_empty()).then_some(code)
     };
     mapped.into_iter().map(finished).collect()
-}
-
-/// The bit of protections that allows execution.
-const EXECUTE: i128 = 4;
-/// The bit of flags by which a function of the kernel goes.
-const GOES: i128 = 1;
-
-/// The bytes of hexadecimal digits; none when the text is something else.
-fn bytes_of(text: &[u8]) -> Vec<u8> {
-    let digits = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    text.chunks(2).map(digits).collect::<Option<_>>().unwrap_or_default()
 }

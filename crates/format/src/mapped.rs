@@ -13,6 +13,10 @@ const MAX_STEPS: usize = 1 << 12;
 const MAX_PARENTS: usize = 16;
 /// The process of the kernel's own code.
 pub const KERNEL: i32 = -1;
+/// The bit of the protection of a mapping that allows execution, as in `mmap`.
+pub const EXECUTABLE: u32 = 4;
+/// The bit of the flags of a kernel function by which it goes, as perf records it.
+pub const UNREGISTERED: u32 = 1;
 /// Addresses from here on are the kernel's.
 const FIRST_OF_KERNEL: u64 = 1 << 63;
 

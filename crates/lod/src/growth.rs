@@ -28,7 +28,7 @@ use crate::tracking::own_tracks;
 
 /// Traces as they were, and the knowledge of them.
 #[derive(Clone, Copy)]
-pub struct Known<'k> {
+pub struct KnownTraces<'k> {
     /// Their density, which was counted.
     pub timeline: &'k Timeline,
     /// Their index.
@@ -56,7 +56,7 @@ pub fn can_grow(source: &Source<'_>) -> bool {
 /// Extends what is known of traces to what they are now. `ends`: the times of the first and the last event now, as far as they are
 /// known. When [`Progress::stop`] is set on the way they are given as changed.
 pub fn extend(
-    known: Known<'_>,
+    known: KnownTraces<'_>,
     source: &Source<'_>,
     ends: (Option<i128>, Option<i128>),
     progress: &Progress,
@@ -126,7 +126,7 @@ impl NextTime {
 }
 
 /// The streams that there are now, beside those that there were; `None` when these are not all there as they were.
-fn compare(known: &Known<'_>, source: &Source<'_>) -> Option<Vec<StreamGrowth>> {
+fn compare(known: &KnownTraces<'_>, source: &Source<'_>) -> Option<Vec<StreamGrowth>> {
     let growth = known.index.growth.as_ref()?;
     let (before, now) = (known.source.session, source.session);
     let is_same_trace = |at: usize| {
@@ -250,7 +250,7 @@ fn next_time(session: &Session, of: &SelectedStream, selection: &Selection, from
 
 /// The extension of an index, from a checkpoint on.
 struct Extension<'e> {
-    known: Known<'e>,
+    known: KnownTraces<'e>,
     source: &'e Source<'e>,
     streams: Vec<StreamGrowth>,
     /// The checkpoint, counted from 1; 0 for the beginning.
@@ -262,7 +262,7 @@ struct Extension<'e> {
 }
 
 impl<'e> Extension<'e> {
-    fn new(known: Known<'e>, source: &'e Source<'e>, streams: Vec<StreamGrowth>) -> Option<Extension<'e>> {
+    fn new(known: KnownTraces<'e>, source: &'e Source<'e>, streams: Vec<StreamGrowth>) -> Option<Extension<'e>> {
         let growth = known.index.growth.as_ref()?;
         let checkpoints = known.index.places.iter().zip(&growth.known).enumerate();
         for (at, ((number, places), there)) in checkpoints.rev() {
@@ -305,7 +305,7 @@ impl<'e> Extension<'e> {
     }
 
     fn read(self, always: u32, progress: &Progress) -> Option<(Timeline, Index, i128)> {
-        let Known { timeline, index, source: before } = self.known;
+        let KnownTraces { timeline, index, source: before } = self.known;
         let (source, now) = (self.source, self.new_tracks());
         name_classes(source.session, &mut timeline.names());
         let growing = match timeline.take_growing(always) {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tracemill_codec::bits::{u32_at, u64_at};
-use tracemill_format::mapped::{CodeMapping, KERNEL, MappedCode};
+use tracemill_format::mapped::{CodeMapping, EXECUTABLE, KERNEL, MappedCode, UNREGISTERED};
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
@@ -285,8 +285,6 @@ impl Survey {
 
     /// Code that processes map.
     fn take_maps(&mut self, record: &PerfRecord<'_>, origin: &RecordOrigin) {
-        const EXECUTABLE: u32 = 4;
-        const UNREGISTERED: u32 = 1;
         let (pid, time) = (record.u32(HEADER) as i32, origin.id.time.unwrap_or(0));
         let name = |at: usize| {
             let name = record.bytes.get(at..).unwrap_or(&[]);

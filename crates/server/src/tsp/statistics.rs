@@ -64,6 +64,17 @@ fn is_part(experiment: &Experiment, range: (i128, i128)) -> bool {
     range.0 > ends.0 || range.1 < ends.1
 }
 
+/// The rows of the whole time, and below those the rows of the range that is asked for.
+fn with_selection(
+    experiment: &Experiment,
+    range: Option<(i128, i128)>,
+    headers: &[Value],
+    rows: impl Fn(Option<(i128, i128)>) -> Answered<Vec<RowOf>>,
+) -> Answered {
+    let part = range.filter(|range| is_part(experiment, *range)).map(|range| rows(Some(range))).transpose()?;
+    Ok(json!({ "entries": tree_of(experiment, rows(None)?, part, headers.len()), "headers": headers }))
+}
+
 /// System calls by name.
 fn system_calls(experiment: &Experiment, range: Option<(i128, i128)>, asker: &Asker) -> Answered {
     let rows = |range: Option<(i128, i128)>| -> Answered<Vec<RowOf>> {
@@ -75,7 +86,6 @@ fn system_calls(experiment: &Experiment, range: Option<(i128, i128)>, asker: &As
         };
         Ok(all.iter().map(row).collect())
     };
-    let part = range.filter(|range| is_part(experiment, *range)).map(|range| rows(Some(range))).transpose()?;
     let headers = [
         header("Name", "The trace, or the system call", "STRING"),
         header("Count", "Calls that ended", "NUMBER"),
@@ -85,7 +95,7 @@ fn system_calls(experiment: &Experiment, range: Option<(i128, i128)>, asker: &As
         header("Mean (ns)", "The mean", "NUMBER"),
         header("Std dev (ns)", "The standard deviation", "NUMBER"),
     ];
-    Ok(json!({ "entries": tree_of(experiment, rows(None)?, part, headers.len()), "headers": headers }))
+    with_selection(experiment, range, &headers, rows)
 }
 
 /// Functions by name.
@@ -108,7 +118,6 @@ fn functions(experiment: &Experiment, range: Option<(i128, i128)>, asker: &Asker
         }
         Ok(rows)
     };
-    let part = range.filter(|range| is_part(experiment, *range)).map(|range| rows(Some(range))).transpose()?;
     let headers = [
         header("Name", "The trace, or the function", "STRING"),
         header("Count", "Calls", "NUMBER"),
@@ -121,7 +130,7 @@ fn functions(experiment: &Experiment, range: Option<(i128, i128)>, asker: &Asker
         header("p90 (ns)", "90 % of them are at most this long", "NUMBER"),
         header("p99 (ns)", "99 % of them are at most this long", "NUMBER"),
     ];
-    Ok(json!({ "entries": tree_of(experiment, rows(None)?, part, headers.len()), "headers": headers }))
+    with_selection(experiment, range, &headers, rows)
 }
 
 /// The events of each trace by name: of the whole time, and of the range that is asked for.

@@ -35,7 +35,7 @@ tracemill_semantics::named! {
     }
 }
 
-/// The same keys, the place first: it says most about what was never freed.
+/// Keys of blocks that were never freed. The place is first: it says most about them.
 const LEFT_BY: &[&str] = &["place", "process", "thread", "call"];
 
 /// Options of sums. Blocks from before a period count, so that these are not made for periods.
@@ -63,7 +63,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         (Concept::HeapFree, "what was freed"),
     ],
     over_periods: None,
-    example: "heap demo/heap/larder.jsonl",
+    example: "heap --by call demo/heap/larder.jsonl",
     make: |query| Box::new(Heap::new(query)),
 };
 
@@ -175,7 +175,7 @@ impl Heap {
     fn add(&mut self, machines: &Machines, at: Ns, group: u32, counts: &HeapSums, change: Level) {
         let Group { label, level, .. } = &mut self.groups[group as usize];
         let before = *level;
-        *level = Level { blocks: before.blocks + change.blocks, bytes: before.bytes.saturating_add(change.bytes) };
+        *level = before.plus(change);
         if !self.query.has_instant(at) || self.is_left {
             return;
         }
@@ -190,7 +190,7 @@ impl Heap {
     fn change_total(&mut self, at: Ns, process: u32, counts: &HeapSums, change: Level) {
         let before = self.level;
         for level in [&mut self.level, self.of_processes.entry(process).or_default()] {
-            *level = Level { blocks: level.blocks + change.blocks, bytes: level.bytes.saturating_add(change.bytes) };
+            *level = level.plus(change);
         }
         if self.query.has_instant(at) {
             self.all.begin_at(before);
@@ -329,11 +329,7 @@ impl Analysis for Heap {
             }
         }
         self.all.begin_at(self.level);
-        let levels = self.groups.iter().map(|group| group.level);
-        self.all.end = levels.fold(Level::default(), |all, level| Level {
-            blocks: all.blocks + level.blocks,
-            bytes: all.bytes.saturating_add(level.bytes),
-        });
+        self.all.end = self.groups.iter().fold(Level::default(), |all, group| all.plus(group.level));
         table.all = cells_of(HeapRow::OF_ALL, &HeapRow { sums: self.all, ..HeapRow::default() });
         let sums = self.sums.finish(self.query.last_step(range));
         (table.columns, table.rows) = rows_of(&self.query, range, sums, Labels { by: self.by, labels }, |_| true);

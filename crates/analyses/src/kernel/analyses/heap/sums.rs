@@ -11,6 +11,13 @@ pub(super) struct Level {
     pub(super) bytes: i128,
 }
 
+impl Level {
+    /// The level after a change.
+    pub(super) fn plus(self, change: Level) -> Level {
+        Level { blocks: self.blocks + change.blocks, bytes: self.bytes.saturating_add(change.bytes) }
+    }
+}
+
 /// Allocations and frees of a group in a step, and its level.
 #[derive(Clone, Copy, Default)]
 pub(super) struct HeapSums {

@@ -63,9 +63,9 @@ fn a_free_belongs_to_its_thread_and_call_but_to_the_place_of_the_block() {
     assert_eq!(rows(&table, &columns), expected);
 }
 
-struct Named;
+struct NamedPlaces;
 
-impl PlaceNames for Named {
+impl PlaceNames for NamedPlaces {
     fn name(&self, machine: u32, process: i64, address: u64, at: Ns) -> Option<String> {
         (address == 43).then(|| format!("stack_crates of {machine}:{process} at {at}"))
     }
@@ -73,7 +73,7 @@ impl PlaceNames for Named {
 
 #[test]
 fn what_was_never_freed_has_a_place_and_times() {
-    let query = AnalysisQuery { places: Some(Rc::new(Named)), ..leaks() };
+    let query = AnalysisQuery { places: Some(Rc::new(NamedPlaces)), ..leaks() };
     let table = played(&DESCRIPTOR, &query, CALLS);
     let expected = ["5 larder stack_crates of 0:5 at 130 1 30 190 190", "7 oven 0x29 1 1 200 200"];
     assert_eq!(rows(&table, &["pid", "comm", "place", "blocks", "bytes", "first", "last"]), expected);
@@ -168,7 +168,7 @@ fn random_calls(rng: &mut Rng) -> String {
 }
 
 /// A block of the second program.
-struct Kept {
+struct KeptBlock {
     life: (String, u32),
     ptr: u64,
     bytes: u64,
@@ -180,8 +180,8 @@ struct Kept {
 }
 
 /// The second program: all blocks in a list, with the times of their ends; a block is looked for from the newest one back.
-fn kept_blocks(stream: &str) -> (Vec<Kept>, u64) {
-    let (mut kept, mut lives): (Vec<Kept>, BTreeMap<String, u32>) = (Vec::new(), BTreeMap::new());
+fn kept_blocks(stream: &str) -> (Vec<KeptBlock>, u64) {
+    let (mut kept, mut lives): (Vec<KeptBlock>, BTreeMap<String, u32>) = (Vec::new(), BTreeMap::new());
     let mut unknown = 0;
     for line in stream.lines() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -195,7 +195,7 @@ fn kept_blocks(stream: &str) -> (Vec<Kept>, u64) {
         let pid = field("vpid").expect("a process").to_string();
         let life = (pid.clone(), lives.get(&pid).copied().unwrap_or(0));
         let (ptr, old, tid) = (number("ptr").expect("ptr"), number("old"), field("vtid").expect("a thread"));
-        let find = |kept: &[Kept], ptr| {
+        let find = |kept: &[KeptBlock], ptr| {
             kept.iter().rposition(|block| block.life == life && block.ptr == ptr && block.until.is_none())
         };
         let bytes = number("bytes").unwrap_or(0) * number("count").unwrap_or(1);
@@ -222,7 +222,7 @@ fn kept_blocks(stream: &str) -> (Vec<Kept>, u64) {
             }
             let (tid, site) = (tid.to_string(), field("site").expect("a place").to_string());
             let life = life.clone();
-            kept.push(Kept { life, ptr, bytes, at, until: None, tid, site, is_shaky: before.is_some() });
+            kept.push(KeptBlock { life, ptr, bytes, at, until: None, tid, site, is_shaky: before.is_some() });
         }
     }
     (kept, unknown)
@@ -236,7 +236,7 @@ fn total(table: &Table, column: &str) -> i128 {
     rows(table, &[column]).iter().map(|text| number(text)).sum()
 }
 
-fn sum<'k>(blocks: impl Iterator<Item = &'k Kept>) -> i128 {
+fn sum<'k>(blocks: impl Iterator<Item = &'k KeptBlock>) -> i128 {
     blocks.map(|block| i128::from(block.bytes)).sum()
 }
 
@@ -248,7 +248,7 @@ fn sums_are_what_a_list_of_all_blocks_says() {
         let begin = 100 + Ns::from(rng.below(400));
         let end = begin + Ns::from(rng.below(400));
         let is_in = |at: Ns| begin <= at && at <= end;
-        let lives_at = |block: &&Kept, at: Ns| block.at <= at && block.until.is_none_or(|until| until > at);
+        let lives_at = |block: &&KeptBlock, at: Ns| block.at <= at && block.until.is_none_or(|until| until > at);
         for key in By::NAMES {
             let whole = played(&DESCRIPTOR, &by(key), &stream);
             assert_eq!(total(&whole, "allocs"), kept.len() as i128, "{key}");
@@ -257,11 +257,11 @@ fn sums_are_what_a_list_of_all_blocks_says() {
             let query = AnalysisQuery { begin: Some(begin), end: Some(end), ..by(key) };
             let part = played(&DESCRIPTOR, &query, &stream);
             assert_eq!(total(&part, "bytes"), sum(kept.iter().filter(|block| is_in(block.at))), "{key}");
-            let freed = |block: &&Kept| block.until.is_some_and(is_in);
+            let freed = |block: &&KeptBlock| block.until.is_some_and(is_in);
             assert_eq!(total(&part, "bytes_freed"), sum(kept.iter().filter(freed)), "{key}");
             assert_eq!(total(&part, "live_bytes"), sum(kept.iter().filter(|block| lives_at(block, end))), "{key}");
             let left = played(&DESCRIPTOR, &AnalysisQuery { words: leaks().words, ..query.clone() }, &stream);
-            let is_left = |block: &&Kept| is_in(block.at) && lives_at(block, end);
+            let is_left = |block: &&KeptBlock| is_in(block.at) && lives_at(block, end);
             assert_eq!(total(&left, "bytes"), sum(kept.iter().filter(is_left)), "{key}");
             // The level of each step is what was live at its end.
             let steps = played(&DESCRIPTOR, &AnalysisQuery { step: Some(50), ..by(key) }, &stream);
