@@ -94,12 +94,17 @@ impl Opened {
         own.map(|entry| (number(&entry["id"]) as i64, texts(&entry["labels"]))).collect()
     }
 
-    /// The points of all series of a chart by name.
-    fn series(&self, id: &str, range: (i64, i64), count: usize) -> BTreeMap<String, Vec<(i64, f64)>> {
+    /// A chart with all its series.
+    fn chart(&self, id: &str, range: (i64, i64), count: usize) -> Value {
         let ids: Vec<i64> = self.entries(&format!("XY/{id}/tree")).into_iter().map(|(id, _)| id).collect();
         let range = json!({ "start": range.0, "end": range.1, "nbTimes": count });
         let asked = json!({ "requested_timerange": range, "requested_items": ids });
-        let chart = self.model(&format!("XY/{id}/xy"), &asked);
+        self.model(&format!("XY/{id}/xy"), &asked)
+    }
+
+    /// The points of all series of a chart by name.
+    fn series(&self, id: &str, range: (i64, i64), count: usize) -> BTreeMap<String, Vec<(i64, f64)>> {
+        let chart = self.chart(id, range, count);
         let series = list(&chart["series"]).iter().map(|one| {
             let x = list(&one["xValues"]).iter().map(|at| at.as_i64().expect("a time"));
             let y = list(&one["yValues"]).iter().map(|value| value.as_f64().expect("a number"));
@@ -167,6 +172,12 @@ fn points_are_the_system_calls_of_analyze() {
         };
         assert_eq!(ends(shown), ends(points), "{name}");
         assert!(points.len() > 20 || shown == points, "{name}");
+    }
+    // The axis says so.
+    for one in list(&opened.chart("system-calls-scatter", whole, 20)["series"]) {
+        let name = one["seriesName"].as_str().expect("a text");
+        let label = if wanted[name].len() > 20 { "Latency (extremes only)" } else { "Latency" };
+        assert_eq!(one["yValuesDescription"]["label"], label, "{name}");
     }
 }
 

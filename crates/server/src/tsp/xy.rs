@@ -42,6 +42,8 @@ fn bounds(range: &Samples) -> Vec<i128> {
 struct Series {
     x: Vec<i64>,
     y: Vec<f64>,
+    /// Are there points that are not shown?
+    is_thinned: bool,
 }
 
 /// The series of the chosen entries: points of scatter charts, of others one value for each bin, at the time at which it begins.
@@ -62,11 +64,14 @@ pub(super) fn values(experiment: &Experiment, output: Output, parameters: &Param
         };
         let counters: Vec<ShownCounter> =
             if output == Output::Counters { state.shown_counters().collect() } else { Vec::new() };
-        let series = chosen.iter().zip(found).map(|(id, Series { x, y })| {
+        let series = chosen.iter().zip(found).map(|(id, Series { x, y, is_thinned })| {
             let name = &all[*id].labels[0];
             let (label, unit, kind, data) = match (output, all[*id].shown) {
                 (Output::CpuUse, _) => ("CPU usage", "%", "area", "NUMBER"),
                 (Output::Histogram, _) => ("Events", "", "bar", "NUMBER"),
+                // The axis says that some points are missing: the protocol has no other place for that.
+                (Output::SystemCalls, _) if is_thinned => ("Latency (extremes only)", "ns", "scatter", "DURATION"),
+                (Output::Functions, _) if is_thinned => ("Duration (extremes only)", "ns", "scatter", "DURATION"),
                 (Output::SystemCalls, _) => ("Latency", "ns", "scatter", "DURATION"),
                 (Output::Functions, _) => ("Duration", "ns", "scatter", "DURATION"),
                 (_, EntryContent::Counter(at)) => {
@@ -101,8 +106,9 @@ fn points(experiment: &Experiment, parts: &[EntryContent], range: &Samples, aske
     let found = scatter::series(experiment, parts, range, asker)?;
     check(found.iter().map(|series| series.points.len()).sum())?;
     let series = |of: ScatterSeries| {
+        let is_thinned = of.is_thinned;
         let (x, y) = of.points.into_iter().map(|(at, ns)| (at, ns as f64)).unzip();
-        Series { x, y }
+        Series { x, y, is_thinned }
     };
     Ok(found.into_iter().map(series).collect())
 }
@@ -122,7 +128,7 @@ fn binned(
         _ => counts(state, parts, &bounds, asker)?,
     };
     let x: Vec<i64> = bounds[..bounds.len() - 1].iter().map(|bound| clamp(*bound)).collect();
-    Ok(values.into_iter().map(|y| Series { x: x.clone(), y }).collect())
+    Ok(values.into_iter().map(|y| Series { x: x.clone(), y, is_thinned: false }).collect())
 }
 
 /// The values that counters have at some times; 0 before their first one, as answers have no other word for it.
