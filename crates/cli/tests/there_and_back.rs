@@ -31,8 +31,8 @@ const FORMATS: [(&str, &str); 7] = [
     ("uftrace", "out.uftrace"),
 ];
 /// Formats that hold the names of functions of samples, or all that they are looked up by. `ftrace` does, too, but events of perf get
-/// other names in it; stacks in `ctf1.8` are arrays in a structure, as is told.
-const NAMES_STACKS: [&str; 3] = ["ctf2", "jsonl", "chrome"];
+/// other names in it.
+const NAMES_STACKS: [&str; 4] = ["ctf2", "ctf1.8", "jsonl", "chrome"];
 /// Formats that hold every event with all of its fields.
 const WHOLE: usize = 2;
 

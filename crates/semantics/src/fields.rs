@@ -24,9 +24,19 @@ pub(crate) fn find(
     for (at, member) in all.iter().enumerate().filter(|(_, member)| names::is_name(&member.name, name)) {
         let mut steps = vec![PathStep::Member(at as u32)];
         let mut kind = &schema.field_class(member.class).kind;
-        while let FieldKind::Optional(optional) = kind {
-            steps.push(PathStep::Content);
-            kind = &schema.field_class(optional.content).kind;
+        loop {
+            let (step, class) = match kind {
+                FieldKind::Optional(optional) => (PathStep::Content, optional.content),
+                // An array whose length no other field says, in formats that need one that does.
+                FieldKind::Struct(pair) if let [length, elements] = &pair.members[..]
+                    && (&*length.name, &*elements.name) == (names::LENGTH, names::ELEMENTS) =>
+                {
+                    (PathStep::Member(1), elements.class)
+                }
+                _ => break,
+            };
+            steps.push(step);
+            kind = &schema.field_class(class).kind;
         }
         if is_wanted(kind) {
             return Some(FieldPath { scope, steps });

@@ -49,6 +49,12 @@ pub const FTRACE_HEADER: [&str; 3] = ["common_pid", "common_flags", "common_type
 /// The member that holds what an event header held in the format that a trace had before it was converted to CTF 2.
 pub const STORED: &str = "stored";
 
+/// The members of a structure that holds an array and, before it, its length: conversions to CTF 1.8, which has no other form for an
+/// array whose length no field says, write it.
+pub const LENGTH: &str = "length";
+/// See [`LENGTH`].
+pub const ELEMENTS: &str = "elements";
+
 /// Last words of names of event classes that enter a function, and those that leave one. The last pair is so common that
 /// only an address makes it a call.
 pub const CALLS: &[(&str, &str)] =

@@ -22,6 +22,7 @@ use super::marks::{Mark, Marks, before, is_one_each, joined};
 use crate::names::{self, is_identifier, is_word};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::remap::{self, owner_of};
+use tracemill_semantics::names::{ELEMENTS, LENGTH};
 
 /// Where the roots of the first three scopes went.
 #[derive(Clone, Debug, Default)]
@@ -330,7 +331,7 @@ impl<'a> Mapper<'a> {
             None => {
                 let counted = self.add(make(Length::Field(before())));
                 let length = self.unsigned(64);
-                let pair = self.pair([("length", length), ("elements", counted)]);
+                let pair = self.pair([(LENGTH, length), (ELEMENTS, counted)]);
                 self.marks.insert(pair, Mark::WithLength);
                 pair
             }
