@@ -7,7 +7,6 @@
 //!
 //! A part of the program `tracemill`: this API may change at any time.
 #![forbid(unsafe_code)]
-#![cfg(feature = "ballista")]
 
 mod allow;
 mod client;
