@@ -24,17 +24,7 @@ pub(crate) fn find(
     for (at, member) in all.iter().enumerate().filter(|(_, member)| names::is_name(&member.name, name)) {
         let mut steps = vec![PathStep::Member(at as u32)];
         let mut kind = &schema.field_class(member.class).kind;
-        loop {
-            let (step, class) = match kind {
-                FieldKind::Optional(optional) => (PathStep::Content, optional.content),
-                // An array whose length no other field says, in formats that need one that does.
-                FieldKind::Struct(pair) if let [length, elements] = &pair.members[..]
-                    && (&*length.name, &*elements.name) == (names::LENGTH, names::ELEMENTS) =>
-                {
-                    (PathStep::Member(1), elements.class)
-                }
-                _ => break,
-            };
+        while let Some((step, class)) = inner(kind) {
             steps.push(step);
             kind = &schema.field_class(class).kind;
         }
@@ -46,6 +36,20 @@ pub(crate) fn find(
     let mut inside = find(schema, scope, Some(all[at].class), name, is_wanted)?;
     inside.steps.insert(0, PathStep::Member(at as u32));
     Some(inside)
+}
+
+/// The field that a field is there for: the content of an optional one, and the array of a structure that holds its length besides.
+fn inner(kind: &FieldKind) -> Option<(PathStep, FieldClassId)> {
+    match kind {
+        FieldKind::Optional(optional) => Some((PathStep::Content, optional.content)),
+        FieldKind::Struct(pair) => match &pair.members[..] {
+            [length, elements] if &*length.name == names::LENGTH && &*elements.name == names::ELEMENTS => {
+                Some((PathStep::Member(1), elements.class))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Is it a number that names something?
