@@ -161,12 +161,17 @@ async function compared(inside, server) {
       .filter((track) => ['events', 'calls'].includes(track.kind))
       .slice(0, 4)
       .map((track) => track.id),
+    ...tracks
+      .filter((track) => track.kind === 'state')
+      .slice(0, 2)
+      .map((track) => track.id),
   ];
   for (const [from, to] of ranges) {
     for (const list of lists) {
       const query = { begin: from, end: to, tracks: list };
       await same('select', query);
-      await same('flame', query);
+      const { events: sampled = [] } = await same('flame', query);
+      for (const event of sampled) await same('flame', { ...query, event });
     }
   }
   for (const q of ['a', 'E', 'no such name', ':']) {

@@ -12,6 +12,7 @@ use flate2::write::ZlibEncoder;
 use serde_json::{Value, json};
 use tracemill_codec::text::base64;
 use tracemill_lod::Index;
+use tracemill_lod::states::Of;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::answer;
@@ -20,6 +21,7 @@ use crate::input::AnswerInput;
 use crate::pack::{PackedBytes, PackedLines};
 use crate::query::{Query, ns};
 use crate::rows;
+use crate::samples::PackedSamples;
 use crate::state::TraceState;
 use crate::tracks::base_of;
 
@@ -70,13 +72,15 @@ pub fn page(input: AnswerInput, skip: u64, limit: Option<u64>) -> Result<Page> {
     let mut kinds = Kinds::default();
     let PageColumns { times, kinds: of_events, lines } = events(&state, first, count, &mut kinds, &mut tracks)?;
     let mut out = PackedBytes::default();
-    out.text(&head(&state, count, &kinds, &tracks).to_string());
+    let samples = PackedSamples::collect(&state);
+    out.text(&head(&state, count, &kinds, &tracks, &samples).to_string());
     out.number(count as u128);
     out.0.extend(times.0);
     out.0.extend(of_events.0);
     lines.write_out(&mut out);
     calls(&state, &mut out);
     states(&state, &mut out);
+    out.0.extend(samples.columns.0);
     let bytes = render_page(&deflated(&out.0)?)?;
     if bytes.len() > MAX_BYTES {
         return Err(too_large(bytes.len(), count));
@@ -145,13 +149,13 @@ fn render_page(data: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Session, tracks and problems as the server sends them, without features that only a server has.
-fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Value {
+fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64], samples: &PackedSamples) -> Value {
     let known = |path: &str| match answer::answer(state, path, &Query::parse("")) {
         Ok(answer::Reply::Value(value)) => value,
         _ => Value::Null,
     };
     let (mut session, mut tracks, problems) = (known("session"), known("tracks"), known("problems"));
-    let features = ["select", "search", "calls", "states"];
+    let features = ["select", "search", "calls", "states", "samples"];
     if let Some(list) = session["features"].as_array_mut() {
         list.retain(|feature| features.iter().any(|own| feature == own));
         list.push("file".into());
@@ -206,7 +210,17 @@ fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> 
         "tasks": tasks,
         "states": of_states.map_or(Vec::new(), |of| (0..of.states.tracks.len()).map(|at| of.id(at)).collect()),
         "state_names": of_states.map_or(&[][..], |of| &of.states.names),
+        "states_of": of_states.map_or(Vec::new(), |of| of.states.tracks.iter().map(|track| state_of(track.of)).collect()),
+        "samples": samples.head,
     })
+}
+
+/// The thread or the CPU of a track of states.
+fn state_of(of: Of) -> Value {
+    match of {
+        Of::Thread(thread, _) => json!({ "thread": thread }),
+        Of::Cpu(cpu) => json!({ "cpu": cpu }),
+    }
 }
 
 /// Names on tracks.

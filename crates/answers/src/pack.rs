@@ -68,7 +68,8 @@ impl PackedBytes {
     }
 }
 
-fn zigzag(number: i128) -> u128 {
+/// A number with a sign as one without: small ones stay small.
+pub(crate) fn zigzag(number: i128) -> u128 {
     ((number << 1) ^ (number >> 127)) as u128
 }
 

@@ -1,14 +1,17 @@
 //! Answers about samples: the flame graph of traces without calls.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
 use tracemill_calls::profile::{Profile, ProfileGroup, ProfileQuery, ProfileSource, WeightUnit, unit_of};
 use tracemill_engine::event::Event;
-use tracemill_engine::samples::Sample;
+use tracemill_engine::events::Events;
+use tracemill_engine::samples::{Frame, Sample, SampleReader};
 use tracemill_lod::states::Of;
 
 use crate::error::Answer;
+use crate::pack::{PackedBytes, zigzag};
 use crate::query::{Asker, Query, ns};
 use crate::selection::{Chosen, chosen, range_of};
 use crate::state::TraceState;
@@ -184,4 +187,125 @@ pub(crate) fn flame(state: &TraceState, query: &Query) -> Answer {
     });
     let nodes: Vec<Value> = nodes.collect();
     Ok(json!({ "nodes": nodes, "unit": stacks.unit, "event": stacks.event, "events": stacks.events }))
+}
+
+/// The samples of a page in one file: what its worker adds up as [`flame`] does.
+#[derive(Default)]
+pub(crate) struct PackedSamples {
+    /// Events and their units, frames, and by place the base tracks that samples are chosen with. Events and frames are in the order
+    /// of their names.
+    pub(crate) head: Value,
+    /// Nodes of the tree of stacks, then samples, each with its length before it, in columns.
+    pub(crate) columns: PackedBytes,
+}
+
+/// A sample as a page has it.
+struct PackedSample {
+    ns: Option<i128>,
+    event: usize,
+    node: usize,
+    weight: Option<u64>,
+    thread: Option<i64>,
+    cpu: Option<u64>,
+    place: usize,
+}
+
+/// Numbers what it is asked for, each once.
+struct Numbers<T>(HashMap<T, usize>);
+
+impl<T: std::hash::Hash + Eq + Clone + Ord> Numbers<T> {
+    fn of(&mut self, one: &T) -> usize {
+        if let Some(&known) = self.0.get(one) {
+            return known;
+        }
+        let number = self.0.len();
+        self.0.insert(one.clone(), number);
+        number
+    }
+
+    /// All of them in their order, and the places there by their numbers.
+    fn in_order(self) -> (Vec<T>, Vec<usize>) {
+        let mut all: Vec<(T, usize)> = self.0.into_iter().collect();
+        all.sort();
+        let mut places = vec![0; all.len()];
+        all.iter().enumerate().for_each(|(place, (_, number))| places[*number] = place);
+        (all.into_iter().map(|(one, _)| one).collect(), places)
+    }
+}
+
+impl PackedSamples {
+    /// The samples of a trace that has no calls; nothing where there are none. Reads the trace.
+    pub(crate) fn collect(state: &TraceState) -> PackedSamples {
+        if state.calls().is_some() || !state.has_samples() {
+            return PackedSamples::default();
+        }
+        let ShownTraces { session, streams, selection, filter, .. } = &state.input.traces;
+        let mut reader = SampleReader::new(session, state.input.symbolizer.as_deref());
+        let mut selection = selection.clone();
+        selection.classes = reader.wanted_class_sets(&selection.classes);
+        let mut events: Numbers<String> = Numbers(HashMap::new());
+        let mut frames: Numbers<(String, String, bool)> = Numbers(HashMap::new());
+        let mut places: Numbers<(usize, usize)> = Numbers(HashMap::new());
+        let mut nodes: Numbers<(usize, usize)> = Numbers(HashMap::new());
+        // By class its event, and by frame of the reader its number here.
+        let mut of_classes: HashMap<(usize, u32), usize> = HashMap::new();
+        let mut of_frames: Vec<usize> = Vec::new();
+        let mut samples: Vec<PackedSample> = Vec::new();
+        let mut storage = Vec::new();
+        let take = |event: &Event<'_>| {
+            let number = *of_classes.entry((event.trace, event.raw.class().0)).or_insert_with(|| {
+                let name = event.name(&mut storage).unwrap_or_default();
+                events.of(&String::from_utf8_lossy(name).into_owned())
+            });
+            let Some(sample) = reader.read(event) else { return };
+            for Frame { function, module, is_kernel } in &sample.frames[of_frames.len()..] {
+                of_frames.push(frames.of(&(function.to_string(), module.to_string(), *is_kernel)));
+            }
+            // 0 is the root.
+            let stack = sample.stack.iter().rev();
+            let node = stack.fold(0, |node, &frame| nodes.of(&(node, of_frames[frame as usize])) + 1);
+            let Sample { ns, weight, thread, cpu, .. } = sample;
+            let place = places.of(&(event.trace, event.stream));
+            samples.push(PackedSample { ns, event: number, node, weight, thread, cpu, place });
+        };
+        // The index says which packets are damaged.
+        Events::new(session, streams, &selection, filter.as_ref()).for_each(take, |_| ControlFlow::Continue(()));
+        let (events, of_events) = events.in_order();
+        let (frames, of_frames) = frames.in_order();
+        let mut stacks = vec![(0, 0); nodes.0.len()];
+        nodes.0.into_iter().for_each(|(node, number)| stacks[number] = node);
+        let (places, of_places) = places.in_order();
+        let index = state.index();
+        let tracks = || index.into_iter().flat_map(|index| index.tracks.iter().enumerate());
+        let bases = |&(trace, stream): &(usize, usize)| {
+            // See [`flame`]: a trace that numbers its tracks itself is chosen as a whole.
+            let own = tracks().filter(|(_, track)| track.trace == trace && track.stream.is_none_or(|own| own == stream));
+            own.map(|(base, _)| base).collect::<Vec<_>>()
+        };
+        let unit = |event: &String| unit_of(std::slice::from_ref(event)).name();
+        let mut columns = PackedBytes::default();
+        columns.number(stacks.len() as u128);
+        for (parent, frame) in stacks {
+            columns.number(parent as u128);
+            columns.number(of_frames[frame] as u128);
+        }
+        columns.number(samples.len() as u128);
+        let (origin, mut before) = (state.timeline().origin, 0);
+        for sample in &samples {
+            let step = sample.ns.map(|ns| ns - origin - std::mem::replace(&mut before, ns - origin));
+            columns.number(step.map_or(0, |step| zigzag(step) + 1));
+        }
+        samples.iter().for_each(|sample| columns.number(of_events[sample.event] as u128));
+        samples.iter().for_each(|sample| columns.number(sample.node as u128));
+        samples.iter().for_each(|sample| columns.number(sample.weight.map_or(0, |weight| u128::from(weight) + 1)));
+        samples.iter().for_each(|sample| columns.number(sample.thread.map_or(0, |thread| zigzag(thread.into()) + 1)));
+        samples.iter().for_each(|sample| columns.number(sample.cpu.map_or(0, |cpu| u128::from(cpu) + 1)));
+        samples.iter().for_each(|sample| columns.number(of_places[sample.place] as u128));
+        let head = json!({
+            "events": events.iter().map(|event| json!({ "name": event, "unit": unit(event) })).collect::<Vec<_>>(),
+            "frames": frames.iter().map(|(name, module, _)| json!([name, module])).collect::<Vec<_>>(),
+            "places": places.iter().map(bases).collect::<Vec<_>>(),
+        });
+        PackedSamples { head, columns }
+    }
 }

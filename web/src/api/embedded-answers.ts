@@ -3,6 +3,7 @@
 
 import { TILE_BUCKETS } from '../time/range';
 import type { EventCells } from './columns';
+import { sampleFlame } from './embedded-samples';
 import { activity, findState, type OfTrack, stateStatistics } from './embedded-states';
 import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
 import { ApiError, type Query } from './source';
@@ -11,7 +12,7 @@ import type {
   CallStatistics,
   EventDetails,
   Field,
-  FlameNode,
+  FlameAnswer,
   Located,
   Match,
   NameStatistics,
@@ -77,7 +78,7 @@ export class Answers {
       case 'select':
         return this.select(query);
       case 'flame':
-        return { nodes: this.flame(query) };
+        return this.flame(query);
       case 'search':
         return this.search(query);
       case 'locate':
@@ -608,11 +609,14 @@ export class Answers {
       .sort((a, b) => Number(b.total) - Number(a.total) || byBytes(a.name, b.name));
   }
 
-  private flame(query: Query): FlameNode[] {
-    const { range } = this.range(query);
+  private flame(query: Query): FlameAnswer {
+    const { range, isAll } = this.range(query);
     const chosen = this.chosen(query);
-    const { functions, session } = this.pack.head;
-    if (!session.features.includes('calls')) return [];
+    const { head, samples } = this.pack;
+    if (samples)
+      return sampleFlame(head, samples, isAll ? null : range, chosen, query['event'] ? String(query['event']) : null);
+    const { functions, session } = head;
+    if (!session.features.includes('calls')) return { nodes: [] };
     const nodes = [{ parent: -1, name: '', calls: 0, total: 0, self: 0 }];
     const known = new Map<string, number>();
     this.pack.calls.forEach((calls, task) => {
@@ -643,14 +647,16 @@ export class Answers {
         else below.total += inside;
       }
     });
-    return nodes.map(({ parent, name, calls, total, self }, id) => ({
-      id,
-      parent: id > 0 ? parent : null,
-      name,
-      calls,
-      total: String(total),
-      self: String(self),
-    }));
+    return {
+      nodes: nodes.map(({ parent, name, calls, total, self }, id) => ({
+        id,
+        parent: id > 0 ? parent : null,
+        name,
+        calls,
+        total: String(total),
+        self: String(self),
+      })),
+    };
   }
 
   private call(track: string, number: string): CallDetails {

@@ -17,6 +17,36 @@ export interface Head {
   tasks: { trace: number; of: number | null; end: string }[];
   states: string[];
   state_names: string[];
+  /** Of each track of states, its thread or CPU. */
+  states_of: { thread?: number; cpu?: number }[];
+  /** Null: there are none, or there are calls. */
+  samples: SamplesHead | null;
+}
+
+/** Events and frames are in the order of their names. */
+export interface SamplesHead {
+  events: { name: string; unit: 'ns' | 'events' | 'samples' }[];
+  /** Functions and their modules. */
+  frames: [string, string][];
+  /** Of each place, the base tracks that its samples are chosen with. */
+  places: number[][];
+}
+
+/** Samples, and the tree of their stacks: node 0 is the root, callers come before what they call. */
+export interface Samples {
+  readonly parent: Uint32Array;
+  readonly frame: Uint32Array;
+  readonly count: number;
+  /** Ns since the origin; NaN without time. */
+  readonly times: Float64Array;
+  readonly event: Uint32Array;
+  readonly node: Uint32Array;
+  /** NaN: the trace does not say for how much it stands. */
+  readonly weight: Float64Array;
+  /** NaN: unknown. */
+  readonly thread: Float64Array;
+  readonly cpu: Float64Array;
+  readonly place: Uint32Array;
 }
 
 /** Slices of a track, in the order of their beginnings; times are ns since the origin. */
@@ -48,6 +78,11 @@ interface Shape {
   readonly times: Float64Array;
 }
 
+/** Signs stand in the last bit. */
+function withSign(number: number): number {
+  return number % 2 === 0 ? number / 2 : -(number + 1) / 2;
+}
+
 class Bytes {
   private at = 0;
   constructor(private readonly bytes: Uint8Array) {}
@@ -63,8 +98,7 @@ class Bytes {
   }
 
   signed(): number {
-    const value = this.number();
-    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    return withSign(this.number());
   }
 
   wide(): bigint {
@@ -104,6 +138,7 @@ export class Pack {
   readonly kinds: Uint32Array;
   readonly calls: readonly Slices[];
   readonly states: readonly Slices[];
+  readonly samples: Samples | null;
   private readonly shapes: Shape[];
   private readonly shapeOf: Uint32Array;
   /** The place of each event among those of its shape. */
@@ -146,6 +181,7 @@ export class Pack {
     });
     this.calls = this.head.tasks.map(() => readSlices(bytes, true));
     this.states = this.head.states.map(() => readSlices(bytes, false));
+    this.samples = this.head.samples && readSamples(bytes);
   }
 
   /** A text of an event. */
@@ -223,6 +259,27 @@ function readSlices(bytes: Bytes, mayBeOpen: boolean): Slices {
   const depth = Uint32Array.from({ length: count }, () => bytes.number());
   const name = Uint32Array.from({ length: count }, () => bytes.number());
   return { count, begin, end, depth, name };
+}
+
+function readSamples(bytes: Bytes): Samples {
+  const nodes = bytes.number() + 1;
+  const [parent, frame] = [new Uint32Array(nodes), new Uint32Array(nodes)];
+  for (let i = 1; i < nodes; i++) [parent[i], frame[i]] = [bytes.number(), bytes.number()];
+  const count = bytes.number();
+  const numbers = (): Uint32Array => Uint32Array.from({ length: count }, () => bytes.number());
+  /** Numbers less 1; 0 says that there is none. */
+  const known = (one: (number: number) => number): Float64Array =>
+    Float64Array.from({ length: count }, () => {
+      const number = bytes.number();
+      return number === 0 ? NaN : one(number - 1);
+    });
+  let before = 0;
+  const times = known((step) => (before += withSign(step)));
+  const [event, node] = [numbers(), numbers()];
+  const weight = known((number) => number);
+  const thread = known(withSign);
+  const cpu = known((number) => number);
+  return { parent, frame, count, times, event, node, weight, thread, cpu, place: numbers() };
 }
 
 /** Data as it stands in a page: base64 of what zlib made. */

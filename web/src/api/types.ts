@@ -219,6 +219,8 @@ export interface FlameNode {
   id: number;
   parent: number | null;
   name: string;
+  /** Of a function of samples. */
+  module?: string;
   calls: number;
   total: string;
   self: string;
