@@ -103,6 +103,12 @@ impl SampleStacks {
 
     /// The samples of one event of a profile.
     fn of_event(profile: &Profile, wanted: Option<&str>) -> SampleStacks {
+        if profile.nodes[0].samples == 0 {
+            let root =
+                SampleStack { parent: 0, name: String::new(), module: String::new(), samples: 0, total: 0, own: 0 };
+            let unit = WeightUnit::Samples.name();
+            return SampleStacks { event: String::new(), events: Vec::new(), unit, nodes: vec![root] };
+        }
         let name = |at: usize| &*profile.labels[profile.nodes[at].label as usize].name;
         // With several events, those are the nodes below the root.
         let has_events = profile.by == [ProfileGroup::Event];
@@ -279,7 +285,8 @@ impl PackedSamples {
         let tracks = || index.into_iter().flat_map(|index| index.tracks.iter().enumerate());
         let bases = |&(trace, stream): &(usize, usize)| {
             // See [`flame`]: a trace that numbers its tracks itself is chosen as a whole.
-            let own = tracks().filter(|(_, track)| track.trace == trace && track.stream.is_none_or(|own| own == stream));
+            let own =
+                tracks().filter(|(_, track)| track.trace == trace && track.stream.is_none_or(|own| own == stream));
             own.map(|(base, _)| base).collect::<Vec<_>>()
         };
         let unit = |event: &String| unit_of(std::slice::from_ref(event)).name();

@@ -36,7 +36,7 @@ export function sampleFlame(
   const found = events.map((_, at) => at).filter((at) => counts[at]! > 0);
   found.sort((a, b) => counts[b]! - counts[a]! || a - b);
   const shown = found.find((at) => events[at]!.name === event) ?? found[0];
-  if (shown === undefined) return { nodes: tree(samples, frames, []), unit: 'events', event: '', events: [] };
+  if (shown === undefined) return { nodes: tree(samples, frames, []), unit: 'samples', event: '', events: [] };
   return {
     nodes: tree(
       samples,
