@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tracemill_analyses::kernel::{ANALYSES, AnalysisForm, AnalysisOption, Descriptor};
 use util::{Folder, Run, csv_rows, demo};
 
-/// Objects of the kernel, which two threads of two processes make and free on two CPUs.
+/// Objects and locks of the kernel, which two threads of two processes make and take on two CPUs.
 fn objects(folder: &Folder) -> String {
     let event = |ns: u64, cpu: u64, name: &str, payload: Value| {
         json!({"ns": ns * 1_000_000, "name": name, "cpu": cpu, "payload": payload}).to_string() + "\n"
@@ -26,6 +26,9 @@ fn objects(folder: &Folder) -> String {
         event(ns, cpu, "kmem_kmalloc", json!({"call_site": site, "ptr": ptr, "bytes_alloc": bytes}))
     };
     let free = |ns, cpu, ptr: u64| event(ns, cpu, "kmem_kfree", json!({"call_site": 99, "ptr": ptr}));
+    let lock = |ns, cpu, step: &str, lock: u64| {
+        event(ns, cpu, &format!("lock_{step}"), json!({"name": format!("lock {lock}"), "lockdep_addr": lock}))
+    };
     let lines = [
         fork(0, 641, 640, "oven-1"),
         fork(1, 700, 700, "grind"),
@@ -33,9 +36,16 @@ fn objects(folder: &Folder) -> String {
         switch(20, 1, 0, 700),
         alloc(30, 0, 16, 64, 7),
         alloc(40, 1, 32, 128, 8),
+        lock(50, 0, "acquired", 7),
+        lock(60, 1, "contended", 7),
+        lock(90, 0, "release", 7),
+        lock(91, 1, "acquired", 7),
+        lock(95, 1, "release", 7),
         switch(100, 0, 641, 0),
         switch(340, 0, 0, 641),
+        lock(345, 0, "acquired", 8),
         free(350, 0, 16),
+        lock(355, 0, "release", 8),
         alloc(360, 1, 64, 32, 8),
         free(370, 1, 32),
         switch(400, 0, 641, 0),

@@ -95,6 +95,14 @@ crate::named! {
         ContendBegin = "contend_begin",
         /// A thread has got a lock of the kernel, or gives up.
         ContendEnd = "contend_end",
+        /// A thread tries to get a lock of the kernel, as its lock validator (lockdep) sees it, or has just got it by trying.
+        LockAcquire = "lock_acquire",
+        /// It has to wait for that lock.
+        LockContended = "lock_contended",
+        /// It has got that lock.
+        LockAcquired = "lock_acquired",
+        /// A thread releases a lock of the kernel, or gives up to wait for it.
+        LockRelease = "lock_release",
         /// Pages are allocated.
         PageAlloc = "page_alloc",
         /// Pages are freed.
@@ -197,7 +205,7 @@ crate::named! {
         Path = "path",
         /// Address of a lock.
         Uaddr = "uaddr",
-        /// Operation on a lock or a file descriptor; of a lock of the kernel, its kind.
+        /// Operation on a lock or a file descriptor; of a lock of the kernel, its kind, or how it is taken.
         Op = "op",
         /// Address of a peer, as bytes.
         Address = "address",

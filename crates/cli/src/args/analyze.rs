@@ -47,7 +47,8 @@ pub(crate) struct AnalyzeOptions {
     #[command(flatten)]
     pub(crate) rows: RowOptions,
 
-    /// With `states`: rows of these, of cpus, threads, disks, irqs; with `processes`: files; with `heap`: leaks
+    /// With `states`: rows of these, of cpus, threads, disks, irqs; with `processes`: files; with `heap`: leaks; with
+    /// `contention`: holds
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', help_heading = "One analysis")]
     pub(crate) of: Vec<String>,
 

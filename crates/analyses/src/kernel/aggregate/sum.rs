@@ -1,6 +1,8 @@
 //! Sums of groups, and how they are kept.
 
-use tracemill_semantics::states::Ns;
+use std::collections::BTreeSet;
+
+use tracemill_semantics::states::{Ns, Thread};
 
 use crate::durations::Durations;
 use crate::kernel::value::Cell;
@@ -19,6 +21,34 @@ pub(crate) trait Aggregate: Sum + Clone {
     /// Is it so large that it had better stay open?
     fn is_large(&self) -> bool {
         false
+    }
+}
+
+/// Different threads, by their machines and numbers: the lives of a number are one.
+#[derive(Clone, Default)]
+pub(crate) struct ThreadSet(BTreeSet<(u32, i64)>);
+
+impl ThreadSet {
+    /// One thread.
+    pub(crate) fn from_thread(thread: &Thread) -> ThreadSet {
+        std::iter::once(thread).collect()
+    }
+
+    /// Number of threads.
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+impl<'t> FromIterator<&'t Thread> for ThreadSet {
+    fn from_iter<I: IntoIterator<Item = &'t Thread>>(threads: I) -> Self {
+        ThreadSet(threads.into_iter().map(|thread| (thread.machine, thread.tid)).collect())
+    }
+}
+
+impl Sum for ThreadSet {
+    fn add(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
     }
 }
 
@@ -83,6 +113,16 @@ impl<I: Iterator<Item = Option<i128>>> Packing<'_, I> {
                 items.push(item);
             }
         }
+    }
+
+    /// Threads.
+    pub(crate) fn threads(&mut self, threads: &mut ThreadSet) {
+        let mut all: Vec<(u32, i64)> = std::mem::take(&mut threads.0).into_iter().collect();
+        self.list(&mut all, |packing, (machine, tid)| {
+            packing.number(machine);
+            packing.number(tid);
+        });
+        threads.0 = all.into_iter().collect();
     }
 
     /// Durations, up to the end: others cannot follow.

@@ -1,7 +1,6 @@
 //! `locks`: how long threads waited for locks of programs (`docs/kernel.md`, section 3.8).
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
@@ -14,7 +13,7 @@ use crate::durations::Durations;
 use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
 use crate::kernel::aggregate::keys::{NO_KEY, error_of};
 use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
-use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
+use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum, ThreadSet};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{AnalysisForm, RowNouns, SPANS};
 use crate::kernel::question::query::{AnalysisQuery, View};
@@ -146,20 +145,15 @@ struct OpenWait {
 /// Counts beside the durations.
 #[derive(Clone, Default)]
 struct Waits {
-    /// The thread of one wait: its machine and its number.
-    waiter: Option<(u32, i64)>,
-    /// The threads of all waits that were added. The lives of a number are one.
-    waiters: BTreeSet<(u32, i64)>,
+    /// The threads that waited.
+    waiters: ThreadSet,
     errors: u64,
     wakes: u64,
 }
 
 impl Sum for Waits {
-    fn add(&mut self, mut other: Self) {
-        if let Some(waiter) = other.waiter {
-            self.waiters.insert(waiter);
-        }
-        self.waiters.append(&mut other.waiters);
+    fn add(&mut self, other: Self) {
+        self.waiters.add(other.waiters);
         self.errors += other.errors;
         self.wakes += other.wakes;
     }
@@ -169,18 +163,13 @@ impl Aggregate for Waits {
     fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
         packing.number(&mut self.errors);
         packing.number(&mut self.wakes);
-        let mut waiters: Vec<(u32, i64)> = std::mem::take(&mut self.waiters).into_iter().collect();
-        packing.list(&mut waiters, |packing, (machine, tid)| {
-            packing.number(machine);
-            packing.number(tid);
-        });
-        self.waiters = waiters.into_iter().collect();
+        packing.threads(&mut self.waiters);
     }
 }
 
 impl SpanFigures for Waits {
     const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
-        own_column("waiters", Unit::Count, "threads that waited", |waits| (waits.waiters.len() as u64).into()),
+        own_column("waiters", Unit::Count, "threads that waited", |waits| waits.waiters.len().into()),
         column("errors", Unit::Count, |waits| waits.errors.into()),
         own_column("wakes", Unit::Count, "calls that let others go on", |waits| waits.wakes.into()),
     ];
@@ -284,7 +273,7 @@ impl Observer for Locks {
         let thread = machines.thread(call.thread);
         let key = self.key(machines, call.thread, open.address);
         let errors = u64::from(error_of(call.ret).is_some());
-        let waits = Waits { waiter: Some((thread.machine, thread.tid)), errors, ..Waits::default() };
+        let waits = Waits { waiters: ThreadSet::from_thread(thread), errors, ..Waits::default() };
         let span = SpanTimes::new(machines, thread.machine, (call.from, call.to));
         self.spans.add(machines, &span, key, waits, || {
             let waker = open.waker.map(|waker| machines.thread(waker));

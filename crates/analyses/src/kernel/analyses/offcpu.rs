@@ -237,12 +237,18 @@ impl Tracker {
         self.facts.applied(machines, machine, cpu, happening, at);
         let running = || cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
         match happening.concept {
-            Concept::ContendBegin => {
+            Concept::ContendBegin | Concept::LockContended => {
                 if let (Some(thread), Some(lock)) = (running(), happening.values.integer(Field::Uaddr)) {
                     self.contended.insert(thread, lock);
                 }
             }
-            Concept::ContendEnd => drop(running().map(|thread| self.contended.remove(&thread))),
+            Concept::ContendEnd | Concept::LockAcquired | Concept::LockRelease => {
+                // Others are taken while it waits for that lock.
+                let lock = happening.values.integer(Field::Uaddr);
+                if let Some(thread) = running().filter(|thread| self.contended.get(thread).copied() == lock) {
+                    self.contended.remove(&thread);
+                }
+            }
             _ => {}
         }
     }

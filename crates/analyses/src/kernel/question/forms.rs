@@ -57,6 +57,8 @@ tracemill_semantics::named! {
         Irqs = "irqs",
         /// Blocks that were never freed.
         Leaks = "leaks",
+        /// Times for which locks were held.
+        Holds = "holds",
         /// Children below their parents.
         Tree = "tree",
     }

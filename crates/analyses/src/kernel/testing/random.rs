@@ -203,7 +203,7 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
         let head: Vec<&str> = head.split(' ').take(2).collect();
         let (sector, pointer, fd) = (rng.below(3), rng.below(4), rng.below(3));
         let cpu = head[1];
-        let more = match rng.below(30) {
+        let more = match rng.below(37) {
             0 => format!("rq_insert dev=8 sector={sector} nr_sector=8 rwbs=1"),
             1 | 2 => format!("rq_issue dev=8 sector={sector} nr_sector=8 rwbs=1"),
             3 | 4 => format!("rq_complete dev=8 sector={sector} nr_sector=8 rwbs=1"),
@@ -224,6 +224,12 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
             24 | 25 => format!("vm_entry vcpu={cpu}"),
             26 | 27 => format!("vm_exit reason={sector}"),
             28 => format!("cgroup_attach tid={} path=/{sector}", 1 + pointer),
+            29 => format!("lock_acquire uaddr={pointer} op={}", rng.choose(&[0, 0, 1, 2])),
+            30 => format!("lock_contended uaddr={pointer} name=&lock"),
+            31 | 32 => format!("lock_acquired uaddr={pointer}"),
+            33 => format!("lock_release uaddr={pointer} name=&lock"),
+            34 => format!("contend_begin uaddr={pointer} op=1"),
+            35 => format!("contend_end uaddr={pointer} ret=0"),
             _ => continue,
         };
         let _ = writeln!(text, "{} {more}", head.join(" "));
@@ -263,6 +269,9 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("memory", Some("thread"), &[FormWord::Slab]),
         of("memory", Some("site"), &[]),
         of("locks", Some("lock"), &[]),
+        of("contention", Some("lock"), &[]),
+        of("contention", Some("call"), &[FormWord::Holds]),
+        of("contention", Some("taker"), &[]),
         of("offcpu", Some("thread"), &[]),
         of("processes", None, &[]),
         of("processes", None, &[FormWord::Files]),
