@@ -50,6 +50,10 @@ enum FieldForm {
     Handled,
     /// `begin` or `end`.
     Begin,
+    /// Names of the kinds of a lock for which a thread waits, with `|` between them.
+    Contention,
+    /// How a lock is taken: `try `, `read `, both, or nothing.
+    Taking,
     /// A text.
     Text,
     /// A text without blanks.
@@ -112,6 +116,8 @@ impl TextPattern {
                 "dev" => (FieldForm::Device, FieldType::U32),
                 "handled" => (FieldForm::Handled, FieldType::I32),
                 "begin" => (FieldForm::Begin, FieldType::U32),
+                "contention" => (FieldForm::Contention, FieldType::U32),
+                "taking" => (FieldForm::Taking, FieldType::U32),
                 "text" => (FieldForm::Text, FieldType::Text),
                 "word" => (FieldForm::Word, FieldType::Text),
                 "args" => (FieldForm::Arguments, FieldType::Arguments),
@@ -236,6 +242,12 @@ fn read_value(form: FieldForm, of: FieldType, text: &[u8]) -> Option<(FieldValue
             Some(rest) => (1, rest),
             None => (0, text.strip_prefix(b"end")?),
         },
+        FieldForm::Contention => contention(text)?,
+        FieldForm::Taking => {
+            let (is_try, rest) = text.strip_prefix(b"try ").map_or((0, text), |rest| (1, rest));
+            let (is_read, rest) = rest.strip_prefix(b"read ").map_or((0, rest), |rest| (2, rest));
+            (is_try | is_read, rest)
+        }
         FieldForm::Arguments => {
             let (mut all, mut rest) = ([0; 6], text);
             for (at, one) in all.iter_mut().enumerate() {
@@ -333,6 +345,32 @@ fn state<'a>(text: &'a [u8], letters: &[(u8, u64)]) -> Option<(u64, &'a [u8])> {
     }
 }
 
+/// Names of the kinds of locks and their bits (`include/trace/events/lock.h`).
+const CONTENTION_FLAGS: &[(&[u8], u64)] =
+    &[(b"SPIN", 1), (b"READ", 2), (b"WRITE", 4), (b"RT", 8), (b"PERCPU", 16), (b"MUTEX", 32)];
+
+/// The bits of the kind of a lock: names, and a number for bits that have none, with `|` between them. A semaphore has none.
+fn contention(mut text: &[u8]) -> Option<(u64, &[u8])> {
+    let mut bits = 0;
+    while let Some(first) = text.first().filter(|first| **first != b')') {
+        let (of, rest) = if first.is_ascii_digit() {
+            let digits = text.strip_prefix(b"0x");
+            digits.map_or_else(|| decimal(text), hex).filter(|(of, _)| u32::try_from(*of).is_ok())?
+        } else {
+            let len = text.iter().position(|byte| !byte.is_ascii_uppercase()).unwrap_or(text.len());
+            let (_, of) = CONTENTION_FLAGS.iter().find(|(name, _)| *name == &text[..len])?;
+            (*of, &text[len..])
+        };
+        bits |= of;
+        text = match rest.strip_prefix(b"|") {
+            Some(rest) if rest.first().is_some_and(|next| *next != b')') => rest,
+            Some(_) => return None,
+            None => return Some((bits, rest)),
+        };
+    }
+    Some((bits, text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,5 +422,33 @@ mod tests {
         }
         assert_eq!(of("Q"), None);
         assert_eq!(read("{s:plugin-state}", "Z"), Some(vec![FieldValue::Number(16)]));
+    }
+
+    #[test]
+    fn kinds_of_locks_are_those_of_the_kernel() {
+        let of = |text| match read("({f:contention})", text)?[0] {
+            FieldValue::Number(bits) => Some(bits),
+            _ => None,
+        };
+        let cases =
+            [("()", 0), ("(SPIN)", 1), ("(READ|RT)", 10), ("(PERCPU|WRITE)", 20), ("(MUTEX|0x40)", 96), ("(33)", 33)];
+        for (text, bits) in cases {
+            assert_eq!(of(text), Some(bits), "{text}");
+        }
+        for text in ["(LOCK)", "(SPIN|)", "(|SPIN)", "(SPIN", "(0x)", "(0x100000000)"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn locks_are_taken_as_the_text_says() {
+        let pattern = "{a:hex} {flags:taking}{name:text}";
+        let want =
+            |flags, name| Some(vec![FieldValue::Number(0xff01), FieldValue::Number(flags), FieldValue::Text(name)]);
+        assert_eq!(read(pattern, "0xff01 &rq->__lock"), want(0, b"&rq->__lock"));
+        assert_eq!(read(pattern, "ff01 try &p->pi_lock"), want(1, b"&p->pi_lock"));
+        assert_eq!(read(pattern, "ff01 read rcu_read_lock"), want(2, b"rcu_read_lock"));
+        assert_eq!(read(pattern, "ff01 try read &mm->mmap_lock"), want(3, b"&mm->mmap_lock"));
+        assert_eq!(read(pattern, "ff01"), None);
     }
 }
