@@ -26,6 +26,14 @@ impl Own {
     fn new(lock: Lock, since: Ns, stage: Stage) -> Own {
         Own { lock, since, stage, kind: LOCK, is_reader: false, depth: 1, again: 0, figures: Waited::default() }
     }
+
+    /// The hold of a thread that ends.
+    fn end(self, thread: ThreadIndex, at: Ns, waits: &[OtherWait]) -> Hold {
+        let Own { kind, since, figures: mut waited, .. } = self;
+        let others = waits.iter().filter(|(of, _)| *of != thread);
+        waited.time += others.map(|(_, from)| length((*from).max(since), at)).sum::<u128>();
+        Hold { kind, since, waited }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,6 +131,11 @@ impl HeldLocks {
         (has_acquired, waits): (bool, &[OtherWait]),
     ) {
         let is_got = taking.is_try() || !has_acquired;
+        // A thread cannot get a lock again that it has for itself: its release was lost.
+        let is_own = |own: &mut Own| own.stage == Stage::Holding && !own.is_reader && !taking.is_reader();
+        if has_acquired && self.own(thread, lock).is_some_and(is_own) {
+            self.remove(thread, lock);
+        }
         if let Some(own) = self.own(thread, lock) {
             own.depth = own.depth.saturating_add(1);
             own.again += u32::from(!is_got && own.stage == Stage::Holding);
@@ -182,13 +195,18 @@ impl HeldLocks {
             return Release::Held;
         }
         let Some(own) = self.remove(thread, lock) else { return Release::Unseen };
-        let Own { kind, since, stage, figures: mut waited, .. } = own;
-        if stage == Stage::Waiting {
-            return Release::GivenUp;
-        }
-        let others = waits.iter().filter(|(of, _)| *of != thread);
-        waited.time += others.map(|(_, from)| length((*from).max(since), at)).sum::<u128>();
-        Release::Hold(Hold { kind, since, waited })
+        if own.stage == Stage::Waiting { Release::GivenUp } else { Release::Hold(own.end(thread, at, waits)) }
+    }
+
+    /// The thread that has a lock for itself.
+    pub(super) fn only_holder(&mut self, lock: Lock) -> Option<ThreadIndex> {
+        let [holder] = self.holders.get(&lock)?[..] else { return None };
+        self.own(holder, lock).is_some_and(|own| !own.is_reader).then_some(holder)
+    }
+
+    /// Another thread has released a lock for the one that holds it, however often that had taken it.
+    pub(super) fn release_for(&mut self, holder: ThreadIndex, lock: Lock, at: Ns, waits: &[OtherWait]) -> Option<Hold> {
+        Some(self.remove(holder, lock)?.end(holder, at, waits))
     }
 
     fn push(&mut self, thread: ThreadIndex, own: Own) {

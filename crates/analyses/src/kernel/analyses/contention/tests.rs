@@ -220,7 +220,9 @@ fn what_was_not_seen_of_a_lock_is_unknown() {
         120 1 lock_release uaddr=8";
     assert_eq!(waits_and_holds(given_up), [vec!["lock 8 - 6 111 120 1 - - -".to_string()], vec![]]);
     // An idle CPU takes and releases it in between.
-    let idle = QUEUE.replace("150 0 lock_release", "150 0 switch prev=5 next=0 state=1\n151 0 lock_release");
+    let release = "150 0 lock_release uaddr=8 name=&a->lock";
+    let idle =
+        QUEUE.replace(release, &format!("{release}\n150 0 switch prev=5 next=0 state=1\n151 0 lock_release uaddr=8"));
     assert_eq!(waits_and_holds(&idle)[0][0], "lock 8 &a->lock 6 121 152 1 5 - -");
     // The release of 5 was lost: it does not hold the lock next to 6, nor does it get it twice.
     let lost = QUEUE.replace("150 0 lock_release", "150 0 stage");
@@ -228,6 +230,46 @@ fn what_was_not_seen_of_a_lock_is_unknown() {
     let [waits, holds] = waits_and_holds(&format!("{lost}\n210 0 lock_release uaddr=8"));
     assert_eq!(waits, ["lock 8 &a->lock 6 121 152 1 5 - -", "lock 8 &a->lock 7 126 175 2 5 6 44"]);
     assert_eq!(holds, ["lock 8 &a->lock 6 152 170 1 1 18", "lock 8 &a->lock 7 175 180 0 0 0"]);
+}
+
+#[test]
+fn a_lock_that_one_thread_takes_and_another_releases_is_held_in_between() {
+    // The lock of a CPU's queue: the switch comes before the release.
+    let [waits, holds] = waits_and_holds(
+        "110 0 lock_acquire uaddr=8 op=0
+         111 0 lock_acquired uaddr=8
+         115 1 lock_acquire uaddr=8 op=0
+         116 1 lock_contended uaddr=8 name=&rq->__lock
+         120 0 switch prev=5 next=9 state=1
+         125 0 lock_release uaddr=8 name=&rq->__lock
+         126 1 lock_acquired uaddr=8
+         130 1 lock_release uaddr=8 name=&rq->__lock
+         140 0 lock_acquire uaddr=8 op=0
+         145 0 lock_release uaddr=8 name=&rq->__lock",
+    );
+    assert_eq!(waits, ["lock 8 &rq->__lock 6 116 126 1 5 5 9"]);
+    let names = ["5 111 125 1 1 9", "6 126 130 0 0 0", "9 140 145 0 0 0"];
+    assert_eq!(holds, names.map(|rest| format!("lock 8 &rq->__lock {rest}")));
+    // The CPU becomes idle, and the thread takes the lock again.
+    let [_, holds] = waits_and_holds(
+        "110 0 lock_acquired uaddr=8
+         120 0 switch prev=5 next=0 state=1
+         125 0 lock_release uaddr=8
+         130 0 switch prev=0 next=5
+         140 0 lock_acquire uaddr=8 op=0
+         141 0 lock_acquired uaddr=8
+         150 0 lock_release uaddr=8",
+    );
+    assert_eq!(holds, ["lock 8 - 5 110 125 0 0 0", "lock 8 - 5 141 150 0 0 0"]);
+    // A thread that has a lock for itself does not take it again: the first release was lost.
+    let [_, holds] = waits_and_holds(
+        "110 0 lock_acquire uaddr=8 op=0
+         111 0 lock_acquired uaddr=8
+         120 0 lock_acquire uaddr=8 op=0
+         121 0 lock_acquired uaddr=8
+         130 0 lock_release uaddr=8",
+    );
+    assert_eq!(holds, ["lock 8 - 5 121 130 0 0 0"]);
 }
 
 #[test]

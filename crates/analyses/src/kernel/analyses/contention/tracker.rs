@@ -106,6 +106,11 @@ pub(super) struct EndedHold {
     pub(super) to: Ns,
 }
 
+/// The name of the lock of an event.
+fn name_of(happening: &Happening<'_>) -> Option<Rc<str>> {
+    happening.text(Field::Name).map(|name| Rc::from(&*name))
+}
+
 /// Since when the states of threads are known without a break.
 #[derive(Default)]
 struct KnownTimes {
@@ -318,7 +323,8 @@ impl LockTracker {
         let Some(thread) = cpu.and_then(|cpu| machines.cpu(cpu).current().thread()) else {
             // An idle CPU, or one whose thread is not known, has released it.
             if happening.concept == LockRelease {
-                self.note_release(lock, None, at);
+                let of = self.end_hold_of_other(machines, cpu, lock, happening, at);
+                self.note_release(lock, of, at);
             }
             return;
         };
@@ -346,8 +352,7 @@ impl LockTracker {
             }
             LockContended => {
                 let kind = self.held.contend(thread, lock, at);
-                let name = happening.text(Field::Name).map(|name| Rc::from(&*name));
-                self.begin(thread, OpenWait { name, ..OpenWait::new(lock, kind, at) });
+                self.begin(thread, OpenWait { name: name_of(happening), ..OpenWait::new(lock, kind, at) });
             }
             LockAcquired => {
                 self.end_wait(thread, lock, cpu, at);
@@ -357,15 +362,34 @@ impl LockTracker {
                 self.end_wait(thread, lock, cpu, at);
                 match self.held.release(thread, lock, at, &self.waits(lock)) {
                     Release::Hold(hold) => {
-                        let name = happening.text(Field::Name).map(|name| Rc::from(&*name));
-                        self.released = Some(EndedHold { thread, cpu, lock, name, hold, to: at });
+                        self.released = Some(EndedHold { thread, cpu, lock, name: name_of(happening), hold, to: at });
                         self.note_release(lock, Some(thread), at);
                     }
-                    Release::Unseen => self.note_release(lock, Some(thread), at),
+                    Release::Unseen => {
+                        let of = self.end_hold_of_other(machines, cpu, lock, happening, at).unwrap_or(thread);
+                        self.note_release(lock, Some(of), at);
+                    }
                     Release::GivenUp | Release::Held => {}
                 }
             }
         }
+    }
+
+    /// A lock is released by a thread that does not hold it, so that the hold of the one that has it for itself ends. The lock
+    /// of a CPU's queue is released so: the thread that takes it to leave the CPU has left it when the release comes.
+    fn end_hold_of_other(
+        &mut self,
+        machines: &Machines,
+        cpu: Option<CpuIndex>,
+        lock: Lock,
+        happening: &Happening<'_>,
+        to: Ns,
+    ) -> Option<ThreadIndex> {
+        let thread = self.held.only_holder(lock)?;
+        self.forget_before(thread, self.known.since(machines, thread));
+        let hold = self.held.release_for(thread, lock, to, &self.waits(lock))?;
+        self.released = Some(EndedHold { thread, cpu, lock, name: name_of(happening), hold, to });
+        Some(thread)
     }
 
     fn end_wait(&mut self, thread: ThreadIndex, lock: Lock, cpu: Option<CpuIndex>, to: Ns) {
