@@ -11,7 +11,7 @@ use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, Sp
 use crate::kernel::aggregate::keys::{NO_KEY, known_key};
 use crate::kernel::analyses::locks::FUTEX;
 use crate::kernel::question::query::AnalysisQuery;
-use crate::kernel::rows::column_of::{ColumnOf, own_column};
+use crate::kernel::rows::column_of::{ColumnOf, column, own_column};
 use crate::kernel::table::Unit;
 use crate::kernel::value::Value;
 
@@ -88,9 +88,8 @@ impl Grouping {
 }
 
 impl<'r> SpanGroup<'r, By> {
-    const PROCESS: ColumnOf<'r, Self> = own_column("pid", Unit::Name, "number of the process", |group| {
-        Value::integer(known_key(group.key.number).filter(|_| group.key.other != 0))
-    });
+    const PROCESS: ColumnOf<'r, Self> =
+        column("pid", Unit::Name, |group| Value::integer(known_key(group.key.number).filter(|_| group.key.other != 0)));
     const OF: ColumnOf<'r, Self> = own_column("of", Unit::Name, "a lock of a program or of the kernel", |group| {
         Value::Word(if group.key.other != 0 { "program" } else { "kernel" })
     });

@@ -43,7 +43,7 @@ const TAKERS: &[AnalysisOption] = {
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "contention",
-    about: "waits for locks of programs and the kernel, who held and released them, and who took whose CPU",
+    about: "waits for locks of programs and the kernel, who held them, and who took whose CPU",
     forms: &[
         AnalysisForm::plain(
             By::NAMES,
