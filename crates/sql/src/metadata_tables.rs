@@ -24,7 +24,7 @@ use tracemill_engine::item::Item;
 use tracemill_engine::selection::{SpineFilter, streams};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Error;
-use tracemill_model::schema::{ClockOrigin, EnvValue, FieldKind};
+use tracemill_model::schema::{ClockOrigin, EnvValue};
 
 use crate::database::Database;
 use crate::metadata_rows::Of::{self, Integer, Real, Text, Texts, Unsigned};
@@ -458,7 +458,7 @@ fn fields(database: &Arc<Database>, _: bool, rows: &mut MetadataRows) {
                         database.class_number(trace, class).into(),
                         column.path.as_str().into(),
                         field.name().as_str().into(),
-                        kind_of(&own.kind).into(),
+                        own.kind.name().into(),
                         field.data_type().to_string().into(),
                         labels.into(),
                         column.note.as_deref().into(),
@@ -466,24 +466,6 @@ fn fields(database: &Arc<Database>, _: bool, rows: &mut MetadataRows) {
                 );
             }
         }
-    }
-}
-
-fn kind_of(kind: &FieldKind) -> &'static str {
-    match kind {
-        FieldKind::Integer(class) if class.mappings.is_some() => "enumeration",
-        FieldKind::Integer(_) => "integer",
-        FieldKind::BitArray(_) => "bit array",
-        FieldKind::BitMap(_) => "bit map",
-        FieldKind::Boolean(_) => "boolean",
-        FieldKind::Float(_) => "float",
-        FieldKind::String(_) => "string",
-        FieldKind::Rendered(_) => "text",
-        FieldKind::Blob(_) => "blob",
-        FieldKind::Struct(_) => "structure",
-        FieldKind::Array(_) => "array",
-        FieldKind::Optional(_) => "optional",
-        FieldKind::Variant(_) => "variant",
     }
 }
 

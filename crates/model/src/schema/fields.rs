@@ -489,6 +489,27 @@ pub enum FieldKind {
     Variant(VariantClass),
 }
 
+impl FieldKind {
+    /// Its name in tables for people and programs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            FieldKind::Integer(class) if class.mappings.is_some() => "enumeration",
+            FieldKind::Integer(_) => "integer",
+            FieldKind::BitArray(_) => "bit array",
+            FieldKind::BitMap(_) => "bit map",
+            FieldKind::Boolean(_) => "boolean",
+            FieldKind::Float(_) => "float",
+            FieldKind::String(_) => "string",
+            FieldKind::Rendered(_) => "text",
+            FieldKind::Blob(_) => "blob",
+            FieldKind::Struct(_) => "structure",
+            FieldKind::Array(_) => "array",
+            FieldKind::Optional(_) => "optional",
+            FieldKind::Variant(_) => "variant",
+        }
+    }
+}
+
 /// A field class: a node of the tree that describes a scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldClass {
