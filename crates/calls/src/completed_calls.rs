@@ -2,6 +2,7 @@
 //!
 //! For those who want a row of each call: what is kept of it is what stands on the stacks.
 
+use tracemill_engine::trace_calls::WantedRecords;
 use tracemill_format::calls::{CallKind, CallRecord};
 
 use crate::follow::{CallChange, FastStep, Follower};
@@ -79,6 +80,22 @@ impl CallFilter for Everything {
 
     fn select(&mut self, _: &CallRecord) -> Option<Option<String>> {
         Some(None)
+    }
+}
+
+/// The records that a selection leaves.
+impl CallFilter for WantedRecords<'_> {
+    fn is_everything(&self) -> bool {
+        WantedRecords::is_everything(self)
+    }
+
+    fn has_texts(&self) -> bool {
+        WantedRecords::has_texts(self)
+    }
+
+    #[inline]
+    fn select(&mut self, record: &CallRecord) -> Option<Option<String>> {
+        WantedRecords::select(self, record)
     }
 }
 

@@ -24,11 +24,11 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use tokio::sync::mpsc::Sender;
 use tracemill_calls::CallOptions;
-use tracemill_calls::completed_calls::{self, CallFilter, CallSink, CompletedCall};
+use tracemill_calls::completed_calls::{self, CallSink, CompletedCall};
 use tracemill_calls::follow::Follower;
 use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
 use tracemill_codec::text::out::Out;
-use tracemill_engine::trace_calls::{EventTextFn, TraceCalls, WantedRecords};
+use tracemill_engine::trace_calls::{EventTextFn, TraceCalls};
 use tracemill_format::calls::CallRecord;
 use tracemill_model::schema::Scope;
 use tracemill_semantics::member;
@@ -213,23 +213,6 @@ fn values_of(database: &Database, trace: usize) -> EventTextFn<'_> {
     })
 }
 
-/// The records that a selection leaves.
-struct Chosen<'a>(WantedRecords<'a>);
-
-impl CallFilter for Chosen<'_> {
-    fn is_everything(&self) -> bool {
-        self.0.is_everything()
-    }
-
-    fn has_texts(&self) -> bool {
-        self.0.has_texts()
-    }
-
-    fn select(&mut self, record: &CallRecord) -> Option<Option<String>> {
-        self.0.select(record)
-    }
-}
-
 /// Makes rows and sends them.
 struct CallRows {
     database: Arc<Database>,
@@ -251,7 +234,7 @@ impl CallRows {
             let filter = database.filter.as_ref();
             let Some(calls) = TraceCalls::open(&database.session, trace, streams, selection, filter) else { continue };
             let mut follower = Follower::new(calls.source(), CallOptions::default());
-            let mut wanted = Chosen(calls.wanted(has_values.then(|| values_of(&database, trace))));
+            let mut wanted = calls.wanted(has_values.then(|| values_of(&database, trace)));
             self.columns.iter_mut().for_each(CallColumnBuilder::forget_numbers);
             let of_trace = database.streams.iter().find(|of| of.trace == trace);
             let has_dates = of_trace.is_some_and(|of| database.has_dates(of));
@@ -262,7 +245,7 @@ impl CallRows {
             let findings = follower.take_findings();
             findings.faults.into_iter().for_each(|fault| database.collector.fault(fault));
             findings.warnings.into_iter().for_each(|warning| database.collector.warning(warning));
-            wanted.0.take_faults().into_iter().for_each(|fault| database.collector.fault(fault));
+            wanted.take_faults().into_iter().for_each(|fault| database.collector.fault(fault));
         }
         true
     }
