@@ -11,11 +11,13 @@
 //! | [`run`] | the loop over the timeline |
 //! | [`state`], [`pairs`], [`nested`] | the analyses |
 //! | [`durations`], [`mod@line`] | statistics |
+//! | [`diff`] | what differs between two traces |
 //! | [`kernel`] | what traces of kernels say: states, and the analyses over them |
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
+pub mod diff;
 pub mod durations;
 pub mod groups;
 pub mod kernel;
