@@ -75,6 +75,7 @@ fn main() -> ExitCode {
             args::ReportCommand::Calls(options) => commands::report_calls::run(options),
         },
         Command::Analyze(options) => commands::analyze::run(&options),
+        Command::Diff(options) => commands::diff::run(&options.0),
         Command::Sql(options) => commands::sql::run(&options.0),
         Command::Query(options) => commands::sql::run(&options.0),
         Command::Cluster(options) => commands::cluster::run(&options),

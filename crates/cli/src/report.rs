@@ -28,6 +28,8 @@ pub(crate) enum Outcome {
     WrongUsage = 2,
     /// Done, but part of the input could not be read.
     Partial = 3,
+    /// Done: the traces differ (`diff`).
+    Differs = 4,
 }
 
 impl Outcome {

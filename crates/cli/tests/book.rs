@@ -485,13 +485,14 @@ fn sentences(text: &str) -> Vec<String> {
 }
 
 /// Pages for users next to the guide.
-const REFERENCE: [&str; 16] = [
+const REFERENCE: [&str; 17] = [
     "CHANGELOG.md",
     "demo/README.md",
     "docs/analyze.md",
     "docs/calls.md",
     "docs/cli.md",
     "docs/convert.md",
+    "docs/diff.md",
     "docs/filters.md",
     "docs/jsonl.md",
     "docs/packed.md",

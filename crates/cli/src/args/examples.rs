@@ -65,6 +65,20 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "diff",
+        &[
+            ("Two runs: events, fields, order, times and values", "tracemill diff my-trace other-trace"),
+            (
+                "What a conversion changed, stored forms too",
+                "tracemill convert my-trace copy.jsonl && tracemill diff --all my-trace copy.jsonl",
+            ),
+            (
+                "A part of each, for a script",
+                "tracemill diff --begin +0.1s --end +0.6s --format json my-trace other-trace",
+            ),
+        ],
+    ),
+    (
         "check",
         &[
             ("Damage, losses and times that go back", "tracemill check my-trace"),

@@ -8,6 +8,7 @@ mod arrange;
 mod calls;
 mod cluster;
 mod deferred;
+mod diff;
 mod examples;
 mod live;
 pub(crate) mod paths;
@@ -36,6 +37,7 @@ pub(crate) use self::cluster::ClusterOptions;
 #[cfg(feature = "distributed")]
 pub(crate) use self::cluster::ClusterPart;
 pub(crate) use self::deferred::Deferred;
+pub(crate) use self::diff::{DiffCommand, DiffFormat, DiffOptions};
 pub(crate) use self::examples::{examples_of, with_examples};
 pub(crate) use self::live::{LiveOptions, RecvOptions};
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
@@ -108,6 +110,8 @@ pub(crate) enum Command {
     Report(Deferred<ReportCommand>),
     /// Say what kernel traces mean: who used the CPUs, who waited for what, which interrupts and system calls took long
     Analyze(Deferred<AnalyzeOptions>),
+    /// Compare two traces: event classes and fields, counts, order, and how values and times are spread
+    Diff(Deferred<DiffCommand>),
     /// Ask questions in SQL: tables of events, of each event class, and of what surrounds them
     Sql(Deferred<SqlCommand>),
     /// Ask one question in SQL: `tracemill query TRACE... SQL`

@@ -134,7 +134,8 @@ fn real(value: Option<f64>) -> Value<'static> {
     value.map_or(Value::Null, Value::Real)
 }
 
-fn cell(value: Value<'_>, unit: Unit) -> String {
+/// A value as tables show it.
+pub(super) fn cell(value: Value<'_>, unit: Unit) -> String {
     let mut out = Out::default();
     put_shown(&mut out, value, unit, &TableClock::seconds());
     String::from_utf8_lossy(out.written()).into_owned()
