@@ -70,7 +70,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("Two runs: events, fields, order, times and values", "tracemill diff my-trace other-trace"),
             (
                 "What a conversion changed, stored forms too",
-                "tracemill convert my-trace copy.jsonl && tracemill diff --all my-trace copy.jsonl",
+                "tracemill convert my-trace my.ctf && tracemill diff --all my-trace my.ctf",
             ),
             (
                 "A part of each, for a script",

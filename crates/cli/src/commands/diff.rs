@@ -113,7 +113,8 @@ impl OpenedSide {
         let path = self.input.traces.first().map(|path| path.display().to_string()).unwrap_or_default();
         let mut formats: Vec<String> = Vec::new();
         for trace in &self.session.traces {
-            let format = format!("{} {}.{}", trace.schema.format, trace.schema.version.0, trace.schema.version.1);
+            // The dialects of CTF have their version in their name already, and some formats have none.
+            let format = trace.schema.format.to_string();
             if !formats.contains(&format) {
                 formats.push(format);
             }

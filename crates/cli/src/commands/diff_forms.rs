@@ -1,6 +1,6 @@
 //! `tracemill diff` as tables for people.
 
-use tracemill_analyses::diff::{FieldDifference, FirstDifference, Metric, SequencePlace, SpreadRow, Verdict};
+use tracemill_analyses::diff::{FieldDifference, FirstDifference, Metric, SpreadRow, Verdict};
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
 use tracemill_table::{Align, Layout, Unit, Value};

@@ -98,7 +98,9 @@ fn head_for_people(trace: &Value, tail: &Value) -> String {
         layout.put_cells(&mut out, &[key, &value]);
         out.put_byte(b'\n');
     };
-    line("format", format!("{} ({})", plain(&trace["format"]), plain(&trace["version"])));
+    // Formats without versions have 0.0.
+    let version = Some(plain(&trace["version"])).filter(|version| version != "0.0");
+    line("format", plain(&trace["format"]) + &version.map_or(String::new(), |version| format!(" ({version})")));
     if !trace["uuid"].is_null() {
         line("uuid", plain(&trace["uuid"]));
     }
