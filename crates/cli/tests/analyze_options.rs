@@ -46,6 +46,8 @@ fn objects(folder: &Folder) -> String {
         lock(345, 0, "acquired", 8),
         free(350, 0, 16),
         lock(355, 0, "release", 8),
+        lock(356, 0, "acquired", 7),
+        lock(358, 0, "release", 7),
         alloc(360, 1, 64, 32, 8),
         free(370, 1, 32),
         switch(400, 0, 641, 0),

@@ -185,7 +185,7 @@ fn states_and_calls_have_rows() {
     let row = value(&found, "state", "grind", json!("WAIT"));
     assert!(row["a"]["count"].as_u64() > Some(10), "{row}");
     assert!(value(&found, "duration", "futex", json!("system call"))["a"]["count"].as_u64() > Some(0));
-    assert!(rows(&found, "values").any(|row| row["part"] == "IRQ" && row["kind"] == "duration"));
+    assert!(rows(&found, "values").any(|row| row["part"] == "irq" && row["kind"] == "duration"));
     let path = demo("../calls/tasting");
     let run = run_with("diff --quiet --format json", &[&path, &path]).ends(0, &[]);
     let found: Value = serde_json::from_str(&run.stdout).expect("an object");
@@ -209,7 +209,7 @@ fn damage_is_reported_and_the_rest_compared() {
     let stream = stream.map(|entry| entry.path()).filter(|path| !path.ends_with("metadata"));
     let longest = stream.max_by_key(|path| std::fs::metadata(path).map_or(0, |file| file.len())).expect("a stream");
     let bytes = std::fs::read(&longest).expect("it can be read");
-    std::fs::write(&longest, &bytes[..bytes.len() - 100]).expect("it can be written");
+    std::fs::write(&longest, &bytes[..bytes.len() / 2]).expect("it can be written");
     let run = folder.run("diff good bad").ends(3, &["error: "]);
     assert!(run.stdout.ends_with("\nthe traces differ\n"), "{}", run.stdout);
     folder.run("diff --strict good bad").ends(1, &["error: "]);

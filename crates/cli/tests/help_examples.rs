@@ -44,7 +44,7 @@ fn folder() -> Folder {
         std::os::unix::fs::symlink(from, folder.path(to)).expect("a link");
     };
     link("mill", "my-trace");
-    link("overwritten", "other-trace");
+    link("orders", "other-trace");
     link("../kernel/bakery", "kernel-trace");
     link("../calls/tasting", "uftrace.data");
     link("../calls/tasting", "other.data");

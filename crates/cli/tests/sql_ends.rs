@@ -26,9 +26,14 @@ const BUSY: &str =
 
 /// The program, with this folder for what memory does not hold.
 fn sql(folder: &Folder, words: &[&str]) -> Command {
-    let mut command = command();
-    command.arg("sql").args(words).env("TMPDIR", folder.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    // In the background of a script, programs would begin with interrupts ignored, and miss one that comes early.
+    let mut with_interrupts = Command::new("env");
+    let plain = command();
+    let set = plain.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    with_interrupts.envs(set).arg("--default-signal=INT").arg(plain.get_program()).args(plain.get_args());
+    with_interrupts.arg("sql").args(words).env("TMPDIR", folder.path(""));
+    with_interrupts.stdout(Stdio::piped()).stderr(Stdio::piped());
+    with_interrupts
 }
 
 fn is_empty(folder: &Folder) -> bool {

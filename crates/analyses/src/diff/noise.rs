@@ -1,4 +1,4 @@
-//! What differs more than chance explains: the test of Kolmogorov and Smirnov for two samples, with Holm's correction for
+//! Differences that are larger than chance explains: the test of Kolmogorov and Smirnov for two samples, with Holm's correction for
 //! many tests.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub const LARGE_CHANGE: f64 = 0.05;
 /// A thing that is measured on both sides.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Metric {
-    /// What kind of value it is.
+    /// The kind of value.
     pub kind: MetricKind,
     /// The event, the function or the thread that it is of.
     pub of: String,
@@ -55,7 +55,7 @@ impl MetricKind {
     }
 }
 
-/// What the test says.
+/// The verdict of the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Chance does not explain the difference, and it is large enough to matter.
@@ -92,7 +92,7 @@ pub struct SpreadRow {
     /// The chance of such a distance or a larger one where both sides have one source, corrected for the number of rows
     /// that are tested; `None` where there are too few values.
     pub p: Option<f64>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 

@@ -23,8 +23,8 @@ pub struct StreamPairs {
     pub only: [Vec<usize>; 2],
 }
 
-/// Pairs streams by their names, those of one name in their order. Where no name is on both sides, they are paired in their
-/// order if there are as many on both; where that does not do, none is.
+/// Pairs streams by their names, those of one name in their order. The only stream of each side is that of the other one, whatever
+/// their names are.
 pub fn pair_streams(a: &[SelectedStream], b: &[SelectedStream]) -> StreamPairs {
     let name = |of: &SelectedStream| of.stream.name.clone();
     pair_names(&a.iter().map(name).collect::<Vec<_>>(), &b.iter().map(name).collect::<Vec<_>>())
@@ -42,8 +42,8 @@ fn pair_names(a: &[String], b: &[String]) -> StreamPairs {
     }
     pairs.only[1] = places.into_values().flatten().collect();
     pairs.only[1].sort_unstable();
-    if pairs.both.is_empty() && a.len() == b.len() {
-        return StreamPairs { both: (0..a.len()).map(|at| (at, at)).collect(), only: Default::default() };
+    if (a.len(), b.len()) == (1, 1) {
+        return StreamPairs { both: vec![(0, 0)], only: Default::default() };
     }
     pairs
 }
@@ -64,7 +64,7 @@ pub struct FirstDifference {
     pub same: u64,
     /// The last ones of them, as the first side has them.
     pub before: Vec<SequencePlace>,
-    /// What follows on each side; nothing where a side ends.
+    /// The events that follow on each side; none where a side ends.
     pub after: [Vec<SequencePlace>; 2],
 }
 
@@ -156,8 +156,7 @@ mod tests {
         };
         let found = pairs(&["x", "y", "x"], &["x", "z", "x", "x"]);
         assert_eq!((found.both, found.only), (vec![(0, 0), (2, 2)], [vec![1], vec![1, 3]]));
-        // No name is common: by their order.
-        assert_eq!(pairs(&["a", "b"], &["c", "d"]).both, [(0, 0), (1, 1)]);
+        assert_eq!(pairs(&["a"], &["c"]).both, [(0, 0)]);
         let none = pairs(&["a", "b"], &["c"]);
         assert_eq!((none.both.len(), none.only), (0, [vec![0, 1], vec![0]]));
     }

@@ -20,7 +20,7 @@ use crate::run::Input;
 /// FieldShapes with values that are compared, of one class.
 const MAX_NUMBERS: usize = 256;
 
-/// What was read of one side.
+/// One side as it was read.
 #[derive(Default)]
 pub struct Side {
     /// Number of events.

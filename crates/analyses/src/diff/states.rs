@@ -1,4 +1,4 @@
-//! What threads did for how long, in traces of kernels: times in states, of system calls and of interrupts.
+//! Times of threads in traces of kernels: times in states, of system calls and of interrupts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -137,12 +137,12 @@ pub(super) struct SideFacts {
     pub(super) traces: usize,
     /// Number of streams that were read.
     pub(super) streams: usize,
-    /// What was read.
+    /// The side as it was read.
     pub(super) side: Side,
 }
 
 impl SideFacts {
-    /// So many events as a rate, over the time from the first event to the last one.
+    /// A number of events as a rate, over the time from the first event to the last one.
     pub(super) fn per_second(&self, count: u64) -> Option<f64> {
         let duration = self.side.duration_ns().filter(|ns| *ns > 0)?;
         Some(count as f64 * 1e9 / duration as f64)

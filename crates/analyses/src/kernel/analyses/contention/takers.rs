@@ -15,7 +15,7 @@ use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, v
 use crate::kernel::table::{Order, Table, Unit};
 use crate::kernel::value::Value;
 
-/// Who had the CPUs for which threads waited.
+/// The threads that had the CPUs for which others waited.
 pub(super) struct Takers {
     query: AnalysisQuery,
     role: PeriodRole,

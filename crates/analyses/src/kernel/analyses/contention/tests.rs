@@ -342,7 +342,7 @@ fn periods_have_the_waits_that_end_in_them() {
     let of_each = [(&DESCRIPTOR, query), (&DESCRIPTOR, holds)];
     let tables = played_per(&of_each, &periods, &format!("{THREADS}\n{QUEUE}"));
     let shown: Vec<_> = tables.iter().map(|table| rows(table, &["tid", "from", "to", "at_once"])).collect();
-    // What began before a period counts in it.
+    // A wait that began before a period counts in it.
     let expected = [vec!["6 121 152 1"], vec!["5 112 150 2"], vec!["7 126 175 2"], vec!["6 152 170 1", "7 175 180 0"]];
     assert_eq!(shown, expected);
 }

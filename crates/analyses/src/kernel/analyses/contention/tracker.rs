@@ -77,7 +77,7 @@ pub(super) struct OpenWait {
     pub(super) at_once: u64,
     /// The thread that holds the lock when it begins.
     pub(super) holder: Option<ThreadIndex>,
-    /// Who released the lock last, and when: by the wake that ended the last time that the thread was blocked in it, or by
+    /// The thread that released the lock last, and when: by the wake that ended the last time that the thread was blocked in it, or by
     /// an event that says so.
     pub(super) release: Option<(ThreadIndex, Ns)>,
 }
@@ -328,7 +328,7 @@ impl LockTracker {
             }
             return;
         };
-        // What was lost may have been the end of a wait, or of a hold.
+        // A lost event may have been the end of a wait, or of a hold.
         self.forget_before(thread, self.known.since(machines, thread));
         let can_have = |concept| machines.can_have(machine, &[concept]);
         match happening.concept {
