@@ -80,6 +80,9 @@ impl Side {
     }
 }
 
+/// Fields of a class that are compared, with their places in the values of a side.
+type ComparedFields = Box<[(Access, usize)]>;
+
 struct SideReading {
     side: Side,
     lookup: NameLookup,
@@ -90,8 +93,8 @@ struct SideReading {
     intervals: Vec<(Option<i128>, ValueSpread)>,
     fields: FieldReader,
     captured: Captured,
-    /// By trace and class: the fields that are compared.
-    classes: Vec<Vec<Option<Box<[(Access, usize)]>>>>,
+    /// By trace and class; nothing of a class that was not met yet.
+    classes: Vec<Vec<Option<ComparedFields>>>,
     values: Vec<ValueSpread>,
     /// Places in `values` by event and field.
     of_fields: BTreeMap<(String, String), usize>,
