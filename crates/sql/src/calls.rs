@@ -29,7 +29,6 @@ use tracemill_calls::follow::Follower;
 use tracemill_codec::text::fields_json::{JsonTrace, ScopedFields};
 use tracemill_codec::text::out::Out;
 use tracemill_engine::trace_calls::{EventTextFn, TraceCalls};
-use tracemill_format::calls::CallRecord;
 use tracemill_model::schema::Scope;
 use tracemill_semantics::member;
 
