@@ -70,7 +70,8 @@ def sbom(packages, features, target):
             found["hashes"] = [{"alg": "SHA-256", "content": checksums[name, version]}]
         return found
 
-    version = next(package["version"] for package in packages if package["name"] == "tracemill")
+    # All packages of the workspace have one version.
+    version = next(package["version"] for package in packages if package["name"].startswith("tracemill"))
     what = f"{version} {features} {target} {hashlib.sha256(lock.encode()).hexdigest()}"
     document = {
         "bomFormat": "CycloneDX",
