@@ -8,7 +8,7 @@ use tracemill_semantics::states::{Map, Ns, ThreadIndex};
 use super::tracker::Lock;
 
 /// A thread and a lock that it holds or tries to get.
-struct Own {
+struct TakenLock {
     lock: Lock,
     /// When the attempt began, or the hold.
     since: Ns,
@@ -22,14 +22,14 @@ struct Own {
     figures: Waited,
 }
 
-impl Own {
-    fn new(lock: Lock, since: Ns, stage: Stage) -> Own {
-        Own { lock, since, stage, kind: LOCK, is_reader: false, depth: 1, again: 0, figures: Waited::default() }
+impl TakenLock {
+    fn new(lock: Lock, since: Ns, stage: Stage) -> TakenLock {
+        TakenLock { lock, since, stage, kind: LOCK, is_reader: false, depth: 1, again: 0, figures: Waited::default() }
     }
 
     /// The hold of a thread that ends.
     fn end(self, thread: ThreadIndex, at: Ns, waits: &[OtherWait]) -> Hold {
-        let Own { kind, since, figures: mut waited, .. } = self;
+        let TakenLock { kind, since, figures: mut waited, .. } = self;
         let others = waits.iter().filter(|(of, _)| *of != thread);
         waited.time += others.map(|(_, from)| length((*from).max(since), at)).sum::<u128>();
         Hold { kind, since, waited }
@@ -95,6 +95,10 @@ const READER: &str = "lock:R";
 /// The largest locks of the kernel take less, with all that is there for debugging.
 const MAX_OFFSET: i128 = 512;
 
+/// Locks that a thread holds, and those that it waits for, at most; the oldest is forgotten, as its release must have been lost: lockdep itself knows no more than 48.
+/// Every event looks through them.
+pub(super) const MAX_LOCKS: usize = 256;
+
 fn length(from: Ns, to: Ns) -> u128 {
     u128::try_from(to - from).unwrap_or(0)
 }
@@ -106,13 +110,13 @@ pub(super) type OtherWait = (ThreadIndex, Ns);
 #[derive(Default)]
 pub(super) struct HeldLocks {
     /// In the order in which they were taken.
-    of: Map<ThreadIndex, Vec<Own>>,
+    of: Map<ThreadIndex, Vec<TakenLock>>,
     /// The threads that hold a lock, in the order in which they got it.
     holders: Map<Lock, Vec<ThreadIndex>>,
 }
 
 impl HeldLocks {
-    fn own(&mut self, thread: ThreadIndex, lock: Lock) -> Option<&mut Own> {
+    fn own(&mut self, thread: ThreadIndex, lock: Lock) -> Option<&mut TakenLock> {
         self.of.get_mut(&thread)?.iter_mut().rev().find(|own| own.lock == lock)
     }
 
@@ -132,7 +136,7 @@ impl HeldLocks {
     ) {
         let is_got = taking.is_try() || !has_acquired;
         // A thread cannot get a lock again that it has for itself: its release was lost.
-        let is_own = |own: &mut Own| own.stage == Stage::Holding && !own.is_reader && !taking.is_reader();
+        let is_own = |own: &mut TakenLock| own.stage == Stage::Holding && !own.is_reader && !taking.is_reader();
         if has_acquired && self.own(thread, lock).is_some_and(is_own) {
             self.remove(thread, lock);
         }
@@ -143,7 +147,7 @@ impl HeldLocks {
         }
         let is_reader = taking.is_reader();
         let kind = if is_reader { READER } else { LOCK };
-        self.push(thread, Own { kind, is_reader, ..Own::new(lock, at, Stage::Trying) });
+        self.push(thread, TakenLock { kind, is_reader, ..TakenLock::new(lock, at, Stage::Trying) });
         if is_got {
             self.hold(thread, lock, at, has_acquired, waits);
         }
@@ -157,7 +161,7 @@ impl HeldLocks {
             }
             return own.kind;
         }
-        self.push(thread, Own::new(lock, at, Stage::Waiting));
+        self.push(thread, TakenLock::new(lock, at, Stage::Waiting));
         LOCK
     }
 
@@ -179,7 +183,7 @@ impl HeldLocks {
             }
             Some(_) => self.hold(thread, lock, at, true, waits),
             None => {
-                self.push(thread, Own::new(lock, at, Stage::Trying));
+                self.push(thread, TakenLock::new(lock, at, Stage::Trying));
                 self.hold(thread, lock, at, true, waits);
             }
         }
@@ -209,11 +213,16 @@ impl HeldLocks {
         Some(self.remove(holder, lock)?.end(holder, at, waits))
     }
 
-    fn push(&mut self, thread: ThreadIndex, own: Own) {
-        self.of.entry(thread).or_default().push(own);
+    fn push(&mut self, thread: ThreadIndex, own: TakenLock) {
+        let all = self.of.entry(thread).or_default();
+        all.push(own);
+        if all.len() > MAX_LOCKS {
+            let oldest = all.remove(0);
+            self.leave(thread, &oldest);
+        }
     }
 
-    fn remove(&mut self, thread: ThreadIndex, lock: Lock) -> Option<Own> {
+    fn remove(&mut self, thread: ThreadIndex, lock: Lock) -> Option<TakenLock> {
         let all = self.of.get_mut(&thread)?;
         let at = all.iter().rposition(|own| own.lock == lock)?;
         let own = all.remove(at);
@@ -224,7 +233,7 @@ impl HeldLocks {
         Some(own)
     }
 
-    fn leave(&mut self, thread: ThreadIndex, own: &Own) {
+    fn leave(&mut self, thread: ThreadIndex, own: &TakenLock) {
         if own.stage == Stage::Holding
             && let Some(holders) = self.holders.get_mut(&own.lock)
         {
@@ -276,8 +285,9 @@ impl HeldLocks {
     /// A thread begins to wait for a lock that an event names by its beginning: the lock of lockdep that it tries to get
     /// there, which has this kind.
     pub(super) fn attempt_at(&mut self, thread: ThreadIndex, address: i128, kind: &'static str) -> Option<Lock> {
-        let is_there =
-            |own: &&mut Own| own.stage != Stage::Holding && (0..MAX_OFFSET).contains(&(own.lock.address - address));
+        let is_there = |own: &&mut TakenLock| {
+            own.stage != Stage::Holding && (0..MAX_OFFSET).contains(&(own.lock.address - address))
+        };
         let own = self.of.get_mut(&thread)?.iter_mut().rev().find(is_there)?;
         own.kind = kind;
         Some(own.lock)
@@ -289,7 +299,8 @@ impl HeldLocks {
         if all.iter().all(|own| own.since >= before) {
             return;
         }
-        let (old, young): (Vec<Own>, Vec<Own>) = std::mem::take(all).into_iter().partition(|own| own.since < before);
+        let (old, young): (Vec<TakenLock>, Vec<TakenLock>) =
+            std::mem::take(all).into_iter().partition(|own| own.since < before);
         if young.is_empty() {
             self.of.remove(&thread);
         } else {
@@ -301,5 +312,25 @@ impl HeldLocks {
     /// Number of locks that threads hold.
     pub(super) fn held_by(&self, is_wanted: impl Fn(ThreadIndex) -> bool) -> u64 {
         self.holders.values().flatten().filter(|thread| is_wanted(**thread)).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tracker::LockOf;
+    use super::*;
+
+    #[test]
+    fn locks_that_are_never_released_are_forgotten() {
+        let (mut held, thread) = (HeldLocks::default(), ThreadIndex(7));
+        let lock = |address| Lock { machine: 0, of: LockOf::Lockdep, address };
+        for address in 0..10 * MAX_LOCKS as i128 {
+            held.acquire(thread, lock(address), Taking(0), address as Ns, (true, &[]));
+            held.acquired(thread, lock(address), address as Ns, (true, &[]));
+        }
+        assert_eq!((held.of[&thread].len(), held.holders.len()), (MAX_LOCKS, MAX_LOCKS));
+        let last = lock(10 * MAX_LOCKS as i128 - 1);
+        assert!(matches!(held.release(thread, last, 0, &[]), Release::Hold(_)));
+        assert!(matches!(held.release(thread, lock(0), 0, &[]), Release::Unseen));
     }
 }

@@ -7,7 +7,7 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::held::{HeldLocks, Hold, OtherWait, Release, Taking};
+use super::held::{HeldLocks, Hold, MAX_LOCKS, OtherWait, Release, Taking};
 use crate::kernel::aggregate::keys::NO_KEY;
 use crate::kernel::analyses::locks::{FUTEX, WAITS, WAKES, operation_of};
 use crate::kernel::analyses::occupancy::grown;
@@ -162,7 +162,12 @@ impl LockTracker {
         let holder = self.held.holder(lock, thread);
         self.held.wait_begins(thread, lock, at_once);
         self.open.insert((thread, lock), OpenWait { at_once, holder, ..open });
-        self.locks_of.entry(thread).or_default().push(lock);
+        let locks = self.locks_of.entry(thread).or_default();
+        locks.push(lock);
+        if locks.len() > MAX_LOCKS {
+            let oldest = locks[0];
+            self.forget(thread, oldest);
+        }
     }
 
     /// Ends a wait without making it a span.
