@@ -138,7 +138,7 @@ fn requests(times: impl IntoIterator<Item = u64>) -> Vec<Line<'static>> {
 #[test]
 fn slower_pairs_are_found_and_equal_ones_are_noise() {
     let usual = || (0..300u64).map(|at| 100 + at * 7 % 50);
-    // The same times in another order.
+    // Equal times, which come in another order.
     let folder = two(requests(usual()), requests((0..300u64).map(|at| 100 + (at + 25) * 7 % 50)));
     let found = object(&folder, "a.jsonl b.jsonl", 0);
     assert_eq!(value(&found, "duration", "request", Value::Null)["verdict"], "noise", "{found}");

@@ -160,13 +160,8 @@ pub fn corrected(chances: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spread::tests::spread;
     use super::*;
-
-    fn spread(values: impl IntoIterator<Item = f64>) -> ValueSpread {
-        let mut spread = ValueSpread::default();
-        values.into_iter().for_each(|value| spread.add(value));
-        spread
-    }
 
     fn row(a: ValueSpread, b: ValueSpread) -> SpreadRow {
         let metric = Metric { kind: MetricKind::Value, of: "e".into(), part: "f".into() };

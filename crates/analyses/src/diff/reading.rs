@@ -17,7 +17,7 @@ use super::shapes::visit_leaves;
 use super::spread::ValueSpread;
 use crate::run::Input;
 
-/// FieldShapes with values that are compared, of one class.
+/// Fields of one class whose values are compared, at most: the first ones.
 const MAX_NUMBERS: usize = 256;
 
 /// One side as it was read.
@@ -182,7 +182,7 @@ impl SideReading {
 
     /// The fields of a class whose values are compared.
     #[cold]
-    fn fields_of(&mut self, event: &Event<'_>, name: &str) -> Box<[(Access, usize)]> {
+    fn fields_of(&mut self, event: &Event<'_>, name: &str) -> ComparedFields {
         let schema = event.raw.chunk.packet.plans.schema();
         let mut found: Vec<(String, FieldPath)> = Vec::new();
         visit_leaves(schema, event.raw.class(), &[Scope::Payload], &mut |leaf| {

@@ -126,10 +126,11 @@ fn edge(class: i64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn spread(values: impl IntoIterator<Item = f64>) -> ValueSpread {
+    /// The spread of some values.
+    pub(in crate::diff) fn spread(values: impl IntoIterator<Item = f64>) -> ValueSpread {
         let mut spread = ValueSpread::default();
         values.into_iter().for_each(|value| spread.add(value));
         spread

@@ -131,7 +131,7 @@ impl OpenedSide {
 pub(super) struct SideFacts {
     /// Its path, as it was typed.
     pub(super) path: String,
-    /// Formats with their versions.
+    /// Its formats, each once.
     pub(super) formats: Vec<String>,
     /// Number of traces below the path.
     pub(super) traces: usize,
@@ -178,7 +178,7 @@ pub(super) struct TraceDifference {
     /// All names, those that differ most first.
     pub(super) counts: Vec<CountRow>,
     pub(super) order: Vec<StreamRow>,
-    /// EventNames of streams that only one side has, by side.
+    /// Names of streams that only one side has, by side.
     pub(super) only_streams: [Vec<String>; 2],
     /// All that both sides have, what differs most first.
     pub(super) values: Vec<SpreadRow>,
