@@ -171,27 +171,6 @@ fn programs_without_rights_wait_for_the_recorder() {
     assert_eq!(entries(&folder, "leaf"), 100_000);
 }
 
-#[test]
-fn a_killed_recorder_leaves_what_is_needed_for_values() {
-    let folder = Folder::new();
-    let Some(_) = compile(&folder, "counter.c", "-pg -g", "program") else { return };
-    for option in [&["-A", "leaf@arg1/p"][..], &["-a", "--srcline"]] {
-        let _ = fs::remove_file(folder.path("counter"));
-        let mut recorder = command();
-        recorder.current_dir(folder.path("")).args(["record", "-o", "o"]).args(option);
-        let mut recorder = recorder.args(["./program", "counter", "60000"]).spawn().expect("it runs");
-        wait_for("a call", || counted(&folder) > 100);
-        recorder.kill().expect("it can be killed");
-        recorder.wait().expect("it is over");
-        wait_for("the end", || counted(&folder) == 60_000);
-        wait_for("recovery", || ours(&folder, &["record", "--recover", "o"]).status.success());
-        is_read_alike(&folder, &["replay", "report", "graph", "dump"], option[0]);
-        let replay = ours(&folder, &["replay", "-d", "o", "-f", "none"]);
-        assert!(String::from_utf8_lossy(&replay.stdout).contains("leaf(0x7"), "{option:?}");
-        assert!(!folder.path("o/.recording").exists());
-    }
-}
-
 /// A command of the shell where file systems can be mounted for it alone; `tracemill` is this program there. `None`,
 /// and said so, where that is not allowed.
 fn with_mounts(folder: &Folder, shell: &str) -> Option<Output> {
@@ -304,53 +283,6 @@ fn libraries_are_found_where_the_program_says() {
         is_read_alike(&folder, &["replay", "report", "graph", "dump"], path);
     }
     folder.run("record -o o ./program libnone.so").ends(1, &[]);
-}
-
-/// The counter that the program keeps.
-fn counted(folder: &Folder) -> u64 {
-    let bytes = fs::read(folder.path("counter")).unwrap_or_default();
-    bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk))
-}
-
-#[test]
-fn calls_survive_a_kill_of_the_program() {
-    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 100 } else { 4 };
-    for round in 0..rounds {
-        let folder = Folder::new();
-        let Some(_) = compile(&folder, "counter.c", WAYS[round % 3], "program") else { return };
-        fs::write(folder.path("kill"), "#!/bin/sh\n").expect("a file");
-        let mut recorder = command();
-        recorder.current_dir(folder.path("")).args(["record", "-o", "o", "./program", "counter"]);
-        let mut recorder = recorder.spawn().expect("it runs");
-        wait_for("a call", || counted(&folder) > 100);
-        std::thread::sleep(Duration::from_micros(500 + 700 * round as u64));
-        let tasks = fs::read_to_string(folder.path("o/task.txt")).expect("tasks");
-        let pid = tasks.split("pid=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a process").to_string();
-        assert!(Command::new("kill").args(["-9", &pid]).status().expect("it runs").success());
-        assert_eq!(recorder.wait().expect("it ends").code(), Some(137));
-        let (kept, counted) = (entries(&folder, "leaf") as u64, counted(&folder));
-        assert!(kept == counted || kept == counted + 1, "round {round}: {kept} calls, {counted} counted");
-    }
-}
-
-#[test]
-fn a_recorder_that_is_killed_leaves_what_can_be_recovered() {
-    let folder = Folder::new();
-    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
-    let mut recorder = command();
-    recorder.current_dir(folder.path("")).args(["record", "-o", "o", "./program", "counter", "400000"]);
-    let mut recorder = recorder.spawn().expect("it runs");
-    wait_for("a call", || counted(&folder) > 20_000);
-    recorder.kill().expect("it can be killed");
-    recorder.wait().expect("it is over");
-    // The program goes on without it, to its end.
-    wait_for("the end", || counted(&folder) == 400_000);
-    wait_for("recovery", || ours(&folder, &["record", "--recover", "o"]).status.success());
-    // The content of the rings is there: all calls up to some call, and none twice.
-    let kept = entries(&folder, "leaf");
-    assert!((20_000..=400_000).contains(&kept), "{kept}");
-    is_read_alike(&folder, &["replay", "report", "graph", "dump"], "recovered");
-    assert!(!folder.path("o/.ring").exists());
 }
 
 /// The loader divides the names of libraries at blanks and colons.

@@ -1,6 +1,7 @@
 //! Programs that tell their calls, recorded and read by us and by uftrace.
 #![allow(dead_code, reason = "every test file compiles this module and uses a part of it")]
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -95,4 +96,10 @@ pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
     panic!("{what} did not happen");
+}
+
+/// The counter that the program `counter.c` keeps.
+pub(crate) fn counted(folder: &Folder) -> u64 {
+    let bytes = fs::read(folder.path("counter")).unwrap_or_default();
+    bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }

@@ -515,11 +515,28 @@ pub fn is_left(folder: &Path) -> bool {
 /// Finishes a folder whose recorder died. `describe` is asked for what [`Selection::describe`] was, if files were described.
 ///
 /// # Errors
-/// When the program still runs, or files cannot be read or written.
+/// When the program or its recorder still runs, another process finishes the folder at this moment, or files cannot be read
+/// or written.
 pub fn recover(folder: &Path, describe: impl FnOnce(&Selection) -> Option<Describe>) -> io::Result<Recorded> {
-    let folder = folder.canonicalize()?;
     let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
-    let mut rings = Rings::new(&rings, &folder, false);
+    // The next recorder finishes what others left, too, and both would write the same files.
+    let _lock = left_rings::lock(&rings).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::ResourceBusy, "its recorder still runs, or another process finishes it now")
+        }
+        _ => error,
+    })?;
+    recover_locked(folder, &rings, describe)
+}
+
+/// [`recover`] for who holds the lock on the folder of rings.
+pub(crate) fn recover_locked(
+    folder: &Path,
+    rings: &Path,
+    describe: impl FnOnce(&Selection) -> Option<Describe>,
+) -> io::Result<Recorded> {
+    let folder = folder.canonicalize()?;
+    let mut rings = Rings::new(rings, &folder, false);
     rings.find_new()?;
     let mut watch = RingWatch::new(rings, SystemClock::Mono);
     watch.rings.find_bell();

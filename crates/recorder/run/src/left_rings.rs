@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use tracemill_ring::header;
 
-use crate::command::{Recorded, is_dead, recover};
+use crate::command::{Recorded, is_dead, recover_locked};
 use crate::rings::processes_of;
 use crate::rules::{Describe, Selection};
 
@@ -88,7 +88,7 @@ fn sweep_one(path: &Path, describe: fn(&Selection) -> Option<Describe>) -> Optio
         return None;
     }
     match data_folder(path)? {
-        Some(data) => Some(match recover(&data, describe) {
+        Some(data) => Some(match recover_locked(&data, path, describe) {
             Ok(recorded) => LeftRings::Finished(data, Box::new(recorded)),
             Err(error) => LeftRings::Failed(data, error),
         }),
