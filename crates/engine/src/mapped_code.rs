@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
 use tracemill_codec::text::unhex;
+use tracemill_format::OpenTrace;
 use tracemill_format::code::CodeMaps;
 use tracemill_format::mapped::{CodeMapping, EXECUTABLE, KERNEL, MappedCode, UNREGISTERED};
+use tracemill_model::error::Error;
 use tracemill_model::schema::EventClassId;
 use tracemill_semantics::{CodeFields, Semantics};
 
@@ -31,11 +33,19 @@ impl Session {
         let mapped = self.mapped_by_events.0.get_or_init(|| of_events(self));
         mapped.get(trace)?.as_ref().map(|code| code as &dyn CodeMaps)
     }
+
+    /// Warnings about events that say which code is mapped and were not kept. There are none before a sample was read.
+    pub fn code_warnings(&self) -> Vec<Error> {
+        let mapped = self.mapped_by_events.0.get().map_or(&[][..], Vec::as_slice);
+        let warning =
+            |(trace, code): (&OpenTrace, &Option<MappedCode>)| Some(code.as_ref()?.warning()?.in_file(&trace.path));
+        self.traces.iter().zip(mapped).filter_map(warning).collect()
+    }
 }
 
 /// The classes that say which code is mapped, of the traces whose format does not know.
 fn code_classes(session: &Session) -> Vec<Vec<Option<CodeFields>>> {
-    let of_trace = |trace: &tracemill_format::OpenTrace| {
+    let of_trace = |trace: &OpenTrace| {
         if trace.reader.code_maps().is_some() {
             return Vec::new();
         }

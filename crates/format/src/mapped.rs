@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use tracemill_model::error::Error;
+
 use crate::code::{CodeKind, CodeMaps, CodeModule, CodePlace};
 
 /// Maps that are kept, of all processes together.
@@ -58,14 +60,21 @@ pub struct MappedCode {
     modules: Vec<CodeModule>,
     by_name: HashMap<ModuleKey, u32>,
     count: usize,
-    is_cut: bool,
+    left_out: u64,
     ids_of_paths: u64,
 }
 
 impl MappedCode {
-    /// Were there more changes than are kept?
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
+    /// The number of changes that were not kept.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The warning about changes that were not kept.
+    pub fn warning(&self) -> Option<Error> {
+        let message =
+            format!("{} more mappings of code than are kept; the files of later ones are unknown", self.left_out);
+        (self.left_out > 0).then(|| Error::unsupported(message))
     }
 
     /// Is no code known?
@@ -74,16 +83,26 @@ impl MappedCode {
     }
 
     fn add(&mut self, pid: i32, time: u64, change: MapChange) {
-        if self.count >= MAX_MAPS {
-            self.is_cut = true;
+        if !self.has_room() {
             return;
         }
         self.count += 1;
         self.of.entry(pid).or_default().push((time, change));
     }
 
+    /// May another change be kept? One that may not is counted.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.count < MAX_MAPS;
+        self.left_out += u64::from(!has_room);
+        has_room
+    }
+
     /// A process maps code; [`KERNEL`] does when the kernel's own begins to be somewhere. The time is a value of the clock.
     pub fn map(&mut self, pid: i32, time: u64, map: &CodeMapping<'_>) {
+        // A name takes memory, too.
+        if !self.has_room() {
+            return;
+        }
         let is_kernel = pid == KERNEL;
         // The kernel's code has the name of its first symbol after the brackets.
         let bracket = map.name.iter().position(|byte| *byte == b']').filter(|_| map.name.starts_with(b"[kernel."));
@@ -232,5 +251,21 @@ mod tests {
         assert_eq!(place(7, 65, 0x20ff).as_deref(), Some("x+0x10f"));
         assert_eq!(place(7, 65, 0x2100), None);
         assert_eq!(place(9, 65, 1 << 63 | 1).as_deref(), Some("[kernel.kallsyms]+0x1"));
+        assert!(maps.warning().is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded_and_changes_that_are_not_kept_are_counted() {
+        let mut maps = MappedCode::default();
+        for at in 0..MAX_MAPS as u64 - 1 {
+            maps.exec(5, at);
+        }
+        for name in ["/bin/last", "/bin/late", "/bin/later"] {
+            let name = name.as_bytes();
+            maps.map(5, 9, &CodeMapping { begin: 1, len: 1, file_offset: 0, name, build_id: &[], is_function: false });
+        }
+        maps.fork(6, 9, 5);
+        assert_eq!((maps.modules().len(), maps.left_out()), (1, 3));
+        assert!(maps.warning().is_some_and(|warning| warning.message().starts_with("3 more mappings of code")));
     }
 }

@@ -339,6 +339,7 @@ impl SampleBatch {
                 Step::Note(Note::Gap(..)) => {}
             }
         }
+        session.code_warnings().into_iter().for_each(|warning| database.collector.warning(warning));
     }
 
     fn push(&mut self, database: &Database, row: &SampleRow<'_>) {

@@ -161,6 +161,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if converted.is_stopped {
         return Ok(Outcome::Nothing);
     }
+    session.code_warnings().iter().for_each(|warning| reporter.warning(warning));
     if is_picture {
         draw(pending.path(), options)?;
     }

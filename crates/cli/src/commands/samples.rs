@@ -145,6 +145,7 @@ impl OpenSamples {
             self.reporter.warning(&"no event says which threads are woken: record sched_waking");
         }
         symbols.warn(&profile, &self.reporter);
+        session.code_warnings().iter().for_each(|warning| self.reporter.warning(warning));
         let depth = args.choice.depth.and_then(|depth| usize::try_from(depth).ok());
         let mut warnings = Vec::new();
         let profile = profile.selected(&args.rules.0, depth, &mut warnings);

@@ -99,10 +99,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let faults = file.faults.drain(..).chain(survey.faults.drain(..)).map(in_file).chain(folder_faults).collect();
     let mut warnings: Vec<Error> = file.warnings.drain(..).map(in_file).collect();
     warnings.extend(oddities(&file, &survey).into_iter().map(in_file));
-    if maps.is_cut() {
-        let message = "more maps of files than are kept; the files of later ones are unknown";
-        warnings.push(in_file(Error::unsupported(message)));
-    }
+    warnings.extend(maps.warning().map(in_file));
     let sections = sections(&file, &survey.counts);
     let cpus = file.numbers.iter().find(|(name, _)| *name == "nrcpus_online").map(|(_, cpus)| *cpus);
     let reader = PerfReader {
