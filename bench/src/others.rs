@@ -26,10 +26,9 @@ struct OtherFile {
     is_rate: bool,
 }
 
-/// Can a program be started?
-fn is_there(program: &str, argument: &str) -> bool {
-    let started = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    started.is_ok_and(|status| status.success())
+/// Can a program be started? `trace-cmd --version` ends with an error.
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
 /// Makes a file when it is not there; it gets its name when it is whole.
@@ -78,7 +77,7 @@ fn files(setup: &Setup, kernel: &BenchTrace) -> Result<Vec<OtherFile>> {
         // Something has to run.
         succeeds(command.args(["--", "sh", "-c"]).arg("for i in 1 2 3 4; do ls -lR /usr > /dev/null; done"))
     };
-    if is_there("perf", "--version") && made(&perf, record).unwrap_or(false) {
+    if is_there("perf") && made(&perf, record).unwrap_or(false) {
         files.push(OtherFile {
             id: "12a",
             what: "print -j1 of perf.data, to `perf script`",
@@ -99,17 +98,23 @@ fn files(setup: &Setup, kernel: &BenchTrace) -> Result<Vec<OtherFile>> {
         let out = std::fs::File::create(part).map_err(|error| format!("{}: {error}", part.display()))?;
         succeeds(Command::new("trace-cmd").args(["report", "-i"]).arg(&data).stdout(out).stderr(Stdio::null()))
     };
-    if is_there("trace-cmd", "--version") && made(&text, report)? {
-        let peer = vec!["report".into(), "-i".into(), data.display().to_string()];
-        files.push(OtherFile {
-            id: "12b",
-            what: "print -j1 of text of ftrace, to `trace-cmd report` of its trace.dat",
-            path: text,
-            ours: ("print", &["-q", "-j1"]),
-            peer: Some(("trace-cmd", peer)),
-            target: Measure::AtLeast(5.0),
-            is_rate: false,
-        });
+    if is_there("trace-cmd") && made(&text, report)? {
+        let inputs = [
+            ("12b", "print -j1 of text of ftrace, to `trace-cmd report` of its trace.dat", text),
+            ("12e", "print -j1 of this trace.dat, to `trace-cmd report`", data.clone()),
+        ];
+        for (id, what, path) in inputs {
+            let peer = vec!["report".into(), "-i".into(), data.display().to_string()];
+            files.push(OtherFile {
+                id,
+                what,
+                path,
+                ours: ("print", &["-q", "-j1"]),
+                peer: Some(("trace-cmd", peer)),
+                target: Measure::AtLeast(5.0),
+                is_rate: false,
+            });
+        }
     } else {
         eprintln!("NOTE: trace-cmd is not there: row 12b is left out");
     }

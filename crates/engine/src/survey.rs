@@ -137,7 +137,7 @@ const MAX_TASKS: usize = 4096;
 
 fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, survey: &mut TraceSurvey) {
     // Packets with beginnings are counted by all threads; a stream without them goes on from packet to packet.
-    let tasks: Vec<(usize, std::ops::Range<usize>)> = trace
+    let mut tasks: Vec<(usize, std::ops::Range<usize>)> = trace
         .streams
         .iter()
         .enumerate()
@@ -147,6 +147,12 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
             (0..len).step_by(step.max(1)).map(move |from| (at, from..(from + step).min(len)))
         })
         .collect();
+    // Where streams share a file, its parts are read once, for all of them.
+    tasks.sort_by_cached_key(|(at, packets)| {
+        let stream = &trace.streams[*at];
+        let first = stream.packets.at(packets.start);
+        (stream.files.get(first.file as usize).map(|file| file.path.clone()), first.offset_bytes, packets.start)
+    });
     let next = AtomicUsize::new(0);
     let results: Mutex<(Vec<u64>, Vec<Tally>)> = Mutex::new((vec![0; trace.schema.events().len()], Vec::new()));
     let work = || {
