@@ -4,12 +4,14 @@ use std::collections::HashMap;
 
 use tracemill_codec::spine::Spine;
 use tracemill_codec::text::marks::{mix, mix_bytes};
-use tracemill_format::perfetto::messages::{labels, message_at};
+use tracemill_format::perfetto::messages::message_at;
 use tracemill_format::perfetto::{FieldType, MessageType, WireFields, WireValue, message};
 use tracemill_model::schema::{
-    ArrayClass, ByteOrder, ClockId, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind, IntegerClass,
-    Length, Mapping, Member, Schema, StreamClass, StreamClassId, StringClass, StructClass,
+    ClockId, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind, Member, Schema, StreamClass, StreamClassId,
+    StructClass,
 };
+
+use super::event_field::{EventFieldType, FieldTypes, WireSlot, put_text, put_value};
 
 /// Classes of events; events of others are skipped, and reported.
 const MAX_CLASSES: usize = 1 << 14;
@@ -23,45 +25,6 @@ const SWITCH: u32 = 4;
 const WAKING: u32 = 20;
 /// Numbers of events that a trace describes itself.
 const FIRST_DESCRIBED: u32 = 65_536;
-
-/// The type of a field of an event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum EventFieldType {
-    I32,
-    I64,
-    U32,
-    U64,
-    /// An enumeration, by its number.
-    Label(u16),
-    Text,
-    /// Numbers, of 64 bits.
-    Numbers,
-    /// A message or bytes that are not taken apart, as hexadecimal digits.
-    Bytes,
-}
-
-impl EventFieldType {
-    fn from_field(of: FieldType, is_repeated: bool) -> EventFieldType {
-        match of {
-            FieldType::Text => EventFieldType::Text,
-            FieldType::Message(_) | FieldType::Bytes => EventFieldType::Bytes,
-            _ if is_repeated => EventFieldType::Numbers,
-            FieldType::Signed(32) => EventFieldType::I32,
-            FieldType::Signed(_) | FieldType::ZigZag => EventFieldType::I64,
-            FieldType::Unsigned(32) | FieldType::Fixed(32) | FieldType::Bool => EventFieldType::U32,
-            FieldType::Enum(number) => EventFieldType::Label(number),
-            _ => EventFieldType::U64,
-        }
-    }
-
-    /// The type of a field that nothing describes.
-    fn from_value(value: WireValue<'_>) -> EventFieldType {
-        match value {
-            WireValue::Bytes(_) => EventFieldType::Bytes,
-            _ => EventFieldType::U64,
-        }
-    }
-}
 
 /// A field of the events of a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -568,116 +531,8 @@ impl FtraceClasses {
     }
 }
 
-/// A value of a field, without a borrow.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum WireSlot {
-    #[default]
-    None,
-    Number(u64),
-    /// Where its bytes are in the message.
-    Bytes(u32, u32),
-}
-
-impl WireSlot {
-    #[inline]
-    fn new(value: WireValue<'_>, end: usize) -> WireSlot {
-        match value {
-            WireValue::Bytes(bytes) => WireSlot::Bytes((end - bytes.len()) as u32, end as u32),
-            number => WireSlot::Number(number.number()),
-        }
-    }
-
-    #[inline]
-    fn value<'a>(&self, content: &'a [u8]) -> Option<WireValue<'a>> {
-        match *self {
-            WireSlot::None => None,
-            WireSlot::Number(number) => Some(WireValue::Varint(number)),
-            WireSlot::Bytes(from, to) => Some(WireValue::Bytes(content.get(from as usize..to as usize)?)),
-        }
-    }
-}
-
-/// Appends a value; one that is not there is 0 or empty, as protocol buffers have it.
-#[inline]
-fn put_value(of: EventFieldType, value: Option<WireValue<'_>>, content: &[u8], number: u32, out: &mut Vec<u8>) {
-    let integer = value.map_or(0, WireValue::number);
-    match of {
-        EventFieldType::I32 | EventFieldType::U32 | EventFieldType::Label(_) => {
-            out.extend_from_slice(&(integer as u32).to_le_bytes());
-        }
-        EventFieldType::I64 | EventFieldType::U64 => out.extend_from_slice(&integer.to_le_bytes()),
-        EventFieldType::Text => put_text(value.map_or(&[], WireValue::bytes), out),
-        EventFieldType::Bytes => {
-            let bytes = value.map_or(&[][..], WireValue::bytes);
-            out.extend_from_slice(tracemill_codec::text::hex(bytes).as_bytes());
-            out.push(0);
-        }
-        EventFieldType::Numbers => {
-            let start = out.len();
-            out.extend_from_slice(&[0; 4]);
-            let mut count = 0u32;
-            for (own, value) in WireFields::new(content) {
-                if own == number {
-                    value.each_varint(|value| {
-                        out.extend_from_slice(&value.to_le_bytes());
-                        count += 1;
-                    });
-                }
-            }
-            out[start..start + 4].copy_from_slice(&count.to_le_bytes());
-        }
-    }
-}
-
-/// Appends a text, which ends at its first zero.
-#[inline]
-fn put_text(text: &[u8], out: &mut Vec<u8>) {
-    let len = memchr::memchr(0, text).unwrap_or(text.len());
-    out.extend_from_slice(&text[..len]);
-    out.push(0);
-}
-
 fn structure(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
     schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
-}
-
-/// The field classes of types, which all fields of a type have.
-#[derive(Default)]
-struct FieldTypes(Vec<(EventFieldType, FieldClassId)>);
-
-impl FieldTypes {
-    fn class(&mut self, schema: &mut Schema, of: EventFieldType) -> FieldClassId {
-        if let Some((_, class)) = self.0.iter().find(|(own, _)| *own == of) {
-            return *class;
-        }
-        let integer = |len_bits, signed, mappings| {
-            let class =
-                IntegerClass { signed, mappings, byte_order: ByteOrder::Little, ..IntegerClass::unsigned(len_bits) };
-            FieldKind::Integer(class)
-        };
-        let kind = match of {
-            EventFieldType::I32 => integer(32, true, None),
-            EventFieldType::I64 => integer(64, true, None),
-            EventFieldType::U32 => integer(32, false, None),
-            EventFieldType::U64 => integer(64, false, None),
-            EventFieldType::Label(number) => {
-                let mapping = |(value, label): &(i32, &'static str)| Mapping {
-                    label: (*label).into(),
-                    ranges: vec![((*value).into(), (*value).into())],
-                };
-                integer(32, true, Some(labels(number).iter().map(mapping).collect()))
-            }
-            EventFieldType::Text | EventFieldType::Bytes => FieldKind::String(StringClass::utf8()),
-            EventFieldType::Numbers => {
-                let element = self.class(schema, EventFieldType::U64);
-                let length = Length::Inline(self.class(schema, EventFieldType::U32));
-                FieldKind::Array(ArrayClass { element, length })
-            }
-        };
-        let class = schema.add_field_class(FieldClass::new(kind, 8));
-        self.0.push((of, class));
-        class
-    }
 }
 
 /// The name and the fields of a message by its descriptor (`DescriptorProto` of protocol buffers).

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod clocks;
+mod event_field;
 mod events;
 mod ftrace;
 mod packets;
