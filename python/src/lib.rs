@@ -26,9 +26,9 @@ mod _native {
     #[pymodule_export]
     use super::answer::{Answer, Stream};
     #[pymodule_export]
-    use super::compat::messages::{
-        ClockSnapshot, CompatMessages, CompatTraces, EventConst, EventMessage, OldEvent, PacketPlace,
-    };
+    use super::compat::events::{ClockSnapshot, EventConst, EventMessage, OldEvent};
+    #[pymodule_export]
+    use super::compat::messages::{CompatMessages, CompatTraces, PacketPlace};
     #[pymodule_export]
     use super::event::Event;
     #[pymodule_export]

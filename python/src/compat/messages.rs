@@ -5,15 +5,12 @@ use std::ops::{ControlFlow, Deref};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::class::basic::CompareOp;
-use pyo3::exceptions::{PyKeyError, PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString};
 use tracemill_codec::chunk::PacketData;
 use tracemill_codec::layout::DataFields;
-use tracemill_engine::event;
-use tracemill_engine::filter::damage;
 use tracemill_engine::item::ReadyChunk;
 use tracemill_engine::merge::StreamIndex;
 use tracemill_engine::option_values::default_jobs;
@@ -29,9 +26,8 @@ use tracemill_model::error::Error;
 use tracemill_model::schema::{EventClassId, Scope, StreamClassId};
 
 use super::describe::{EventRoots, describe, describe_event};
-use super::fields::{
-    FieldForms, SharedForms, ValueStyle, event_header, event_scope, packet_context, packet_header, utf8,
-};
+use super::events::{ClockOf, ClockSnapshot, EventMessage, EventPlace, OldEvent};
+use super::fields::{FieldForms, SharedForms, ValueStyle, packet_context};
 use super::order::{MessageMark, MessageOrder, Ordered, PacketOpener};
 use crate::errors::{FoundFaults, raised};
 use crate::values::integer;
@@ -46,7 +42,7 @@ pub(crate) struct CompatTrace {
     contexts: Vec<PyOnceLock<SharedForms>>,
     event_headers: Vec<PyOnceLock<SharedForms>>,
     /// Names of event classes.
-    names: Vec<PyOnceLock<Py<PyString>>>,
+    pub(super) names: Vec<PyOnceLock<Py<PyString>>>,
 }
 
 /// Ns at which something begins and ends, as far as it is known.
@@ -56,12 +52,12 @@ type KnownTimes = (Option<Py<PyAny>>, Option<Py<PyAny>>);
 type TimeRange = (Py<PyAny>, Py<PyAny>);
 
 /// An event class as Python knows it.
-struct EventInfo {
-    class: Py<PyAny>,
+pub(super) struct EventInfo {
+    pub(super) class: Py<PyAny>,
     /// By name the scope, the index in it, the type of the field and its class.
-    fields: Py<PyDict>,
+    pub(super) fields: Py<PyDict>,
     /// Types of the fields that scopes are, and their classes: common context, specific context, payload.
-    scopes: [Option<(Py<PyAny>, Py<PyAny>)>; 3],
+    pub(super) scopes: [Option<(Py<PyAny>, Py<PyAny>)>; 3],
 }
 
 /// Traces with all that does not refer to objects of Python that refer to them in turn, so that no circle keeps them open.
@@ -73,8 +69,8 @@ pub(crate) struct ReadTraces {
 }
 
 /// The state that all events of an iteration share.
-struct CompatReading {
-    of: Arc<ReadTraces>,
+pub(super) struct CompatReading {
+    pub(super) of: Arc<ReadTraces>,
     found: FoundFaults,
     /// The object of Python that makes classes.
     factory: PyOnceLock<Py<PyAny>>,
@@ -115,7 +111,7 @@ impl ReadTraces {
         ReadTraces { session, streams, style, traces }
     }
 
-    fn event_forms(&self, py: Python<'_>, trace: usize, class: EventClassId) -> SharedForms {
+    pub(super) fn event_forms(&self, py: Python<'_>, trace: usize, class: EventClassId) -> SharedForms {
         let make = || {
             let of = &self.traces[trace];
             Arc::new(FieldForms::of_event(py, self.style, &self.session.traces[trace].plans, &of.data, class))
@@ -123,7 +119,7 @@ impl ReadTraces {
         self.traces[trace].events[class.0 as usize].get_or_init(py, make).clone()
     }
 
-    fn stream_forms(&self, py: Python<'_>, trace: usize, class: StreamClassId, scope: Scope) -> SharedForms {
+    pub(super) fn stream_forms(&self, py: Python<'_>, trace: usize, class: StreamClassId, scope: Scope) -> SharedForms {
         let of = &self.traces[trace];
         let make = || {
             let plans = &self.session.traces[trace].plans;
@@ -137,7 +133,12 @@ impl ReadTraces {
         known.get_or_init(py, make).clone()
     }
 
-    fn packet_context(&self, py: Python<'_>, trace: usize, packet: &PacketData) -> PyResult<Option<Py<PyAny>>> {
+    pub(super) fn packet_context(
+        &self,
+        py: Python<'_>,
+        trace: usize,
+        packet: &PacketData,
+    ) -> PyResult<Option<Py<PyAny>>> {
         let class = packet.packet.class;
         if self.session.traces[trace].schema.stream(class).packet_context.is_none() {
             return Ok(None);
@@ -155,12 +156,12 @@ impl CompatReading {
         CompatReading { of: Arc::new(of), found, factory: PyOnceLock::new(), classes }
     }
 
-    fn factory<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
+    pub(super) fn factory<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
         let factory = self.factory.get(py).map(|factory| factory.bind(py));
         factory.ok_or_else(|| PyValueError::new_err("the messages have no factory"))
     }
 
-    fn event_info(&self, py: Python<'_>, trace: usize, class: EventClassId) -> PyResult<&EventInfo> {
+    pub(super) fn event_info(&self, py: Python<'_>, trace: usize, class: EventClassId) -> PyResult<&EventInfo> {
         self.classes[trace][class.0 as usize].get_or_try_init(py, || {
             let made = self.factory(py)?.call_method1("event_info", (trace, class.0))?;
             let (class, fields, scopes) = made.extract()?;
@@ -171,10 +172,10 @@ impl CompatReading {
 
 /// Chunks that events point into.
 pub(crate) struct CompatBatch {
-    chunks: Vec<(StreamIndex, Arc<ReadyChunk>)>,
+    pub(super) chunks: Vec<(StreamIndex, Arc<ReadyChunk>)>,
     /// Objects of the packets of the chunks.
-    packets: Vec<PyOnceLock<Py<PyAny>>>,
-    reading: Arc<CompatReading>,
+    pub(super) packets: Vec<PyOnceLock<Py<PyAny>>>,
+    pub(super) reading: Arc<CompatReading>,
 }
 
 /// Options of [`CompatMessages`].
@@ -438,10 +439,10 @@ impl CompatTraces {
 /// A packet whose context can be asked for.
 #[pyclass(frozen, module = "tracemill._native")]
 pub(crate) struct PacketPlace {
-    reading: Arc<ReadTraces>,
-    stream: usize,
-    index: usize,
-    data: Option<Arc<PacketData>>,
+    pub(super) reading: Arc<ReadTraces>,
+    pub(super) stream: usize,
+    pub(super) index: usize,
+    pub(super) data: Option<Arc<PacketData>>,
 }
 
 #[pymethods]
@@ -463,368 +464,5 @@ impl PacketPlace {
         let opened = trace.reader.open_packet(&trace.plans, &of.stream, self.index, clock);
         let opened = opened.map_err(|error| raised(py, &error.in_packet(self.index as u64)))?;
         self.reading.packet_context(py, of.trace, &opened.data)
-    }
-}
-
-/// The place of an event in its batch.
-#[derive(Clone)]
-struct EventPlace {
-    batch: Arc<CompatBatch>,
-    chunk: u32,
-    at: u32,
-}
-
-impl EventPlace {
-    fn reading(&self) -> &CompatReading {
-        &self.batch.reading
-    }
-
-    fn stream(&self) -> (usize, &SelectedStream, &ReadyChunk) {
-        let (stream, ready) = &self.batch.chunks[self.chunk as usize];
-        (stream.0 as usize, &self.batch.reading.streams[stream.0 as usize], ready)
-    }
-
-    fn event(&self) -> event::Event<'_> {
-        let (_, of, ready) = self.stream();
-        of.event(ready.chunk.event(self.at as usize))
-    }
-
-    fn name(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let event = self.event();
-        let class = event.class();
-        if class.open_ids.is_some() {
-            let mut storage = Vec::new();
-            return event.name(&mut storage).map(|name| utf8(py, name)).transpose();
-        }
-        let Some(name) = class.name.as_deref() else { return Ok(None) };
-        let known = &self.reading().traces[event.trace].names[event.raw.class().0 as usize];
-        Ok(Some(known.get_or_init(py, || PyString::intern(py, name).unbind()).clone_ref(py).into_any()))
-    }
-
-    fn info(&self, py: Python<'_>) -> PyResult<&EventInfo> {
-        let (_, of, ready) = self.stream();
-        self.reading().event_info(py, of.trace, ready.chunk.class(self.at as usize))
-    }
-
-    /// The fields of a scope; `None` when it is not declared.
-    fn scope(&self, py: Python<'_>, scope: Scope) -> PyResult<Option<Py<PyAny>>> {
-        let event = self.event();
-        let (reading, trace) = (self.reading(), event.trace);
-        let class = event.raw.chunk.packet.packet.class;
-        let failed = |fault| raised(py, &damage(&event, fault));
-        match scope {
-            Scope::PacketContext => reading.packet_context(py, trace, &event.raw.chunk.packet),
-            Scope::PacketHeader => {
-                let forms = reading.stream_forms(py, trace, class, scope);
-                packet_header(py, &forms, &event.raw.chunk.packet).map_err(failed)?
-            }
-            Scope::EventHeader => {
-                let forms = reading.stream_forms(py, trace, class, scope);
-                event_header(py, &forms, &event.raw).map_err(failed)?
-            }
-            _ => {
-                let forms = reading.event_forms(py, trace, event.raw.class());
-                event_scope(py, &forms, &event.raw, scope).map_err(failed)?
-            }
-        }
-    }
-}
-
-/// An event message.
-#[pyclass(name = "_EventMessageConst", frozen, module = "bt2")]
-pub(crate) struct EventMessage {
-    place: EventPlace,
-}
-
-#[pymethods]
-impl EventMessage {
-    /// The event.
-    #[getter]
-    fn event(&self) -> EventConst {
-        EventConst { place: self.place.clone(), scopes: Default::default() }
-    }
-
-    /// The time of the event; ``ValueError`` when its stream has no clock.
-    #[getter]
-    fn default_clock_snapshot(&self) -> PyResult<ClockSnapshot> {
-        let event = self.place.event();
-        let (stream, of, _) = self.place.stream();
-        let Some(clock) = &of.clock else {
-            return Err(PyValueError::new_err(
-                "cannot get default clock snapshot: stream class has no default clock class",
-            ));
-        };
-        let cycles = event.raw.cycles();
-        let ns = event.ns.unwrap_or_else(|| clock.ns(cycles));
-        Ok(ClockSnapshot { class: ClockOf::Stream(self.place.batch.reading.clone(), stream), cycles, ns })
-    }
-
-    /// A number that no other message has.
-    #[getter]
-    fn addr(this: PyRef<'_, Self>) -> usize {
-        this.as_ptr() as usize
-    }
-}
-
-/// An event.
-#[pyclass(name = "_EventConst", frozen, mapping, module = "bt2")]
-pub(crate) struct EventConst {
-    place: EventPlace,
-    /// Common context, specific context, payload, as they were read.
-    scopes: [PyOnceLock<Option<Py<PyAny>>>; 3],
-}
-
-/// The scopes whose fields an event has, by the number that Python gives them.
-const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
-
-/// The number that Python gives the packet context.
-const PACKET_CONTEXT: usize = 3;
-
-impl EventConst {
-    fn values(&self, py: Python<'_>, scope: usize) -> PyResult<Option<&Py<PyAny>>> {
-        let values = self.scopes[scope].get_or_try_init(py, || self.place.scope(py, SCOPES[scope]))?;
-        Ok(values.as_ref())
-    }
-
-    fn field(&self, py: Python<'_>, scope: usize) -> PyResult<Option<Py<PyAny>>> {
-        let Some((field, class)) = &self.place.info(py)?.scopes[scope] else { return Ok(None) };
-        let Some(values) = self.values(py, scope)? else { return Ok(None) };
-        field.call1(py, (values, class)).map(Some)
-    }
-
-    fn find(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-        let Ok(key) = key.cast::<PyString>() else {
-            let of = key.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("'{of}' is not a 'str' object")));
-        };
-        let Some(found) = self.place.info(py)?.fields.bind(py).get_item(key)? else { return Ok(None) };
-        let (scope, index, field, class): (usize, usize, Bound<'_, PyAny>, Bound<'_, PyAny>) = found.extract()?;
-        if scope == PACKET_CONTEXT {
-            let packet = self.packet(py)?;
-            let context = packet.bind(py).getattr("context_field")?;
-            return context.get_item(key).map(|value| Some(value.unbind()));
-        }
-        let Some(values) = self.values(py, scope)? else { return Ok(None) };
-        let value = values.bind(py).cast::<PyTuple>()?.get_item(index)?;
-        field.call1((value, class)).map(|field| Some(field.unbind()))
-    }
-}
-
-#[pymethods]
-impl EventConst {
-    /// The name of its class.
-    #[getter]
-    fn name(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.place.name(py)
-    }
-
-    /// The id of its class.
-    #[getter]
-    fn id(&self) -> u64 {
-        self.place.event().id()
-    }
-
-    /// Its class.
-    #[getter]
-    fn cls(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(self.place.info(py)?.class.clone_ref(py))
-    }
-
-    /// Its packet.
-    #[getter]
-    fn packet(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let place = &self.place;
-        let packet = place.batch.packets[place.chunk as usize].get_or_try_init(py, || {
-            let (stream, _, ready) = place.stream();
-            let data = ready.chunk.packet.clone();
-            let index = data.packet.index as usize;
-            let packet = PacketPlace { reading: place.batch.reading.of.clone(), stream, index, data: Some(data) };
-            let made = place.reading().factory(py)?.call_method1("packet", (Py::new(py, packet)?,))?;
-            Ok::<_, PyErr>(made.unbind())
-        })?;
-        Ok(packet.clone_ref(py))
-    }
-
-    /// Its stream.
-    #[getter]
-    fn stream(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let made = self.place.reading().factory(py)?.call_method1("stream", (self.place.stream().0,))?;
-        Ok(made.unbind())
-    }
-
-    /// The fields that all events of its stream class have.
-    #[getter]
-    fn common_context_field(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.field(py, 0)
-    }
-
-    /// The context of its class.
-    #[getter]
-    fn specific_context_field(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.field(py, 1)
-    }
-
-    /// Its payload.
-    #[getter]
-    fn payload_field(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.field(py, 2)
-    }
-
-    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.find(py, key)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
-    }
-
-    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.place.info(py)?.fields.bind(py).contains(key)
-    }
-
-    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.place.info(py)?.fields.bind(py).len())
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(self.place.info(py)?.fields.bind(py).try_iter()?.into_any().unbind())
-    }
-
-    /// The names of its fields.
-    fn keys(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(self.place.info(py)?.fields.bind(py).call_method0("keys")?.unbind())
-    }
-
-    /// Its fields.
-    #[pyo3(name = "values")]
-    fn all_values(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
-        self.items(py).map(|items| items.into_iter().map(|(_, value)| value).collect())
-    }
-
-    /// The names of its fields, with the fields.
-    fn items(&self, py: Python<'_>) -> PyResult<Vec<(Py<PyAny>, Py<PyAny>)>> {
-        let keys = self.place.info(py)?.fields.bind(py).try_iter()?;
-        keys.map(|key| {
-            let key = key?;
-            Ok((key.clone().unbind(), self.__getitem__(py, &key)?))
-        })
-        .collect()
-    }
-
-    /// A field; ``default`` when the event does not have it.
-    #[pyo3(signature = (key, default = None))]
-    fn get(&self, py: Python<'_>, key: &Bound<'_, PyAny>, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-        Ok(self.find(py, key)?.or(default))
-    }
-
-    /// A number that no other event has.
-    #[getter]
-    fn addr(this: PyRef<'_, Self>) -> usize {
-        this.as_ptr() as usize
-    }
-}
-
-/// Where the class of a clock is found.
-enum ClockOf {
-    Stream(Arc<CompatReading>, usize),
-    Class(Py<PyAny>),
-}
-
-/// A value of a clock.
-#[pyclass(name = "_ClockSnapshotConst", frozen, module = "bt2")]
-pub(crate) struct ClockSnapshot {
-    class: ClockOf,
-    cycles: u64,
-    ns: i128,
-}
-
-#[pymethods]
-impl ClockSnapshot {
-    /// The cycles.
-    #[getter]
-    fn value(&self) -> u64 {
-        self.cycles
-    }
-
-    /// Ns since the origin of the clock.
-    #[getter]
-    fn ns_from_origin(&self) -> PyResult<i64> {
-        i64::try_from(self.ns).map_err(|_| {
-            PyOverflowError::new_err("cannot get clock snapshot's nanoseconds from origin: they do not fit 64 bits")
-        })
-    }
-
-    /// The class of the clock.
-    #[getter]
-    fn clock_class(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match &self.class {
-            ClockOf::Stream(reading, stream) => {
-                Ok(reading.factory(py)?.call_method1("clock_class", (*stream,))?.unbind())
-            }
-            ClockOf::Class(class) => Ok(class.clone_ref(py)),
-        }
-    }
-
-    fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
-        let other = match other.cast::<ClockSnapshot>() {
-            Ok(_) => return Ok(py.NotImplemented()),
-            Err(_) => other.call_method0("__index__").and_then(|other| other.extract::<i128>()),
-        };
-        let Ok(other) = other else { return Ok(py.NotImplemented()) };
-        let is = op.matches(i128::from(self.cycles).cmp(&other));
-        Ok(is.into_pyobject(py)?.to_owned().into_any().unbind())
-    }
-}
-
-/// The scopes of babeltrace 1, by the number that Python gives them.
-const OLD_SCOPES: [Scope; 6] = [
-    Scope::PacketHeader,
-    Scope::PacketContext,
-    Scope::EventHeader,
-    Scope::CommonContext,
-    Scope::SpecificContext,
-    Scope::Payload,
-];
-
-/// An event as babeltrace 1 knows it: what `tracemill/babeltrace` is made of.
-#[pyclass(frozen, module = "tracemill._native")]
-pub(crate) struct OldEvent {
-    place: EventPlace,
-    scopes: [PyOnceLock<Option<Py<PyAny>>>; 6],
-}
-
-#[pymethods]
-impl OldEvent {
-    /// The name of its class.
-    #[getter]
-    fn name(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.place.name(py)
-    }
-
-    /// Its clock value.
-    #[getter]
-    fn cycles(&self) -> u64 {
-        self.place.event().raw.cycles()
-    }
-
-    /// Ns since the origin of its clock; ``None`` when it has none.
-    #[getter]
-    fn timestamp(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.place.event().ns.map(|ns| integer(py, ns)).transpose()
-    }
-
-    /// The index of its trace.
-    #[getter]
-    fn trace(&self) -> usize {
-        self.place.event().trace
-    }
-
-    /// The index of its event class.
-    #[getter]
-    fn class_index(&self) -> u32 {
-        self.place.event().raw.class().0
-    }
-
-    /// The values of the fields of a scope; ``None`` when it is not declared.
-    fn values(&self, py: Python<'_>, scope: usize) -> PyResult<Option<Py<PyAny>>> {
-        let Some(known) = self.scopes.get(scope) else { return Ok(None) };
-        let values = known.get_or_try_init(py, || self.place.scope(py, OLD_SCOPES[scope]))?;
-        Ok(values.as_ref().map(|values| values.clone_ref(py)))
     }
 }
