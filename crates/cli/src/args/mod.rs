@@ -253,6 +253,34 @@ pub(crate) struct SelectOptions {
     pub(crate) limit: Option<u64>,
 }
 
+/// Text or JSON.
+#[derive(Args)]
+pub(crate) struct FormArgs {
+    /// Format of the output
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: TextFormat,
+
+    /// As --format json: one object
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+/// Output formats of commands that describe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum TextFormat {
+    /// Text for people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+impl FormArgs {
+    /// Is the output one JSON object?
+    pub(crate) fn is_json(&self) -> bool {
+        self.json || self.format == TextFormat::Json
+    }
+}
+
 /// `tracemill info`.
 #[derive(Args)]
 pub(crate) struct InfoOptions {
@@ -263,9 +291,8 @@ pub(crate) struct InfoOptions {
     #[arg(long)]
     pub(crate) count: bool,
 
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
 
     /// List the packets of each trace, too
     #[arg(long)]
@@ -476,9 +503,8 @@ pub(crate) struct CheckOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
 
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
 
     /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
     #[arg(long, short, value_name = "FILE")]
@@ -488,9 +514,8 @@ pub(crate) struct CheckOptions {
 /// `tracemill formats`.
 #[derive(Args)]
 pub(crate) struct FormatsOptions {
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
 }
 
 /// `tracemill completions`.

@@ -29,7 +29,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
     let (mut counts, mut list, mut failed) = ([0u64; 3], Vec::new(), None);
     let events = check(&session, jobs(options.input.jobs), |finding| {
         counts[finding.severity as usize] += 1;
-        if options.json {
+        if options.form.is_json() {
             list.push(to_json(&finding));
         } else if !(options.input.messages.quiet && finding.severity != Severity::Fault) {
             let line = format!("{}: {}\n", word(finding.severity), finding.error);
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
     drop(shown);
     failed.map_or(Ok(()), Err)?;
     let [faults, warnings, losses] = counts;
-    if options.json {
+    if options.form.is_json() {
         let object = json!({
             "traces": session.traces.len(), "events": events, "faults": faults, "warnings": warnings, "losses": losses,
             "findings": list,

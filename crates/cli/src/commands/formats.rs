@@ -94,7 +94,7 @@ fn row_of<'a>(rows: &'a mut Vec<FormatRow>, name: &'static str, description: &st
 /// Lists the formats.
 pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
     let mut out = Out::default();
-    if options.json {
+    if options.form.is_json() {
         let row = |row: FormatRow| {
             json!({
                 "name": row.name,

@@ -16,7 +16,7 @@ use crate::report::{Outcome, OutputSink, counted, printable};
 
 /// Describes traces.
 pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
-    if let Some(text) = live::sessions(&options.input, &options.live, options.json)? {
+    if let Some(text) = live::sessions(&options.input, &options.live, options.form.is_json())? {
         let sink = OutputSink::open(options.output.as_deref(), &[])?;
         return sink.print(text.as_bytes(), Outcome::Done);
     }
@@ -34,19 +34,23 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
         }
     }
     let mut sink = OutputSink::open(options.output.as_deref(), &input.traces)?;
-    if options.json {
+    if options.form.is_json() {
         sink.write(b"{\"traces\":[")?;
     }
     for (at, survey) in surveys.iter().enumerate() {
         let described = Described::new(&opened.session, at, survey, options.packets);
-        match (options.json, at > 0) {
+        match (options.form.is_json(), at > 0) {
             (true, true) => sink.write(b",")?,
             (false, true) => sink.write(b"\n")?,
             _ => {}
         }
-        if options.json { write_json(&described, &mut sink)? } else { write_for_people(&described, &mut sink)? }
+        if options.form.is_json() {
+            write_json(&described, &mut sink)?
+        } else {
+            write_for_people(&described, &mut sink)?
+        }
     }
-    if options.json {
+    if options.form.is_json() {
         sink.write(b"]}\n")?;
     }
     sink.end()?;
