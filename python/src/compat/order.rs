@@ -210,9 +210,11 @@ impl StreamMarks {
         let begin = begin.map(|begin| begin.max(first));
         self.has_begun = true;
         self.waiting.push_back(mark(MarkKind::PacketBegin, begin, None, None));
+        // The end that it states may lie behind the last wanted time while the corrected one does not.
+        let is_cut = [end, packet.end_cycles].into_iter().flatten().any(|end| end > last);
         let (end, listed) = (end.map(|end| end.min(last)), packet.end_cycles.map(|end| end.min(last)));
         self.waiting.push_back(mark(MarkKind::PacketEnd, end, listed, None));
-        if packet.end_cycles.is_some_and(|end| end > last) {
+        if is_cut {
             self.end(index, Some(last));
         }
     }
