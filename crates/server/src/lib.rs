@@ -18,7 +18,6 @@ mod download;
 mod first;
 mod guard;
 mod perfetto;
-mod reload;
 mod stream;
 mod tsp;
 mod web;

@@ -9,9 +9,8 @@ use axum::http::header;
 use axum::response::Response;
 use serde_json::json;
 use tokio::sync::watch;
-use tracemill_answers::{Stage, StatusUpdate, TraceState, progress as progress_of};
+use tracemill_answers::{Current, Stage, StatusUpdate, TraceState, progress as progress_of};
 
-use crate::reload::Current;
 use crate::web::built;
 
 /// How often a page is told how far something is.
@@ -33,8 +32,7 @@ struct SentState<P> {
 }
 
 /// How far the index and a filter are, what grew, and the end. `page` is kept as long as somebody listens.
-pub(crate) fn progress<P: Send + 'static>(page: P, current: Arc<Current>) -> Response {
-    let changed = current.subscribe();
+pub(crate) fn progress<P: Send + 'static>(page: P, current: Arc<Current>, changed: watch::Receiver<()>) -> Response {
     let told = SentState { _page: page, current, changed, last: None, filter: None, gone: None };
     let stream = futures_util::stream::unfold(told, async |mut told| {
         let text = told.next().await?;

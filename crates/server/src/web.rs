@@ -10,9 +10,10 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tracemill_answers::{
-    Answer, AnswerInput, ApiError, Asker, Query, Reply, Stage, TraceState, answer as answer_of, answer_sql, export,
+    Answer, AnswerInput, ApiError, Asker, Current, Query, Reply, Stage, TraceState, answer as answer_of, answer_sql,
+    export,
 };
 use tracemill_model::error::{Error, ErrorKind, Result};
 
@@ -21,7 +22,6 @@ use crate::connections::{Answering, Connection, OfRequest, PATIENCE, Watched};
 use crate::download::{self, Exports};
 use crate::first;
 use crate::guard::{Guard, Hosts, check_method};
-use crate::reload::Current;
 use crate::stream;
 
 /// How a server is reached.
@@ -90,6 +90,8 @@ pub(crate) fn bind(
 
 struct App {
     current: Arc<Current>,
+    /// Told of everything new in the status.
+    changed: watch::Sender<()>,
     guard: Guard,
     exports: Exports,
     /// Room for requests, and for queries of SQL.
@@ -128,10 +130,16 @@ impl Listening {
         first::server_begins(&state);
         state.read_in_background();
         let current = Arc::new(Current::new(state.clone()));
+        let changed = watch::Sender::new(());
+        let told = changed.clone();
+        current.status.listen(move || {
+            told.send_replace(());
+        });
         let (watcher, files) = (current.clone(), current.files());
         std::thread::spawn(move || watcher.watch(files));
         let app = Arc::new(App {
             current: current.clone(),
+            changed: changed.clone(),
             guard,
             exports: Exports::default(),
             room: Semaphore::new(AT_ONCE),
@@ -144,7 +152,7 @@ impl Listening {
             let server = axum::serve(Watched::new(listener), router);
             tokio::select! {
                 ended = server => ended,
-                () = asked_to_end(&current) => Ok(()),
+                () = asked_to_end(&current, changed.subscribe()) => Ok(()),
                 () = idle(&app, idle_exit) => Ok(()),
             }
         });
@@ -155,8 +163,7 @@ impl Listening {
 }
 
 /// Until a signal or a request says to end.
-async fn asked_to_end(current: &Current) {
-    let mut changed = current.subscribe();
+async fn asked_to_end(current: &Current, mut changed: watch::Receiver<()>) {
     let told = async {
         while current.status.last().stage != Stage::End {
             if changed.changed().await.is_err() {
@@ -275,7 +282,7 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
     };
     if path == "progress" {
         app.pages.fetch_add(1, Ordering::Relaxed);
-        return Ok(stream::progress(OpenPage(app.clone()), app.current.clone()));
+        return Ok(stream::progress(OpenPage(app.clone()), app.current.clone(), app.changed.subscribe()));
     }
     let query = Query::parse(query);
     // A client that goes away drops this future, and the asker with it.

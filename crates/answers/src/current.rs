@@ -1,27 +1,33 @@
 //! Traces that change while they are shown: files that grow, clocks that are moved. They are opened and read again, and a new
 //! [`TraceState`] takes the place of the one before.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tracemill_answers::{Answer, AnswerInput, ApiError, Growth, Stage, Status, StatusUpdate, TraceState, give_way, ns};
 use tracemill_engine::session::ClockMove;
+use tracemill_lod::growth::Growth;
+
+use crate::error::{Answer, ApiError};
+use crate::input::AnswerInput;
+use crate::query::ns;
+use crate::state::{TraceState, give_way};
+use crate::status::{Stage, Status, StatusUpdate};
+use crate::watched_files::Files;
 
 /// The traces that are shown now.
-pub(crate) struct Current {
-    pub(crate) status: Arc<Status>,
-    /// Told of everything new in the status.
-    changed: watch::Sender<()>,
+pub struct Current {
+    /// How far all is; it stays when other traces take their place.
+    pub status: Arc<Status>,
     state: RwLock<Arc<TraceState>>,
     moves: Mutex<Vec<ClockMove>>,
 }
 
-/// How often files are looked at.
+/// How often files are looked at, and those that are followed.
 const LOOK: Duration = Duration::from_millis(500);
+const LOOK_AT_FOLLOWED: Duration = Duration::from_millis(250);
 /// After how many looks in a row without a file its trace is gone.
 const LOOKS_UNTIL_GONE: usize = 2;
 /// After how many failures in a row to open it.
@@ -33,31 +39,23 @@ const REST: u32 = 4;
 const BESIDE: usize = 4 << 20;
 
 impl Current {
-    pub(crate) fn new(state: Arc<TraceState>) -> Current {
-        let (status, changed) = (state.status.clone(), watch::Sender::new(()));
-        let told = changed.clone();
-        status.listen(move || {
-            told.send_replace(());
-        });
-        Current { status, changed, state: RwLock::new(state), moves: Mutex::default() }
+    /// Shows traces, until others take their place.
+    pub fn new(state: Arc<TraceState>) -> Current {
+        Current { status: state.status.clone(), state: RwLock::new(state), moves: Mutex::default() }
     }
 
-    /// Hears of everything that is new in the status from now on.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
-    }
-
-    pub(crate) fn state(&self) -> Arc<TraceState> {
+    /// The traces that are shown.
+    pub fn state(&self) -> Arc<TraceState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the reading, and the server.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.state().end();
     }
 
     /// By how much the clock of a trace was moved, in ns.
-    pub(crate) fn moved(&self, path: &Path, name: &str) -> i64 {
+    pub fn moved(&self, path: &Path, name: &str) -> i64 {
         let moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
         moves.iter().find(|own| own.path == path && own.name == name).map_or(0, |own| own.offset_ns)
     }
@@ -78,7 +76,10 @@ impl Current {
     }
 
     /// `clock`: moves the clock of a trace to so many ns beside what the command line says.
-    pub(crate) fn move_clock(self: &Arc<Self>, body: &Value) -> Answer {
+    ///
+    /// # Errors
+    /// When `body` names no trace or no number, or the traces cannot be opened again.
+    pub fn move_clock(self: &Arc<Self>, body: &Value) -> Answer {
         let state = self.state();
         let Some(reopen) = state.input.reopen.clone() else {
             return Err(ApiError::new(404, "path", "these traces cannot be opened again"));
@@ -109,12 +110,12 @@ impl Current {
 
     /// The files of the traces as they are now. Taken before the first answer, so that every file which goes away after an
     /// answer is missed.
-    pub(crate) fn files(&self) -> Files {
+    pub fn files(&self) -> Files {
         Files::from_input(&self.state().input)
     }
 
     /// Looks at the files of the traces, until the server ends, and reads them again when they changed.
-    pub(crate) fn watch(&self, mut files: Files) {
+    pub fn watch(&self, mut files: Files) {
         let Some(reopen) = self.state().input.reopen.clone() else { return };
         give_way();
         // Bytes that were written while they were opened may not have been seen.
@@ -123,7 +124,7 @@ impl Current {
         // How often in a row a file was missing, and the traces could not be opened: files are replaced in several steps.
         let (mut missed, mut failed) = (0, 0);
         while self.status.last().stage != Stage::End {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(if self.state().input.follows { LOOK_AT_FOLLOWED } else { LOOK });
             // A store to a map changes nothing that can be seen from outside.
             is_new |= files.poll_changes() || self.state().input.follows;
             if let Some(path) = files.missing() {
@@ -218,88 +219,4 @@ fn first_change(old: &TraceState, new: &TraceState) -> Option<i128> {
         _ => new.ends().0,
     });
     changes.min().or(new.ends().1)
-}
-
-/// The state of a file, by which a change is seen.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    len: u64,
-    changed: SystemTime,
-    /// Tells it from other files of its name, where the system does.
-    inode: u64,
-    is_folder: bool,
-}
-
-impl Stamp {
-    /// Is it the file that it was, perhaps with more in it?
-    fn is_grown_from(&self, before: &Stamp) -> bool {
-        self.inode == before.inode && self.is_folder == before.is_folder && (self.is_folder || self.len >= before.len)
-    }
-}
-
-/// A file of a trace.
-struct WatchedFile {
-    path: PathBuf,
-    /// Is it the file or the folder of a whole trace?
-    is_trace: bool,
-    /// As it was when its trace was opened.
-    opened: Option<Stamp>,
-    /// As it was when it was looked at last.
-    seen: Option<Stamp>,
-}
-
-/// The files of traces, as they were.
-pub(crate) struct Files(Vec<WatchedFile>);
-
-impl Files {
-    fn from_input(input: &AnswerInput) -> Files {
-        let mut paths: BTreeMap<PathBuf, bool> = BTreeMap::new();
-        for trace in &input.traces.session.traces {
-            // The folder shows files that are new.
-            paths.insert(trace.path.clone(), true);
-            for file in trace.streams.iter().flat_map(|stream| &stream.files) {
-                paths.entry(file.path.clone()).or_default();
-            }
-        }
-        let watched = |(path, is_trace): (PathBuf, bool)| {
-            let stamp = stamp(&path);
-            WatchedFile { path, is_trace, opened: stamp, seen: stamp }
-        };
-        Files(paths.into_iter().map(watched).collect())
-    }
-
-    /// Did any change since it was looked at?
-    fn poll_changes(&mut self) -> bool {
-        self.0.iter_mut().fold(false, |is_new, file| {
-            let now = stamp(&file.path);
-            std::mem::replace(&mut file.seen, now) != now || is_new
-        })
-    }
-
-    /// The first trace that was there and is not any more.
-    fn missing(&self) -> Option<&Path> {
-        let is_gone = |file: &&WatchedFile| file.is_trace && file.opened.is_some() && file.seen.is_none();
-        self.0.iter().find(is_gone).map(|file| &*file.path)
-    }
-
-    /// The first file that is not the one that it was when the traces were opened, or holds less.
-    fn replaced(&self) -> Option<PathBuf> {
-        let is_other = |file: &&WatchedFile| {
-            file.opened.is_some_and(|opened| file.seen.is_none_or(|seen| !seen.is_grown_from(&opened)))
-        };
-        self.0.iter().find(is_other).map(|file| file.path.clone())
-    }
-
-    fn changed_since(&self, time: SystemTime) -> bool {
-        self.0.iter().any(|file| file.seen.is_some_and(|stamp| stamp.changed >= time))
-    }
-}
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    let metadata = path.metadata().ok()?;
-    #[cfg(unix)]
-    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
-    #[cfg(not(unix))]
-    let inode = 0;
-    Some(Stamp { len: metadata.len(), changed: metadata.modified().ok()?, inode, is_folder: metadata.is_dir() })
 }
