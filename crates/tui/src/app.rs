@@ -1,5 +1,7 @@
 //! Meaning of keys, and the screens as lines of text.
 
+mod follow;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,6 +17,7 @@ use crate::replay::{Replay, SEARCHED};
 use crate::report::Report;
 use crate::samples::SampledEvents;
 use crate::text::{TimePrinter, cut, duration, left, visible};
+use follow::Following;
 
 /// A key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +71,7 @@ const KEYS: &[(&str, &str)] = &[
     ("1 2 3 4, Tab", "events, replay, report, graph; R and G as in uftrace"),
     ("Up Down, k j", "line up, line down"),
     ("PageUp PageDown", "page up, page down"),
-    ("Home End", "first line, last line"),
+    ("Home End", "first line, last line; --follow stays at the last"),
     ("/  N  P", "search a name; next hit, previous hit"),
     ("F", "events: show those that a filter leaves; empty: all"),
     ("t", "events, replay: go to a time"),
@@ -130,6 +133,8 @@ pub struct App {
     height: usize,
     was_complete: bool,
     has_calls: bool,
+    /// `None` where traces are shown as they were when they were opened.
+    following: Option<Following>,
 }
 
 impl App {
@@ -156,6 +161,7 @@ impl App {
             height: 20,
             was_complete: false,
             has_calls: false,
+            following: None,
         }
     }
 
@@ -181,10 +187,15 @@ impl App {
         }
         is_new |= self.report.poll();
         is_new |= self.graph.poll();
+        is_new |= self.take_grown();
         let (is_complete, has_calls) = (self.state.is_complete(), self.state.calls().is_some());
         if is_complete != self.was_complete || has_calls != self.has_calls {
             (self.was_complete, self.has_calls) = (is_complete, has_calls);
             is_new = true;
+            if self.following.is_some() {
+                // Before, there was no last line.
+                self.follow_end([self.events.cursor.at == 0, true]);
+            }
         }
         match self.screen {
             Screen::Report => self.report.request(&self.state, self.range, self.sampled.as_deref()),
@@ -483,6 +494,9 @@ impl App {
                 parts.push(format!("{} lines", self.graph.len()));
                 parts.extend(self.graph.function().map(|function| format!("of {}", visible(function))));
             }
+        }
+        if self.goes_on() {
+            parts.push("follows".to_string());
         }
         parts.extend(self.sampled_events().map(|samples| format!("samples of {}", visible(&samples.event))));
         if let Some((begin, end)) = self.range {

@@ -27,6 +27,16 @@ impl Cursor {
         };
     }
 
+    /// The first line in sight when it was shown last.
+    pub(crate) fn first(&self) -> usize {
+        self.top
+    }
+
+    /// The chosen line and the first one in sight are others now, in a list that has changed.
+    pub(crate) fn place(&mut self, at: usize, top: usize) {
+        (self.at, self.top) = (at, top.min(at));
+    }
+
     /// Makes the chosen line the first one in sight.
     pub(crate) fn scroll(&mut self) {
         self.top = self.at;

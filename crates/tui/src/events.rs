@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tracemill_answers::{Row, TraceState, read_rows};
-use tracemill_lod::EventSet;
 use tracemill_lod::search;
+use tracemill_lod::{EventSet, Index};
 
 use crate::cursor::{Cursor, CursorMove};
 use crate::range::Range;
@@ -21,10 +21,13 @@ pub(crate) struct EventsScreen {
     pub(crate) cursor: Cursor,
     /// The filter, and what it leaves.
     filter: Option<String>,
-    set: Work<Result<Arc<EventSet>, String>>,
+    set: Work<FilterResult>,
     /// The rows that were read last, for the question that they answer.
     rows: Option<(RowsKey, Result<Vec<Row>, String>)>,
 }
+
+/// The events that a filter leaves, or what is wrong with it.
+pub(crate) type FilterResult = Result<Arc<EventSet>, String>;
 
 /// Names the rows of the table: from which on, how many, with which filter, whether events had numbers.
 type RowsKey = (usize, usize, Option<String>, Option<Range>, bool);
@@ -73,12 +76,25 @@ impl EventsScreen {
         }
         self.filter = Some(text.to_string());
         let (state, text) = (state.clone(), text.to_string());
-        self.set.begin(move || {
-            state.set(&text).map_err(|error| match error.help() {
-                Some(help) => format!("{}: {help}", error.message()),
-                None => error.message().to_string(),
-            })
-        });
+        self.set.begin(move || filtered(&state, &text));
+    }
+
+    /// Is the last row chosen?
+    pub(crate) fn is_at_end(&self, state: &TraceState, range: Option<Range>) -> bool {
+        self.cursor.at + 1 >= self.len(state, range)
+    }
+
+    /// The traces have grown: the chosen row and the first one in sight stay those of their events. `set`: what the filter leaves
+    /// of them now.
+    pub(crate) fn grow(&mut self, [before, now]: [(&TraceState, Option<Range>); 2], set: Option<FilterResult>) {
+        let places = [self.cursor.at, self.cursor.first()].map(|row| self.event(before.0, before.1, row));
+        if let Some(set) = set {
+            self.set.set(set);
+        }
+        self.rows = None;
+        let (Some(old), Some(new)) = (before.0.index(), now.0.index()) else { return };
+        let [at, top] = places.map(|event| event.map_or(0, |event| self.row(now, same_event(old, new, event))));
+        self.cursor.place(at, top);
     }
 
     /// The filter.
@@ -114,9 +130,14 @@ impl EventsScreen {
     }
 
     fn go_to_event(&mut self, state: &TraceState, range: Option<Range>, event: usize) {
+        self.cursor.at = self.row((state, range), event);
+    }
+
+    /// The row of an event, or the next one where it is not shown.
+    fn row(&self, (state, range): (&TraceState, Option<Range>), event: usize) -> usize {
         let rank = self.chosen_set().map_or(event, |set| set.rank(event));
         let (first, behind) = self.span(state, range);
-        self.cursor.at = rank.clamp(first, behind.max(first + 1) - 1) - first;
+        rank.clamp(first, behind.max(first + 1) - 1) - first
     }
 
     /// The time of the chosen row.
@@ -205,6 +226,31 @@ impl EventsScreen {
         let chosen = (!rows.is_empty()).then(|| (self.cursor.at - top).min(rows.len() - 1));
         (header, lines, chosen, details)
     }
+}
+
+/// The events that a filter leaves.
+pub(crate) fn filtered(state: &TraceState, text: &str) -> FilterResult {
+    state.set(text).map_err(|error| match error.help() {
+        Some(help) => format!("{}: {help}", error.message()),
+        None => error.message().to_string(),
+    })
+}
+
+/// The number that an event has after the traces have grown: others may have come before it.
+fn same_event(before: &Index, now: &Index, event: usize) -> usize {
+    fn key(index: &Index, event: usize) -> Option<(Option<i128>, &str, &str)> {
+        let (name, track) = index.kind(event)?;
+        Some((index.ns(event), name, &index.tracks[track].name))
+    }
+    let wanted = key(before, event);
+    if key(now, event) == wanted {
+        return event;
+    }
+    let last = now.events().saturating_sub(1);
+    let Some(ns) = before.ns(event) else { return event.min(last) };
+    let first = now.first_from(ns).unwrap_or(last);
+    let of_time = (first..now.events()).take_while(|event| now.ns(*event) == Some(ns));
+    of_time.into_iter().find(|event| key(now, *event) == wanted).unwrap_or(first)
 }
 
 /// The fields of an event, in as many lines as there is room for.

@@ -51,6 +51,17 @@ pub(crate) struct Graph {
     pub(crate) cursor: Cursor,
     /// The function whose tree is wanted as soon as that of all calls is there.
     wanted: Option<String>,
+    /// Is the tree that of traces that have grown since?
+    is_old: bool,
+}
+
+/// The view of a tree, by names: another tree has other nodes.
+struct KeptView {
+    function: Option<String>,
+    folded: Vec<Vec<String>>,
+    chosen: Option<Vec<String>>,
+    /// The first line in sight.
+    top: usize,
 }
 
 impl CallGraph {
@@ -103,6 +114,26 @@ impl CallGraph {
         self.nodes[at].name.map_or("", |name| &self.names[name as usize])
     }
 
+    /// The names on the way from the root to a node.
+    fn path(&self, node: usize) -> Vec<String> {
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != 0 {
+            path.push(self.name(at).to_string());
+            at = self.nodes[at].parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The node at the end of a path.
+    fn node(&self, path: &[String]) -> Option<usize> {
+        let child = |at: usize, name: &String| {
+            self.nodes.get(at)?.children.iter().copied().find(|child| self.name(*child) == name)
+        };
+        path.iter().try_fold(0, child).filter(|node| *node != 0)
+    }
+
     fn sorted(mut self) -> CallGraph {
         for at in 0..self.nodes.len() {
             let mut children = std::mem::take(&mut self.nodes[at].children);
@@ -152,11 +183,12 @@ impl Graph {
     /// Asks for the tree, unless that was done; of samples, that of an event.
     pub(crate) fn request(&mut self, state: &Arc<TraceState>, range: Option<Range>, event: Option<&str>) {
         let has_any = state.calls().is_some() || state.has_samples();
-        if self.all.is_begun() || !state.is_complete() || !has_any {
+        if !self.all.needs(self.is_old) || !state.is_complete() || !has_any {
             return;
         }
         let (state, event) = (state.clone(), event.map(str::to_string));
-        self.all.begin(move || CallGraph::read(&state, range, event.as_deref()));
+        self.is_old = false;
+        self.all.refresh(move || CallGraph::read(&state, range, event.as_deref()));
     }
 
     /// The events of the samples that are shown.
@@ -180,12 +212,44 @@ impl Graph {
     }
 
     pub(crate) fn poll(&mut self) -> bool {
+        let kept = self.all.is_refreshing().then(|| self.kept());
         let is_new = self.all.poll();
-        if is_new {
-            let wanted = self.wanted.take();
-            self.choose(wanted.as_deref());
+        match kept.filter(|_| is_new) {
+            Some(kept) => self.restore(&kept),
+            None if is_new => {
+                let wanted = self.wanted.take();
+                self.choose(wanted.as_deref());
+            }
+            None => {}
         }
         is_new
+    }
+
+    /// The traces have grown: the tree stays until there is another one.
+    pub(crate) fn grow(&mut self) {
+        self.is_old = true;
+    }
+
+    fn kept(&self) -> KeptView {
+        let path = |node: usize| self.tree().map(|tree| tree.path(node)).unwrap_or_default();
+        KeptView {
+            function: self.function().map(str::to_string),
+            folded: self.folded.iter().map(|node| path(*node)).collect(),
+            chosen: self.shown.get(self.cursor.at).map(|(node, _)| path(*node)),
+            top: self.cursor.first(),
+        }
+    }
+
+    /// Shows what was shown, of another tree.
+    fn restore(&mut self, kept: &KeptView) {
+        self.choose(kept.function.as_deref());
+        let Some(tree) = self.tree() else { return };
+        let folded = kept.folded.iter().filter_map(|path| tree.node(path)).collect();
+        let chosen = kept.chosen.as_ref().and_then(|path| tree.node(path));
+        self.folded = folded;
+        self.show();
+        let at = self.shown.iter().position(|(node, _)| Some(*node) == chosen).unwrap_or(0);
+        self.cursor.place(at, kept.top);
     }
 
     fn tree(&self) -> Option<&CallGraph> {

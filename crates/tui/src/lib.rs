@@ -29,7 +29,7 @@ mod work;
 use std::io::{BufRead, IsTerminal as _, Write};
 use std::sync::Arc;
 
-use tracemill_answers::{AnswerInput, TraceState};
+use tracemill_answers::{AnswerInput, Current, TraceState};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 pub use app::{App, KeyPress, TuiSettings};
@@ -44,14 +44,21 @@ pub fn run(input: AnswerInput, settings: TuiSettings) -> Result<()> {
     if !is_terminal && !settings.is_plain {
         return Err(Error::unsupported("stdin and stdout are no terminal").with_help("--plain works without one"));
     }
+    let follows = input.follows;
     let state = Arc::new(TraceState::new(input)?);
     state.read_in_background();
-    let app = App::new(state.clone(), settings);
+    let mut app = App::new(state.clone(), settings);
+    let current = Arc::new(Current::new(state));
+    if follows {
+        let (watcher, files) = (current.clone(), current.files());
+        std::thread::spawn(move || watcher.watch(files));
+        app.follow(current.clone());
+    }
     let ended = match settings.is_plain {
         true => plain::run(app, std::io::stdin().lock(), std::io::stdout().lock()),
         false => screen::run(app),
     };
-    state.end();
+    current.end();
     ended.map_err(|error| Error::new(ErrorKind::Io, format!("the terminal failed: {error}")))
 }
 

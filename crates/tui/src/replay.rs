@@ -1,6 +1,6 @@
 //! Calls in the order in which they began, indented by depth.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use tracemill_answers::TraceState;
 use tracemill_lod::calls::{Call, SessionCalls};
@@ -156,6 +156,15 @@ impl ShownCalls<'_> {
     }
 }
 
+/// By tasks: those that they are after the traces have grown.
+fn same_tasks(before: &SessionCalls, now: &SessionCalls) -> Vec<Option<usize>> {
+    let mut new: HashMap<(usize, i64), VecDeque<usize>> = HashMap::new();
+    for (at, task) in now.tasks.iter().enumerate() {
+        new.entry((task.trace, task.tid)).or_default().push_back(at);
+    }
+    before.tasks.iter().map(|task| new.get_mut(&(task.trace, task.tid))?.pop_front()).collect()
+}
+
 /// Before all calls.
 const FIRST: CallPlace = (i64::MIN, 0, 0);
 const LAST: CallPlace = (i64::MAX, usize::MAX, u64::MAX);
@@ -167,6 +176,33 @@ impl Replay {
 
     fn chosen(&self, shown: &ShownCalls<'_>) -> Option<CallRow> {
         shown.find(self.at.unwrap_or(FIRST)).or_else(|| shown.before(LAST).next())
+    }
+
+    /// Is the last call chosen?
+    pub(crate) fn is_at_end(&self, state: &TraceState, range: Option<Range>) -> bool {
+        let Some(calls) = state.calls() else { return true };
+        let shown = self.visible_calls(calls, range);
+        let last = shown.before(LAST).next().map(|row| row.place());
+        self.chosen(&shown).map(|row| row.place()) == last
+    }
+
+    /// The traces have grown: the chosen call and the first one in sight stay, and so do calls that are folded.
+    pub(crate) fn grow(&mut self, before: &TraceState, now: &TraceState) {
+        let (Some(before), Some(now)) = (before.calls(), now.calls()) else {
+            *self = Replay::default();
+            return;
+        };
+        let tasks = same_tasks(before, now);
+        let task = |task: usize| tasks.get(task).copied().flatten();
+        let place = |(begin, of, number): CallPlace| {
+            let is_it = |of: &usize| now.call(*of, number).is_some_and(|call| call.begin == begin);
+            task(of).filter(is_it).map_or((begin, 0, 0), |of| (begin, of, number))
+        };
+        // Places before and after all calls are of no task.
+        let moved = |at: CallPlace| if [FIRST, LAST].contains(&at) { at } else { place(at) };
+        (self.at, self.top) = (self.at.map(moved), self.top.map(moved));
+        self.task = self.task.and_then(task);
+        self.folded = self.folded.iter().filter_map(|&(of, number)| Some((task(of)?, number))).collect();
     }
 
     /// Moves the cursor.

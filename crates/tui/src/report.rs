@@ -65,17 +65,25 @@ pub(crate) struct Report {
     /// The order of the lines of the table by the key, which is the number of columns for the name.
     order: Vec<usize>,
     key: usize,
+    /// Is the table that of traces that have grown since?
+    is_old: bool,
     pub(crate) cursor: Cursor,
 }
 
 impl Report {
     /// Asks for the statistics, unless that was done; of samples, those of an event.
     pub(crate) fn request(&mut self, state: &Arc<TraceState>, range: Option<Range>, event: Option<&str>) {
-        if self.table.is_begun() || !state.is_complete() {
+        if !self.table.needs(self.is_old) || !state.is_complete() {
             return;
         }
         let (state, event) = (state.clone(), event.map(str::to_string));
-        self.table.begin(move || table(&state, range, event.as_deref()));
+        self.is_old = false;
+        self.table.refresh(move || table(&state, range, event.as_deref()));
+    }
+
+    /// The traces have grown: the table stays until there is another one.
+    pub(crate) fn grow(&mut self) {
+        self.is_old = true;
     }
 
     /// The events of the samples that are shown.
@@ -94,9 +102,15 @@ impl Report {
     }
 
     pub(crate) fn poll(&mut self) -> bool {
+        let chosen = self.table.is_refreshing().then(|| self.chosen().map(str::to_string)).flatten();
         let is_new = self.table.poll();
         if is_new {
+            // The lines of another table are others.
+            self.order.clear();
             self.sort();
+            let name = |at: &usize| self.table.get().map(|table| &table.lines[*at].name);
+            let at = chosen.and_then(|chosen| self.order.iter().position(|at| name(at) == Some(&chosen)));
+            self.cursor.at = at.unwrap_or(self.cursor.at);
         }
         is_new
     }

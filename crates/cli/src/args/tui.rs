@@ -23,6 +23,10 @@ pub(crate) struct TuiOptions {
     #[command(flatten)]
     pub(crate) cache: CacheOptions,
 
+    /// Show what is written meanwhile, as `view --follow` does; the last line goes on with the newest event
+    #[arg(long, conflicts_with_all = ["begin", "end", "filter"])]
+    pub(crate) follow: bool,
+
     /// One line after the other, for screen readers; commands are lines, `h` shows them
     #[arg(long)]
     pub(crate) plain: bool,

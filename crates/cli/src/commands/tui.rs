@@ -20,11 +20,16 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
 
     let TuiOptions { input: of_input, events, symbols, clock_gmt, .. } = options;
     let shown = super::view::ShownOptions { input: of_input, events, symbols, gmt: *clock_gmt };
-    let opened = super::view::input(shown, RedactionOptions::default())?;
-    let Some((mut input, reporter)) = opened else {
-        return Ok(Outcome::Nothing);
+    let (input, reporter) = if options.follow {
+        super::view::growing_input(shown)?
+    } else {
+        let opened = super::view::input(shown, RedactionOptions::default())?;
+        let Some((mut input, reporter)) = opened else {
+            return Ok(Outcome::Nothing);
+        };
+        input.cache = super::view::index_cache(&options.input, &options.events, &options.cache, input.opened);
+        (input, reporter)
     };
-    input.cache = super::view::index_cache(&options.input, &options.events, &options.cache, input.opened);
     let is_colored = match options.color {
         When::Auto => !crate::report::has_no_color(),
         when => when == When::Always,

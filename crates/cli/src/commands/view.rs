@@ -1,7 +1,7 @@
 //! `tracemill view`: traces in the browser.
 
 #[cfg(feature = "viewer")]
-pub(super) use shown::{ShownOptions, input};
+pub(super) use shown::{ShownOptions, growing_input, input};
 #[cfg(feature = "viewer")]
 pub(crate) use shown::{hand_to_perfetto, index_cache, run};
 
@@ -76,7 +76,7 @@ mod shown {
     }
 
     /// Opens traces that still grow.
-    fn growing_input(options: ShownOptions<'_>) -> Result<(AnswerInput, Reporter), Error> {
+    pub(in super::super) fn growing_input(options: ShownOptions<'_>) -> Result<(AnswerInput, Reporter), Error> {
         let opening = Opening { options, clock_moves: &[], redaction: RedactionOptions::default(), follows: true };
         opened(&opening)?.ok_or_else(|| {
             let path = options.input.traces.first().cloned().unwrap_or_default();
