@@ -9,7 +9,7 @@ use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
-use tracemill_live::follow::{UnfinishedFiles, leave_unfinished};
+use tracemill_live::unfinished::{UnfinishedFiles, leave_unfinished};
 
 #[expect(dead_code, reason = "other tests use the rest of it")]
 #[path = "../../lod/tests/made/mod.rs"]
@@ -29,7 +29,8 @@ impl Random {
 
 fn opened(path: &Path, jobs: usize) -> ShownTraces {
     let paths = [path.to_path_buf()];
-    let mut session = Session::open(&UnfinishedFiles, &paths, &OpenOptions::new(FORMATS)).expect("they are right");
+    let mut session =
+        Session::open(&UnfinishedFiles::of(&paths), &paths, &OpenOptions::new(FORMATS)).expect("they are right");
     leave_unfinished(&mut session);
     let streams = streams(&session, &[]).expect("all streams");
     ShownTraces::new(session, streams, Selection { jobs, ..Selection::default() }, None)
@@ -337,6 +338,55 @@ fn lines_of_json_grow() {
         check(&now, &fresh(&path, 1), random);
         state = now;
     }
+}
+
+/// Calls of uftrace, whose records come in pieces that end anywhere, and whose tasks are written down late.
+#[test]
+fn data_folders_of_uftrace_grow() {
+    let folder = Folder::new();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/calls/tasting");
+    let to = folder.file("place", b"").with_file_name("tasting");
+    fs::create_dir(&to).expect("it is new");
+    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    for entry in fs::read_dir(&from).expect("the demo is there").flatten() {
+        let (to, bytes) = (to.join(entry.file_name()), fs::read(entry.path()).expect("it can be read"));
+        let is_of_records = to.extension().is_some_and(|extension| extension == "dat");
+        // The list of tasks is there after the program has ended.
+        let is_list = to.file_name().is_some_and(|name| name == "task.txt");
+        if is_of_records || is_list {
+            files.push((to, bytes));
+        } else {
+            fs::write(to, bytes).expect("there is room");
+        }
+    }
+    let random = &mut Random(13);
+    let mut lens = vec![0; files.len()];
+    let (mut state, mut extended): (Option<TraceState>, _) = (None, 0);
+    for round in 1..=8 {
+        for (at, (path, bytes)) in files.iter().enumerate() {
+            let wanted = bytes.len() as u64 * round / 8 + random.below(20);
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            lens[at] = match round {
+                8 => bytes.len(),
+                // Whole records come from the system.
+                _ if name.starts_with("perf") => 0,
+                2.. if name == "task.txt" => bytes.len(),
+                _ => (wanted as usize).min(bytes.len()),
+            };
+            fs::write(path, &bytes[..lens[at]]).expect("there is room");
+        }
+        let (now, step) = match state.take() {
+            None => (fresh(&to, 1), StateStep::Changed),
+            Some(before) => next(before, &to),
+        };
+        extended += usize::from(step == StateStep::Extended);
+        assert_eq!(now.index().map(|index| index.faults.len()), Some(0), "round {round}");
+        check(&now, &fresh(&to, 2), random);
+        state = Some(now);
+    }
+    let calls = state.as_ref().and_then(|state| Some(state.calls()?.tasks.iter().map(|task| task.calls).sum::<u64>()));
+    assert!(calls > Some(60), "{calls:?}");
+    assert!(extended >= 4, "{extended}");
 }
 
 /// Events that a program records are in a ring first, then in the file of the stream: packets fill up, and move.

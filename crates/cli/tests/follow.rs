@@ -184,6 +184,139 @@ fn analyses_are_repeated() {
     assert!(whole.ends_with(tables[tables.len() - 1]) && tables[0] != tables[tables.len() - 1], "{text}");
 }
 
+/// The files from which a recorder makes a `trace.dat`: all but pages, and the pages of each CPU.
+struct Parts {
+    others: Vec<(&'static str, Vec<u8>)>,
+    cpus: Vec<Vec<u8>>,
+}
+
+const PAGE: usize = 4096;
+
+fn number(bytes: &[u8], at: usize) -> usize {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes")) as usize
+}
+
+/// Takes a file of version 6 apart.
+fn parts_of(file: &[u8]) -> Parts {
+    let find = |text: &[u8], from: usize| {
+        from + file[from..].windows(text.len()).position(|bytes| bytes == text).expect("it is one of version 6")
+    };
+    let options = find(b"options  \0", 0);
+    let table = find(b"flyrecord\0", options) + 10;
+    // Names of tasks stand after their length, before the number of CPUs.
+    let names = (0..=options - 12).rev().find(|at| number(file, *at) == options - 12 - at).expect("names of tasks");
+    let count = u32::from_le_bytes(file[options - 4..options].try_into().expect("4 bytes")) as usize;
+    let pages = |at: usize| {
+        let (place, len) = (number(file, table + at * 16), number(file, table + at * 16 + 8));
+        file[place..place + len].to_vec()
+    };
+    let others = vec![
+        ("head", file[..names].to_vec()),
+        ("comms", file[names + 8..options - 4].to_vec()),
+        ("options", file[options + 10..table - 12].to_vec()),
+        ("page_bytes", format!("{PAGE}\n").into_bytes()),
+    ];
+    Parts { others, cpus: (0..count).map(pages).collect() }
+}
+
+/// A `trace.dat`, and the folder of its parts, which a process makes.
+fn recorded_kernel(folder: &Folder, recorder: u32) -> (Vec<u8>, Parts) {
+    let lines: String = (0..6_000u64)
+        .map(|at| {
+            format!("{{\"ns\":{},\"name\":\"tick\",\"cpu\":{},\"payload\":{{\"value\":{at}}}}}\n", at * 100, at % 2)
+        })
+        .collect();
+    append(&folder.path("t.jsonl"), lines.as_bytes());
+    folder.run("convert -q --to ftrace -o whole.dat t.jsonl").ends(0, &[]);
+    let file = std::fs::read(folder.path("whole.dat")).expect("it was written");
+    let parts = parts_of(&file);
+    std::fs::create_dir(folder.path(".x.dat.parts")).expect("a folder");
+    for (name, bytes) in &parts.others {
+        append(&folder.path(".x.dat.parts").join(name), bytes);
+    }
+    append(&folder.path(".x.dat.parts/instance"), format!("tracemill-{recorder}").as_bytes());
+    (file, parts)
+}
+
+/// Pages of the recorder of the kernel are followed, through the moment at which its parts become a file.
+#[test]
+fn a_trace_dat_that_is_recorded_is_followed() {
+    let folder = Folder::new();
+    let (file, parts) = recorded_kernel(&folder, std::process::id());
+    let child = start(&folder, "print --format jsonl --follow x.dat");
+    sleep(Duration::from_millis(300));
+    let path = |cpu: usize| folder.path(&format!(".x.dat.parts/cpu{cpu}"));
+    let files = parts.cpus.iter().enumerate().map(|(cpu, pages)| (path(cpu), pages));
+    // Pages are moved one by one, and may be there in part.
+    for piece in 0..10 {
+        for (path, pages) in files.clone() {
+            append(&path, &pages[pages.len() * piece / 10..pages.len() * (piece + 1) / 10]);
+        }
+        sleep(Duration::from_millis(100));
+    }
+    append(&folder.path("x.dat.new"), &file);
+    std::fs::rename(folder.path("x.dat.new"), folder.path("x.dat")).expect("it is there");
+    std::fs::remove_dir_all(folder.path(".x.dat.parts")).expect("they are there");
+    let (followed, messages) = lines(child, 0);
+    let whole = util::json_lines(&folder.run("print --format jsonl x.dat").ends(0, &[]).stdout);
+    assert_eq!((followed.len(), messages.as_str()), (6_000, ""));
+    assert!(followed == whole);
+}
+
+#[test]
+fn what_a_killed_recorder_of_the_kernel_left_is_read() {
+    let folder = Folder::new();
+    // Numbers of processes end before this one.
+    let (_, parts) = recorded_kernel(&folder, 1 << 23);
+    for (cpu, pages) in parts.cpus.iter().enumerate() {
+        append(&folder.path(&format!(".x.dat.parts/cpu{cpu}")), &pages[..pages.len() / 2 + 100]);
+    }
+    let (followed, messages) = lines(start(&folder, "print --format jsonl --follow x.dat"), 0);
+    assert!(messages.contains("ended without finishing its recording"), "{messages}");
+    assert!((1_000..4_000).contains(&followed.len()), "{}", followed.len());
+}
+
+/// A session of LTTng that is rotated: what was written is moved, and goes on elsewhere.
+#[test]
+fn what_is_moved_stays_what_it_is() {
+    let folder = Folder::new();
+    let metadata = METADATA.replace("trace { ", "trace { uuid = \"01020304-0506-0708-090a-0b0c0d0e0f10\"; ");
+    let metadata =
+        metadata.replace("u32 magic; u32 stream_id; }", "u32 magic; u32 stream_id; u64 stream_instance_id; }");
+    let numbered = |packet: Packet, stream: u64| {
+        let mut bytes = packet.bytes();
+        let total = bytes.len() as u64;
+        bytes.splice(8..8, stream.to_le_bytes());
+        // The sizes of the content and of the packet.
+        bytes[32..40].copy_from_slice(&((packet.content_bytes() as u64 + 8) * 8).to_le_bytes());
+        bytes[40..48].copy_from_slice(&((total + 8) * 8).to_le_bytes());
+        bytes
+    };
+    let chunk = |name: &str, from: u64| {
+        std::fs::create_dir_all(folder.path(name)).expect("a folder");
+        append(&folder.path(name).join("metadata"), metadata.as_bytes());
+        for stream in [1, 2] {
+            let packet =
+                Packet::new(from * 100, from * 100 + 99, from, &[from * 100 + stream, from * 100 + stream + 50]);
+            append(&folder.path(name).join(format!("c0_{stream}")), &numbered(packet, stream));
+        }
+    };
+    chunk("s/ust/uid", 0);
+    let child = start(&folder, "print --format jsonl --follow --until-idle 1500ms s");
+    sleep(Duration::from_millis(600));
+    std::fs::create_dir_all(folder.path("s/archives/0")).expect("a folder");
+    std::fs::rename(folder.path("s/ust"), folder.path("s/archives/0/ust")).expect("it can be moved");
+    chunk("s/ust/uid", 1);
+    sleep(Duration::from_millis(600));
+    std::fs::create_dir_all(folder.path("s/archives/1")).expect("a folder");
+    std::fs::rename(folder.path("s/ust"), folder.path("s/archives/1/ust")).expect("it can be moved");
+    sleep(Duration::from_millis(600));
+    chunk("s/next/ust/uid", 2);
+    let (followed, messages) = lines(child, 0);
+    assert_eq!(messages, "");
+    assert_eq!(values(&followed), [1, 2, 51, 52, 101, 102, 151, 152, 201, 202, 251, 252]);
+}
+
 #[test]
 fn what_cannot_be_followed_is_said() {
     let folder = Folder::new();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tracemill_format::{OpenTrace, Storage, Stream};
 use tracemill_model::clock::TimeKey;
 use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::StreamClassId;
 
 use crate::item::ResumePoint;
 use crate::merge::Merger;
@@ -79,10 +80,18 @@ pub struct Round {
 #[derive(Default)]
 pub struct GrowthPlaces {
     /// By the path of the trace and the name of the stream.
-    points: HashMap<(PathBuf, String), GrowthPoint>,
+    points: HashMap<PlaceKey, GrowthPoint>,
+    /// Under which path and name a stream was read last: its files may be moved while they are followed.
+    moved: HashMap<StreamIdentity, PlaceKey>,
     /// May the last packet of a stream have more events later?
     grows_in_place: bool,
 }
+
+/// The path of a trace, and the name of a stream.
+type PlaceKey = (PathBuf, String);
+
+/// The UUID of a trace, and the class and id of a stream: what makes files of several folders one stream.
+type StreamIdentity = ([u8; 16], StreamClassId, u64);
 
 /// Where a stream is read on.
 #[derive(Clone, Copy)]
@@ -113,7 +122,7 @@ impl GrowthPoint {
 impl GrowthPlaces {
     /// Places before the first event. With `grows_in_place`, the last packet of a stream may have more events in a later round.
     pub fn new(grows_in_place: bool) -> GrowthPlaces {
-        GrowthPlaces { points: HashMap::new(), grows_in_place }
+        GrowthPlaces { points: HashMap::new(), moved: HashMap::new(), grows_in_place }
     }
 
     /// A merger of the events of a session that no earlier round gave, as far as they are certain.
@@ -125,8 +134,8 @@ impl GrowthPlaces {
         source: &dyn GrowingSource,
     ) -> Merger {
         let known = |of: &SelectedStream| {
-            let point = self.points.get(&key(&session.traces[of.trace], &of.stream))?;
-            Some(point.in_stream(&of.stream))
+            let key = self.last_key(&session.traces[of.trace], &of.stream);
+            Some(self.points.get(&key)?.in_stream(&of.stream))
         };
         let points: Vec<_> = streams.iter().map(known).collect();
         let ends = streams.iter().map(|of| source.end_of(session, of.trace, &of.stream)).collect();
@@ -141,9 +150,22 @@ impl GrowthPlaces {
             // A stream of which nothing was read now stays where it was.
             if let Some(at) = point {
                 let sequence = of.stream.packets.get(at.place.packet).and_then(|packet| packet.sequence);
-                let point = GrowthPoint { at, sequence };
-                self.points.insert(key(&session.traces[of.trace], &of.stream), point);
+                let (trace, point) = (&session.traces[of.trace], GrowthPoint { at, sequence });
+                self.points.remove(&self.last_key(trace, &of.stream));
+                if let Some(identity) = identity(trace, &of.stream) {
+                    self.moved.insert(identity, key(trace, &of.stream));
+                }
+                self.points.insert(key(trace, &of.stream), point);
             }
+        }
+    }
+
+    /// The key of a stream, or that which it had before its files were moved.
+    fn last_key(&self, trace: &OpenTrace, stream: &Stream) -> PlaceKey {
+        let own = key(trace, stream);
+        match identity(trace, stream).and_then(|identity| self.moved.get(&identity)) {
+            Some(last) if !self.points.contains_key(&own) => last.clone(),
+            _ => own,
         }
     }
 
@@ -165,6 +187,10 @@ impl GrowthPlaces {
     }
 }
 
-fn key(trace: &OpenTrace, stream: &Stream) -> (PathBuf, String) {
+fn key(trace: &OpenTrace, stream: &Stream) -> PlaceKey {
     (trace.path.clone(), stream.name.clone())
+}
+
+fn identity(trace: &OpenTrace, stream: &Stream) -> Option<StreamIdentity> {
+    Some((trace.schema.uuid?, stream.class, stream.id?))
 }

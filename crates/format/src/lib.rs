@@ -46,5 +46,5 @@ pub use self::reader::{OpenedPacket, PacketReader};
 pub use self::setting::{Setting, Settings};
 pub use self::sink::{Extent, OutFile, OutPath, Sink, SinkFile, WAITING, as_file_name, is_below};
 pub use self::spill::Spill;
-pub use self::storage::{Entry, EntryKind, Storage, UnpackedSink};
+pub use self::storage::{Entry, EntryKind, FirstBytes, Storage, UnpackedSink};
 pub use self::zstd::zstd_window;

@@ -47,6 +47,11 @@ pub trait Storage: Send + Sync {
         Ok(self.open(file)?.bytes().iter().take(len).copied().collect())
     }
 
+    /// Are its files still written? Then what is not whole at their ends is no damage, but still to come.
+    fn is_unfinished(&self) -> bool {
+        false
+    }
+
     /// A place for bytes that a format unpacks itself, until all of them are there. In memory, and not much of it, unless the
     /// storage has a better one.
     fn unpacked(&self) -> Box<dyn UnpackedSink> {
@@ -56,6 +61,37 @@ pub trait Storage: Send + Sync {
     /// The path without links in it: two paths of one folder become the same. The path itself where there are no links.
     fn canonical(&self, path: &Path) -> PathBuf {
         path.to_path_buf()
+    }
+}
+
+/// The first bytes of a file, without what is still being written behind them.
+pub struct FirstBytes {
+    bytes: Arc<dyn Bytes>,
+    len: usize,
+}
+
+impl FirstBytes {
+    /// The first `len` bytes of a file, or all of a shorter one.
+    pub fn of(bytes: Arc<dyn Bytes>, len: usize) -> Arc<dyn Bytes> {
+        if len < bytes.bytes().len() { Arc::new(FirstBytes { bytes, len }) } else { bytes }
+    }
+}
+
+impl Bytes for FirstBytes {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes.bytes()[..self.len]
+    }
+
+    fn will_read(&self, offset: usize, len: usize) {
+        self.bytes.will_read(offset, len);
+    }
+
+    fn len_now(&self) -> u64 {
+        self.bytes.len_now().min(self.len as u64)
+    }
+
+    fn can_vanish(&self) -> bool {
+        self.bytes.can_vanish()
     }
 }
 

@@ -1,24 +1,26 @@
 //! Files and folders that grow: what is there is read, and read on when there is more.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use tracemill_codec::chunk::Bytes;
 use tracemill_engine::growth::{GrowingSource, GrowthPlaces, Round, StreamEnd};
 use tracemill_engine::session::Session;
 use tracemill_engine::source::FileSystem;
-use tracemill_format::{Entry, EntryKind, OpenTrace, Storage, Stream, UnpackedSink};
-use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_model::packet_list::PacketList;
+use tracemill_format::{Storage, Stream};
+use tracemill_ftrace::parts;
+use tracemill_model::error::{Error, Result};
 use tracemill_ring as ring;
 
-use crate::metadata;
+use crate::changes::Changes;
+use crate::unfinished::{UnfinishedFiles, has_parts, leave_notes, leave_unfinished};
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_millis(250);
+/// After a change that the system tells they are looked at so much later: what is written together is read together.
+const BREATH: Duration = Duration::from_millis(50);
 /// Looking and reading take at most this part of the time.
 const SHARE: u32 = 4;
 /// Files that are looked at; a folder with more of them is no trace that grows.
@@ -27,10 +29,7 @@ const MAX_FILES: usize = 100_000;
 const MAX_DEPTH: usize = 16;
 
 /// Formats that can be followed, by their names.
-pub const FOLLOWED: &[&str] = &["ctf1.8", "ctf2", "uftrace", "jsonl"];
-
-/// Followed formats whose traces a viewer shows: it extends their index.
-pub const EXTENDED: &[&str] = &["ctf1.8", "ctf2", "jsonl"];
+pub const FOLLOWED: &[&str] = &["ctf1.8", "ctf2", "uftrace", "ftrace", "jsonl"];
 
 /// How files are followed.
 #[derive(Clone, Debug)]
@@ -59,9 +58,14 @@ pub struct FollowSource {
     grown: Instant,
     looked: Option<Instant>,
     cost: Duration,
+    changes: Changes,
+    /// Has something changed since the last look?
+    is_woken: bool,
     /// How many files hold the others up.
     holding: usize,
     had_rings: bool,
+    /// The inputs that were there in parts.
+    had_parts: bool,
     is_left: bool,
     is_last: bool,
     given: bool,
@@ -93,7 +97,9 @@ impl FollowSource {
     /// When one of them is not there.
     pub fn open(options: FollowOptions) -> Result<FollowSource> {
         for input in &options.inputs {
-            fs::metadata(input).map_err(|error| Error::io("follow", input, &error))?;
+            if !has_parts(input) {
+                fs::metadata(input).map_err(|error| Error::io("follow", input, &error))?;
+            }
         }
         let now = Instant::now();
         Ok(FollowSource {
@@ -105,28 +111,61 @@ impl FollowSource {
             begin: now,
             grown: now,
             looked: None,
+            changes: Changes::default(),
+            is_woken: false,
             cost: Duration::ZERO,
             holding: 0,
             had_rings: false,
+            had_parts: false,
             is_left: false,
             is_last: false,
             given: false,
         })
     }
 
+    /// Waits until files are to be looked at, at most this long; `false` when they are not yet.
+    fn is_due(&mut self, wait: Duration) -> bool {
+        let begin = Instant::now();
+        loop {
+            let pause = if self.is_woken { BREATH } else { LOOK }.max(self.cost * SHARE);
+            let left = self.looked.map_or(Duration::ZERO, |looked| pause.saturating_sub(looked.elapsed()));
+            let rest = wait.saturating_sub(begin.elapsed());
+            match left.min(rest) {
+                _ if left.is_zero() => return true,
+                Duration::ZERO => return false,
+                nap if self.is_woken => std::thread::sleep(nap),
+                nap => self.is_woken = self.changes.wait(nap),
+            }
+        }
+    }
+
     /// Looks at all files. `true` when something has changed.
     fn look(&mut self) -> bool {
         let now = Instant::now();
-        let mut found = BTreeMap::new();
+        let (mut found, mut watched) = (BTreeMap::new(), BTreeSet::new());
         for input in &self.options.inputs {
-            collect(input, 0, &mut found);
+            match has_parts(input) {
+                true => {
+                    self.had_parts = true;
+                    watched.insert(parts::folder(input));
+                    collect_parts(input, &mut found);
+                }
+                false => {
+                    watched.insert(input.clone());
+                    collect(input, 0, &mut found, &mut watched);
+                }
+            }
         }
+        self.changes.watch(watched);
         let mut has_changed = false;
+        // A file that was moved, as a rotation does, was not replaced.
+        let inodes: HashSet<u64> = found.values().map(|(.., inode)| *inode).collect();
         let before = std::mem::take(&mut self.files);
         for (path, (len, modified, inode)) in found {
             let old = before.get(&path);
             let is_same = old.is_some_and(|old| (old.len, old.modified, old.inode) == (len, modified, inode));
-            if old.is_some_and(|old| old.inode != inode || old.len > len) {
+            let is_other = |old: &FileState| old.inode != inode && !inodes.contains(&old.inode);
+            if old.is_some_and(|old| is_other(old) || old.inode == inode && old.len > len) {
                 self.replaced.insert(path.clone());
             }
             has_changed |= !is_same;
@@ -152,6 +191,10 @@ impl FollowSource {
             let number = path.file_name().and_then(|name| name.to_str()).and_then(ring::number_of);
             let folder = path.parent().filter(|folder| folder.file_name().is_some_and(|name| name == ring::FOLDER));
             let (Some(number), Some(trace)) = (number, folder.and_then(Path::parent)) else { continue };
+            // The rings of a recorder of calls are not read: it writes what was in them, also when the program has ended.
+            if is_complete_uftrace(trace).is_some() {
+                continue;
+            }
             let Ok(start) = FileSystem.read_start(path, ring::header::LEN) else { continue };
             let len = fs::metadata(path).map_or(0, |meta| meta.len());
             let Ok(header) = ring::Header::read(&start, len) else { continue };
@@ -175,26 +218,52 @@ impl FollowSource {
     }
 
     /// Is nothing more to come?
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         let is_idle = self.options.until_idle.is_some_and(|idle| self.grown.elapsed() >= idle);
         let has_ended = self.options.pid.is_some_and(|pid| !runs(pid));
         let are_rings_over = self.had_rings && self.rings.values().all(|ring| ring.is_closed);
         let infos: Vec<bool> = self.options.inputs.iter().filter_map(|input| is_complete_uftrace(input)).collect();
         let are_folders_over = infos.len() == self.options.inputs.len() && infos.iter().all(|is_over| *is_over);
-        self.is_left || is_idle || has_ended || are_rings_over || are_folders_over
+        let are_parts_over = self.had_parts && !self.is_recorded();
+        self.is_left || is_idle || has_ended || are_rings_over || are_folders_over || are_parts_over
+    }
+
+    /// Is one of the inputs still there in parts, and made by a recorder that runs?
+    fn is_recorded(&mut self) -> bool {
+        let in_parts = self.options.inputs.iter().filter(|input| has_parts(input));
+        let mut is_recorded = false;
+        for input in in_parts {
+            let instance = fs::read_to_string(parts::folder(input).join(parts::INSTANCE));
+            match instance.ok().and_then(|name| parts::recorder(&name)).filter(|pid| !runs(*pid)) {
+                Some(dead) => drop(self.dead.entry(dead).or_insert(false)),
+                None => is_recorded = true,
+            }
+        }
+        is_recorded
     }
 }
 
-/// Files of an input, with their sizes.
-fn collect(path: &Path, depth: usize, found: &mut BTreeMap<PathBuf, (u64, Option<SystemTime>, u64)>) {
+/// The parts of a file that is still recorded, under the names that they have in the trace.
+fn collect_parts(input: &Path, found: &mut FoundFiles) {
+    let mut own = BTreeMap::new();
+    collect(&parts::folder(input), MAX_DEPTH - 1, &mut own, &mut BTreeSet::new());
+    found.extend(own.into_iter().filter_map(|(path, state)| Some((input.join(path.file_name()?), state))));
+}
+
+/// Sizes of files, when they were changed, and their inodes.
+type FoundFiles = BTreeMap<PathBuf, (u64, Option<SystemTime>, u64)>;
+
+/// Files of an input, and its folders.
+fn collect(path: &Path, depth: usize, found: &mut FoundFiles, folders: &mut BTreeSet<PathBuf>) {
     let Ok(meta) = fs::metadata(path) else { return };
     if meta.is_dir() && depth < MAX_DEPTH {
         let Ok(entries) = fs::read_dir(path) else { return };
+        folders.insert(path.to_path_buf());
         for entry in entries.flatten() {
             if found.len() >= MAX_FILES {
                 return;
             }
-            collect(&entry.path(), depth + 1, found);
+            collect(&entry.path(), depth + 1, found, folders);
         }
     } else if meta.is_file() {
         found.insert(path.to_path_buf(), (meta.len(), meta.modified().ok(), inode(&meta)));
@@ -226,15 +295,10 @@ fn is_complete_uftrace(folder: &Path) -> Option<bool> {
 
 impl GrowingSource for FollowSource {
     fn next_round(&mut self, wait: Duration) -> Result<Option<Round>> {
-        let pause = LOOK.max(self.cost * SHARE);
-        let left = self.looked.map_or(Duration::ZERO, |looked| pause.saturating_sub(looked.elapsed()));
-        if !self.is_left && left > wait {
-            std::thread::sleep(wait);
+        if !self.is_left && !self.is_due(wait) {
             return Ok(None);
         }
-        if !self.is_left {
-            std::thread::sleep(left);
-        }
+        self.is_woken = false;
         self.looked = Some(Instant::now());
         let has_changed = self.look();
         self.is_last = self.is_over();
@@ -245,7 +309,12 @@ impl GrowingSource for FollowSource {
         }
         self.given = true;
         self.begin = Instant::now();
-        let storage: Arc<dyn Storage> = if self.is_last { Arc::new(FileSystem) } else { Arc::new(UnfinishedFiles) };
+        // A recorder that was killed leaves its parts.
+        let is_finished = self.is_last && !self.options.inputs.iter().any(|input| has_parts(input));
+        let storage: Arc<dyn Storage> = match is_finished {
+            true => Arc::new(FileSystem),
+            false => Arc::new(UnfinishedFiles::of(&self.options.inputs)),
+        };
         Ok(Some(Round { storage, inputs: self.options.inputs.clone(), is_last: self.is_last }))
     }
 
@@ -281,8 +350,11 @@ impl GrowingSource for FollowSource {
                 }
             }
         }
-        if !self.is_last {
-            leave_unfinished(session);
+        match self.is_last {
+            false => leave_unfinished(session),
+            // It was said that the process is gone.
+            true if !self.dead.is_empty() => leave_notes(session),
+            true => {}
         }
         self.replaced.clear();
         Vec::new()
@@ -308,104 +380,5 @@ impl GrowingSource for FollowSource {
 
     fn leave(&mut self) {
         self.is_left = true;
-    }
-}
-
-/// Leaves out of traces what is being written: packets that are not whole, and what was found wrong after the last whole one.
-pub fn leave_unfinished(session: &mut Session) {
-    session.traces.iter_mut().for_each(leave_unfinished_packets);
-}
-
-fn leave_unfinished_packets(trace: &mut OpenTrace) {
-    // It is read as it is on purpose.
-    trace.warnings.retain(|warning| !warning.message().contains("has not finished recording"));
-    for stream in &mut trace.streams {
-        let Some(last) = stream.packets.last() else { continue };
-        let path = &stream.files[last.file as usize].path;
-        let is_in_last =
-            |fault: &Error| fault.place().file.as_ref() == Some(path) && fault.place().packet == Some(last.index);
-        let is_cut = trace.faults.iter().any(|fault| fault.kind() == ErrorKind::Truncated && is_in_last(fault));
-        let end = if is_cut { last.offset_bytes } else { last.offset_bytes + last.total_bits / 8 };
-        if is_cut {
-            let mut whole = PacketList::default();
-            stream.packets.range(0..stream.packets.len() - 1).for_each(|packet| whole.push(&packet));
-            stream.packets = whole;
-        }
-        trace.faults.retain(|fault| {
-            let is_after = fault.place().offset.is_none_or(|offset| offset >= end);
-            fault.place().file.as_ref() != Some(path) || !is_after
-        });
-    }
-    // A file whose first packet is not whole has no stream.
-    let known: Vec<PathBuf> = trace.data_files().map(|file| file.path.clone()).collect();
-    let is_new = |error: &Error| {
-        let file = error.place().file.as_ref();
-        file.is_some_and(|file| !known.contains(file) && file.file_name().is_some_and(|name| name != "metadata"))
-    };
-    trace.faults.retain(|fault| !is_new(fault));
-    trace.warnings.retain(|warning| !is_new(warning));
-}
-
-/// The file system, without what is being written: declarations that came in part, lines without an end.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct UnfinishedFiles;
-
-/// The first bytes of a file.
-struct Cut {
-    bytes: Arc<dyn Bytes>,
-    len: usize,
-}
-
-impl Bytes for Cut {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes.bytes()[..self.len]
-    }
-
-    fn will_read(&self, offset: usize, len: usize) {
-        self.bytes.will_read(offset, len);
-    }
-
-    fn len_now(&self) -> u64 {
-        self.bytes.len_now().min(self.len as u64)
-    }
-
-    fn can_vanish(&self) -> bool {
-        self.bytes.can_vanish()
-    }
-}
-
-impl Storage for UnfinishedFiles {
-    fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
-        FileSystem.list(directory)
-    }
-
-    fn kind(&self, path: &Path) -> Option<EntryKind> {
-        // An index is written before or after its packets; headers say the same.
-        let is_index = path.parent().is_some_and(|folder| folder.file_name().is_some_and(|name| name == "index"));
-        FileSystem.kind(path).filter(|_| !is_index)
-    }
-
-    fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
-        let bytes = FileSystem.open(file)?;
-        let all = bytes.bytes();
-        let len = match all.first() {
-            _ if file.file_name().is_some_and(|name| name == "metadata") => metadata::whole_len(all),
-            // Lines of JSON.
-            Some(b'{') => all.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1),
-            _ => all.len(),
-        };
-        Ok(if len == all.len() { bytes } else { Arc::new(Cut { bytes, len }) })
-    }
-
-    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
-        FileSystem.read_start(file, len)
-    }
-
-    fn unpacked(&self) -> Box<dyn UnpackedSink> {
-        FileSystem.unpacked()
-    }
-
-    fn canonical(&self, path: &Path) -> PathBuf {
-        FileSystem.canonical(path)
     }
 }

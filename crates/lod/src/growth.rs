@@ -65,6 +65,10 @@ pub fn extend(
     if streams.iter().all(|of| matches!(of.change, StreamChange::Same)) {
         return Growth::Unchanged;
     }
+    // Without an event there is no origin yet.
+    if known.index.events() == 0 {
+        return Growth::Changed;
+    }
     // An event before the origin has no place.
     if ends.0.is_some_and(|first| first < known.timeline.origin) {
         return Growth::Changed;
@@ -203,8 +207,15 @@ fn change_of(before: &SelectedStream, now: &SelectedStream) -> Option<StreamChan
             return None;
         }
         if has_other_losses || !is_same(&two) {
-            // Only the last packet is still written.
-            let has_grown = packet + 1 == count && two.0.content_bits <= two.1.content_bits;
+            // Only the last packet is still written. Where packets have no numbers of their own, the bytes that it had may be
+            // those of two now.
+            let next = new.packets.get(packet + 1);
+            let goes_on = two.1.sequence.is_none()
+                && two.1.total_bits < two.0.total_bits
+                && next.is_some_and(|next| {
+                    next.file == two.1.file && next.offset_bytes == two.1.offset_bytes + two.1.total_bits / 8
+                });
+            let has_grown = packet + 1 == count && (two.0.content_bits <= two.1.content_bits || goes_on);
             let change = FirstChange { packet, is_in_place: true, has_other_losses };
             return has_grown.then_some(StreamChange::From(change));
         }

@@ -57,7 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("export", &["columnar", "engine", "format", "semantics", "codec", "model"]),
     ("calls", &["engine", "format", "semantics", "codec", "model"]),
     ("analyses", &["table", "engine", "format", "semantics", "codec", "model"]),
-    ("live", &["ctf", "ring", "engine", "format", "codec", "model"]),
+    ("live", &["ctf", "ftrace", "ring", "engine", "format", "codec", "model"]),
     ("lod", &["calls", "engine", "format", "semantics", "codec", "model"]),
     ("page", &[]),
     ("answers", &["page", "lod", "calls", "analyses", "render", "engine", "semantics", "codec", "model"]),

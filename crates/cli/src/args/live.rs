@@ -15,7 +15,7 @@ pub(super) const GROWING: &str = "Traces that grow";
 #[derive(Args, Clone, Default)]
 #[command(group(ArgGroup::new("growing").multiple(true).args(["follow", "metadata"])))]
 pub(crate) struct LiveOptions {
-    /// Read on when the trace grows: CTF folders, uftrace folders, JSON lines
+    /// Read on when the trace grows: CTF folders, uftrace folders, a trace.dat that is recorded, JSON lines
     #[arg(long, help_heading = GROWING)]
     pub(crate) follow: bool,
 

@@ -65,7 +65,7 @@ pub(crate) struct ViewOptions {
     #[command(flatten)]
     pub(crate) cache: CacheOptions,
 
-    /// Show what is written while the page is open: CTF folders and JSON lines, all of their events
+    /// Show what is written while the page is open: CTF and uftrace folders, a trace.dat, JSON lines, all of their events
     #[arg(long, conflicts_with_all = ["begin", "end", "filter", "tsp"])]
     pub(crate) follow: bool,
 

@@ -13,7 +13,7 @@ use tracemill_engine::session::{ClockMove, OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_format::Storage;
 use tracemill_formats::FORMATS;
-use tracemill_live::follow::{UnfinishedFiles, leave_unfinished};
+use tracemill_live::unfinished::{UnfinishedFiles, leave_unfinished};
 use tracemill_model::error::Error;
 
 use crate::args::{EventOptions, InputOptions};
@@ -74,7 +74,8 @@ impl<'a> RequestOptions<'a> {
         let request = self.request()?;
         let mut reporter = Reporter::new(self.input.messages);
         let has_inputs = !request.inputs.is_empty();
-        let storage: &dyn Storage = if self.is_unfinished { &UnfinishedFiles } else { &FileSystem };
+        let unfinished = UnfinishedFiles::of(&self.input.traces);
+        let storage: &dyn Storage = if self.is_unfinished { &unfinished } else { &FileSystem };
         let opened = request.open(storage, &mut |step| {
             Ok(match step {
                 OpenStep::Opened(session) if self.is_unfinished => {

@@ -47,7 +47,7 @@ mod shown {
     use tracemill_engine::timeline::Selection;
     use tracemill_format::target::Target;
     use tracemill_format::{Demangle, Settings as FormatOptions};
-    use tracemill_live::follow::EXTENDED;
+    use tracemill_live::follow::FOLLOWED;
     use tracemill_model::error::{Error, ErrorKind};
     use tracemill_server::{HandOver, ServerSettings, TspSettings, listen, listen_tsp};
 
@@ -82,7 +82,7 @@ mod shown {
             let path = options.input.traces.first().cloned().unwrap_or_default();
             let error =
                 Error::new(ErrorKind::NotThisFormat, "there is no trace yet that can be followed").in_file(&path);
-            error.with_help(format!("--follow reads {}", EXTENDED.join(", ")))
+            error.with_help(format!("--follow reads {}", FOLLOWED.join(", ")))
         })
     }
 
@@ -100,11 +100,11 @@ mod shown {
 
     /// Traces that cannot be extended when they grow are refused: to read them anew each time would not be following them.
     fn check_growth(traces: &ShownTraces) -> Result<(), Error> {
-        let of_other = traces.session.traces.iter().find(|trace| !EXTENDED.contains(&trace.schema.format));
+        let of_other = traces.session.traces.iter().find(|trace| !FOLLOWED.contains(&trace.schema.format));
         if let Some(trace) = of_other {
             let error =
                 Error::unsupported(format!("`{}` cannot be followed", trace.schema.format)).in_file(&trace.path);
-            return Err(error.with_help(format!("--follow reads {}", EXTENDED.join(", "))));
+            return Err(error.with_help(format!("--follow reads {}", FOLLOWED.join(", "))));
         }
         if can_grow(&traces.source()) {
             return Ok(());

@@ -13,6 +13,7 @@
 //! record_writer, page_writer  records and pages of values and times
 //! classes                     from formats to a schema
 //! packets, open               the trace as the engine reads it
+//! parts                       the files of a recording that is not finished
 //! tracing_data                the formats that a perf.data keeps
 //! write                       files: of traces of any format, and of a recorder
 //! ```
@@ -32,6 +33,7 @@ mod open;
 mod options;
 pub mod packets;
 pub mod page_writer;
+pub mod parts;
 pub mod print_format;
 pub mod record_writer;
 pub mod ring_buffer;

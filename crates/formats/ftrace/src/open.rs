@@ -9,9 +9,10 @@ use tracemill_model::schema::{ClockClass, ClockId, ClockOrigin, EnvValue, Schema
 
 use super::classes::{Classes, FormatOddities, SharedFields, add_stream};
 use super::compression::Algorithm;
-use super::container::{Buffer, Container, MAGIC};
+use super::container::{Buffer, Container, CpuData, MAGIC};
 use super::event_format::EventFormat;
 use super::packets::{self, FtraceReader, StreamInfo};
+use super::parts::{self, PartsOf};
 use super::ring_buffer::PageLayout;
 use tracemill_format::{DataFile, EntryKind, FoundTrace, OpenContext, OpenTrace, Section, Storage, Stream};
 
@@ -24,34 +25,71 @@ const CLOCKS: [&str; 12] = [
 /// The clock of a tracer that was not told another.
 const DEFAULT_CLOCK: &str = "local";
 
-/// Does the file begin as a trace.dat?
+/// Does the file begin as a trace.dat, or do the parts of one that is still recorded?
 pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
-    matches!(storage.kind(path), Some(EntryKind::File(_)))
-        && storage.read_start(path, MAGIC.len()).is_ok_and(|start| start == MAGIC)
+    let is_one = |file: &Path| {
+        matches!(storage.kind(file), Some(EntryKind::File(_)))
+            && storage.read_start(file, MAGIC.len()).is_ok_and(|start| start == MAGIC)
+    };
+    is_one(path) || is_in_parts(storage, path) && is_one(&path.join(parts::HEAD))
+}
+
+fn is_in_parts(storage: &dyn Storage, path: &Path) -> bool {
+    storage.is_unfinished() && matches!(storage.kind(path), Some(EntryKind::Directory))
 }
 
 /// Opens all files.
 pub(crate) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
-    found.iter().map(|found| open_file(context.storage, found).map_err(|error| error.in_file(&found.path))).collect()
+    let open = |found: &FoundTrace| match is_in_parts(context.storage, &found.path) {
+        true => open_parts(context.storage, found),
+        false => open_file(context.storage, found),
+    };
+    found.iter().map(|found| open(found).map_err(|error| error.in_file(&found.path))).collect()
 }
 
 fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     let bytes = storage.open(&found.path)?;
-    let mut container = Container::read(bytes.bytes())?;
+    let container = Container::read(bytes.bytes())?;
     let file = DataFile { is_indexed: true, ..DataFile::single(found, bytes) };
+    Ok(open_container(found, container, &|_| file.clone()))
+}
+
+/// Opens what is there of a file that is still recorded: pages are in files of their own.
+fn open_parts(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
+    let PartsOf { file, cpus, page_bytes } = PartsOf::read(storage, &found.path)?;
+    let mut container = Container::read(&file)?;
+    let mut files: HashMap<u32, DataFile> = HashMap::new();
+    let mut pages = Vec::new();
+    for (cpu, name) in cpus {
+        let path = found.path.join(&name);
+        let bytes = storage.open(&path)?;
+        let len = bytes.bytes().len() as u64;
+        pages.push(CpuData { cpu, offset: 0, len: len - len % page_bytes });
+        files.insert(cpu, DataFile { path, relative: name, bytes, is_indexed: true });
+    }
+    // The recorder has one buffer.
+    if let Some(buffer) = container.buffers.first_mut() {
+        buffer.cpus = pages.into_iter().filter(|data| files.contains_key(&data.cpu)).collect();
+    }
+    Ok(open_container(found, container, &|cpu| files[&cpu].clone()))
+}
+
+/// Opens a file whose contents are known; `file_of` gives the file that has the pages of a CPU.
+fn open_container(found: &FoundTrace, mut container: Container, file_of: &dyn Fn(u32) -> DataFile) -> OpenTrace {
     let mut opener = Opener::new(&mut container);
     let mut streams = Vec::new();
     let buffers = std::mem::take(&mut opener.container.buffers);
     for buffer in &buffers {
-        opener.open_buffer(buffer, &file, &mut streams);
+        opener.open_buffer(buffer, file_of, &mut streams);
     }
     let Opener { schema, streams: infos, classes, .. } = opener;
     let (unusable, ambiguous) = (std::mem::take(&mut container.unusable), std::mem::take(&mut container.ambiguous));
     let oddities = FormatOddities::new(unusable, ambiguous);
     let listed = buffers.first().map_or(0, |top| top.cpus.len() as u64);
     let cpus = container.options.cpus.map_or(listed, u64::from);
-    let parts = Arc::new(std::mem::take(&mut container.raw));
-    let reader = FtraceReader { parts, streams: infos, classes, oddities, cpus: Some(cpus).filter(|cpus| *cpus > 0) };
+    let raw = Arc::new(std::mem::take(&mut container.raw));
+    let reader =
+        FtraceReader { parts: raw, streams: infos, classes, oddities, cpus: Some(cpus).filter(|cpus| *cpus > 0) };
     let mut trace = OpenTrace::from_file(found, schema, Arc::new(reader));
     trace.own_name = found.name.clone();
     trace.streams = streams;
@@ -62,7 +100,7 @@ fn open_file(storage: &dyn Storage, found: &FoundTrace) -> Result<OpenTrace> {
     }
     trace.faults =
         container.faults.finish("faults like these").into_iter().map(|fault| fault.in_file(&found.path)).collect();
-    Ok(trace)
+    trace
 }
 
 /// State of opening a file.
@@ -96,7 +134,7 @@ impl<'c> Opener<'c> {
         }
     }
 
-    fn open_buffer(&mut self, buffer: &Buffer, file: &DataFile, streams: &mut Vec<Stream>) {
+    fn open_buffer(&mut self, buffer: &Buffer, file_of: &dyn Fn(u32) -> DataFile, streams: &mut Vec<Stream>) {
         if buffer.is_text {
             let len = buffer.cpus.first().map_or(0, |text| text.len);
             let message = format!("the trace is {len} bytes of text that a latency tracer made, and holds no records");
@@ -123,6 +161,7 @@ impl<'c> Opener<'c> {
                 continue;
             }
             let mut info = StreamInfo { cpu: data.cpu, layout, tsc: self.container.options.tsc, packed: None };
+            let file = file_of(data.cpu);
             let all = file.bytes.bytes();
             let packets = match self.algorithm(buffer) {
                 Err(error) => {
@@ -140,7 +179,7 @@ impl<'c> Opener<'c> {
                 }
             };
             let id = Some(u64::from(data.cpu));
-            streams.push(Stream { name: name.clone(), class, id, files: vec![file.clone()], packets: packets.into() });
+            streams.push(Stream { name: name.clone(), class, id, files: vec![file], packets: packets.into() });
             self.streams.insert(name, info);
         }
     }

@@ -105,6 +105,7 @@ impl<'a> Opening<'a> {
             traced: tids.iter().copied().collect(),
             classes,
             calls: None,
+            is_unfinished: storage.is_unfinished(),
             sources: HashMap::new(),
             files: Vec::new(),
         };

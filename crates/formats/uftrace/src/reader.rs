@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::calls::CallSource;
-use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
+use tracemill_format::{FirstBytes, OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 use tracemill_ftrace::packets::StreamInfo;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
@@ -35,6 +35,8 @@ pub(super) struct SliceReader {
     pub traced: HashSet<i64>,
     pub classes: Classes,
     pub calls: Option<FolderCalls>,
+    /// Is the folder still written? Lists of symbols come at the end.
+    pub is_unfinished: bool,
     /// By the name of the stream.
     pub sources: HashMap<String, PacketSource>,
     /// The files that hold no records.
@@ -86,7 +88,7 @@ impl SliceReader {
     /// The modules of events whose symbols are missing, each reported once.
     fn missing_symbols(&self, events: &mut SliceEvents, folder: &Path) {
         let ids = std::mem::take(&mut events.without_symbols);
-        for id in ids {
+        for id in ids.into_iter().filter(|_| !self.is_unfinished) {
             let Some(module) = self.definitions.names.module(id).filter(|module| module.is_untold()) else { continue };
             let message = format!("the symbols of `{}` are missing: its addresses have no names", module.path);
             events.warnings.push(Error::inconsistent(message).in_file(&folder.join(format!("{}.sym", module.name()))));
@@ -156,10 +158,23 @@ impl DataFolder<'_> {
         let is_ascending = tids.is_sorted();
         for &tid in tids {
             let name = format!("{tid}.dat");
-            let (Some(file), Ok(id)) = (self.file(&name), i32::try_from(tid)) else { continue };
+            // The line that names a task may still be to come.
+            let is_unknown = !reader.definitions.names.tasks.tasks.contains_key(&tid);
+            if is_unknown && self.storage.is_unfinished() {
+                continue;
+            }
+            let (Some(mut file), Ok(id)) = (self.file(&name), i32::try_from(tid)) else { continue };
             let len = file.bytes.bytes().len();
             let size = if has_packets { slices::size(len, tids.len()) } else { len.max(1) };
-            let found = slices::cut(&mut reader.definitions.task(file.bytes.bytes(), tid), size);
+            let mut found = slices::cut(&mut reader.definitions.task(file.bytes.bytes(), tid), size);
+            if self.storage.is_unfinished()
+                && let Some(last) = found.last_mut()
+            {
+                let whole = slices::whole_len(&mut reader.definitions.task(file.bytes.bytes(), tid), last.from);
+                last.to = whole.max(last.from);
+                file.bytes = FirstBytes::of(file.bytes, last.to);
+                found.retain(|slice| slice.from < slice.to);
+            }
             let packets = found.iter().map(|slice| (slice.from, slice.to, slice.begin, slice.end));
             let packets = packets_of(packets, classes.tasks);
             let is_forked = reader.definitions.names.tasks.tasks.get(&tid).is_none_or(|task| task.parent != 0);

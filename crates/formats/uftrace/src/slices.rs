@@ -154,26 +154,45 @@ fn first_time(task: &mut TaskBytes<'_>, at: usize) -> Option<u64> {
     None
 }
 
-/// The largest time from `from` to the end of the file; only the end is read when a boundary is found there.
+/// The largest time from `from` to the end of the file.
 fn last_time(task: &mut TaskBytes<'_>, from: usize) -> Option<u64> {
+    end_of(task, from).0
+}
+
+/// Where the last whole record of a file that is being written ends: the payload of a record may come later, and bytes that are
+/// zero are not written yet. A record begins at `from`.
+pub(super) fn whole_len(task: &mut TaskBytes<'_>, from: usize) -> usize {
+    end_of(task, from).1
+}
+
+/// The largest time from `from` to the end of the file, and where its last whole record ends; only the end is read when a
+/// boundary is found there.
+fn end_of(task: &mut TaskBytes<'_>, from: usize) -> (Option<u64>, usize) {
     let len = task.bytes.len();
     let near = len.saturating_sub(16 * WINDOW).max(from) & !7;
     let start = if near > from { boundary(task, near, 0) } else { None };
     let (mut at, mut largest) = start.map_or((from, None), |(at, time)| (at, Some(time)));
+    let mut whole = None;
     loop {
         let after = largest.unwrap_or(0);
         match task.step(at, after) {
-            RecordStep::Record { record, next, .. } => {
+            RecordStep::Record { record, payload, next, .. } => {
                 if record.kind() != RecordKind::Lost {
                     largest = largest.max(Some(record.time));
                 }
+                if payload == Payload::Torn {
+                    whole = whole.or(Some(at));
+                }
                 at = next;
             }
-            RecordStep::Bad { .. } => match task.resume(at + 8, after, usize::MAX) {
-                Some(next) => at = next,
-                None => return largest,
-            },
-            RecordStep::Torn => return largest,
+            RecordStep::Bad { .. } => {
+                let is_blank = task.bytes[at..].iter().all(|byte| *byte == 0);
+                match task.resume(at + 8, after, usize::MAX).filter(|_| !is_blank) {
+                    Some(next) => at = next,
+                    None => return (largest, whole.unwrap_or(if is_blank { at } else { len })),
+                }
+            }
+            RecordStep::Torn => return (largest, whole.unwrap_or(at)),
         }
     }
 }

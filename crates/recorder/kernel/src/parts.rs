@@ -1,38 +1,15 @@
-//! Files of a recording that is not finished, in a hidden folder beside the output, and the `trace.dat` that they become.
-//!
-//! | file | |
-//! |---|---|
-//! | `head` | the output up to the names of tasks |
-//! | `comms` | names of tasks |
-//! | `options` | options, as the output holds them |
-//! | `page_bytes` | the size of a page, as a decimal number |
-//! | `instance` | name of the instance of the tracer |
-//! | `depth` | the greatest depth of functions before this recording, and that of it, when it has changed that |
-//! | `cpuN` | pages of CPU N |
+//! Files of a recording that is not finished, in a hidden folder beside the output ([`tracemill_ftrace::parts`]), and the
+//! `trace.dat` that they become.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracemill_ftrace::write;
 
 use crate::recording::Recorded;
 
-pub(crate) const HEAD: &str = "head";
-pub(crate) const COMMS: &str = "comms";
-pub(crate) const OPTIONS: &str = "options";
-pub(crate) const PAGE_BYTES: &str = "page_bytes";
-pub(crate) const INSTANCE: &str = "instance";
-pub(crate) const DEPTH: &str = "depth";
-
-/// The folder of the parts of an output.
-pub(crate) fn folder(output: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(output.file_name().unwrap_or_default());
-    name.push(".parts");
-    output.with_file_name(name)
-}
+pub(crate) use tracemill_ftrace::parts::{COMMS, DEPTH, HEAD, INSTANCE, OPTIONS, PAGE_BYTES, folder};
 
 /// Are there parts of this output, which a killed recorder left?
 pub fn has_parts(output: &Path) -> bool {
@@ -41,7 +18,7 @@ pub fn has_parts(output: &Path) -> bool {
 
 /// The size of a page.
 pub(crate) fn page_bytes(parts: &Path) -> io::Result<u32> {
-    let bytes = fs::read_to_string(parts.join(PAGE_BYTES))?.trim().parse().ok().filter(|bytes| *bytes > 0);
+    let bytes = tracemill_ftrace::parts::page_bytes(&fs::read_to_string(parts.join(PAGE_BYTES))?);
     bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the size of pages is damaged"))
 }
 
@@ -66,7 +43,8 @@ fn join(output: &Path, parts: &Path) -> io::Result<Recorded> {
     let (comms, options) = (fs::read(parts.join(COMMS))?, fs::read(parts.join(OPTIONS))?);
     let mut cpus = Vec::new();
     // CPUs that never had a buffer have no pages.
-    let numbers = fs::read_dir(parts)?.flatten().filter_map(|entry| number(&entry.file_name()));
+    let numbers =
+        fs::read_dir(parts)?.flatten().filter_map(|entry| tracemill_ftrace::parts::cpu(entry.file_name().to_str()?));
     for cpu in 0..numbers.max().map_or(0, |last| last + 1) {
         let file = File::open(parts.join(format!("cpu{cpu}")));
         let bytes = file.as_ref().map_or(Ok(0), |file| file.metadata().map(|of| of.len()))?;
@@ -89,9 +67,4 @@ fn join(output: &Path, parts: &Path) -> io::Result<Recorded> {
     fs::remove_dir_all(parts)?;
     let pages = sizes.iter().sum::<u64>() / u64::from(page_bytes);
     Ok(Recorded { pages, cpus: sizes.len() as u32, ..Recorded::default() })
-}
-
-fn number(name: &std::ffi::OsStr) -> Option<u32> {
-    // The kernel numbers at most some thousand.
-    name.to_str()?.strip_prefix("cpu")?.parse().ok().filter(|cpu| *cpu < 1 << 16)
 }

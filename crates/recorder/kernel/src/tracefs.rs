@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
+use tracemill_ftrace::parts::{INSTANCE_PREFIX, recorder};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// Names another folder than those where tracefs is looked for.
 const VARIABLE: &str = "TRACEMILL_TRACEFS";
 /// Folders where tracefs usually is.
 const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Beginning of the names of our instances; the rest is the number of the process that made them.
-const INSTANCE: &str = "tracemill-";
 
 /// Bytes that are read at a time: the kernel gives some files to the first reading alone, whatever there was room for.
 const READ_BYTES: usize = 64 << 10;
@@ -217,14 +216,9 @@ impl EventPattern {
     }
 }
 
-/// The number of the process that made an instance of ours.
-fn maker(name: &str) -> Option<u32> {
-    name.strip_prefix(INSTANCE)?.parse().ok()
-}
-
 /// Does the process run that made an instance?
 pub(crate) fn is_alive(name: &str) -> bool {
-    maker(name).is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
+    recorder(name).is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
 }
 
 /// An instance of the tracer: buffers and settings of our own, which no other recording notices.
@@ -278,12 +272,12 @@ impl Instance<'_> {
         let instances = tracefs.path("instances");
         for entry in fs::read_dir(&instances).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            if name.to_str().is_some_and(|name| maker(name).is_some() && !is_alive(name)) {
+            if name.to_str().is_some_and(|name| recorder(name).is_some() && !is_alive(name)) {
                 // Another process that removes it at the same time does the same.
                 let _ = fs::remove_dir(entry.path());
             }
         }
-        let root = instances.join(format!("{INSTANCE}{}", std::process::id()));
+        let root = instances.join(format!("{INSTANCE_PREFIX}{}", std::process::id()));
         fs::create_dir(&root).map_err(|error| tracefs.refused("make an instance of the tracer:", &root, &error))?;
         let instance = Instance { tracefs, root, depth_before: None, depth: None };
         // The kernel fills the folder at once; what stands in for one in tests takes its time.
@@ -297,7 +291,7 @@ impl Instance<'_> {
 
     /// The instance that a killed recorder left.
     pub(crate) fn leftover<'a>(tracefs: &'a Tracefs, name: &str) -> Option<Instance<'a>> {
-        maker(name)?;
+        recorder(name)?;
         let root = tracefs.path("instances").join(name);
         root.join("tracing_on").exists().then_some(Instance { tracefs, root, depth_before: None, depth: None })
     }

@@ -301,6 +301,10 @@ impl Storage for Packed<'_> {
         }
     }
 
+    fn is_unfinished(&self) -> bool {
+        self.outer.is_unfinished()
+    }
+
     fn unpacked(&self) -> Box<dyn UnpackedSink> {
         self.outer.unpacked()
     }
