@@ -73,6 +73,8 @@ pub(crate) struct FeedStream {
     pub(crate) unknown_since: Option<Instant>,
     /// The end: no more comes.
     pub(crate) is_over: bool,
+    /// Has the server said that it has no more for now?
+    pub(crate) is_caught_up: bool,
 }
 
 /// A packet as it came, and what was said about it.
@@ -149,6 +151,7 @@ impl FeedState {
             end: None,
             unknown_since: None,
             is_over: false,
+            is_caught_up: false,
         };
         self.streams.entry(id).or_insert(stream);
     }
@@ -194,6 +197,7 @@ impl FeedState {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.end = stream.end.max(Some(end));
             stream.unknown_since = None;
+            stream.is_caught_up = true;
         }
     }
 
@@ -201,6 +205,7 @@ impl FeedState {
     pub(crate) fn is_unknown(&mut self, stream: u64) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.unknown_since.get_or_insert_with(Instant::now);
+            stream.is_caught_up = true;
         }
     }
 
@@ -208,6 +213,15 @@ impl FeedState {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.is_over = true;
         }
+    }
+
+    /// Is all here that the server had when its streams were asked?
+    pub(crate) fn is_caught_up(&self) -> bool {
+        let is_read = |stream: &FeedStream| {
+            let metadata = self.traces.get(&stream.trace);
+            stream.is_over || stream.is_caught_up && metadata.is_some_and(|of| of.whole > 0 && !of.is_cut())
+        };
+        self.is_attached && self.streams.values().all(is_read)
     }
 
     /// May a packet of this stream be asked for, when so many bytes may be held? One that has none holds the others up.

@@ -104,6 +104,11 @@ impl LiveSource {
         self.feed.lock().is_attached
     }
 
+    /// Has all come that the relay daemon had when its streams were asked for it?
+    pub fn is_caught_up(&self) -> bool {
+        self.feed.lock().is_caught_up()
+    }
+
     pub(crate) fn feed(&self) -> &Feed {
         &self.feed
     }
