@@ -12,7 +12,8 @@ babeltrace2 the other one. Then
 - a session that is kept with `convert` has the same lines, for babeltrace2 too;
 - so has one whose processes have buffers of their own. A relay daemon before 2.14 withholds what such a process did at its end,
   from babeltrace2 too: then nothing else is missing, and a warning says so;
-- an event is shown within two live timers and half a second.
+- an event is shown within two live timers and half a second;
+- a folder that the session daemon writes on disk is followed: its lines, and their order, are those of the finished folder.
 
 All that was started is ended, whatever happens; it takes at most two minutes. Exit status 1: something differs.
 """
@@ -242,6 +243,32 @@ def check(tracemill, daemons, home):
     return failed
 
 
+def follow(tracemill, daemons, home):
+    """A session without a relay daemon: its folder grows by a packet of each stream every fifth of a second."""
+    daemons.lttng("create", "disk", f"--output={home / 'disk'}")
+    daemons.lttng("enable-channel", "--userspace", "--session", "disk", "--buffers-uid", "--subbuf-size=4096",
+                  f"--switch-timer={TIMER_US}", "c0")
+    daemons.lttng("enable-event", "--userspace", "--session", "disk", "--channel=c0", "beat:*")
+    daemons.lttng("start", "disk")
+    form = ["--clock-gmt", "--no-delta"]
+    program = daemons.start(str(home / "pulse"), "1", "500", "5000")
+    daemons.wait_for(lambda: any((home / "disk").rglob("c0_*")), "the folder of the session")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    ours = Viewer(daemons.start(tracemill, "print", "--follow", "--until-idle=2s", *form, str(home / "disk"), **pipes))
+    program.wait(30)
+    time.sleep(0.3)
+    # Lines that came while the program ran; after it only the end may come.
+    early = len(ours.lines)
+    daemons.lttng("stop", "--no-wait", "disk")
+    daemons.lttng("destroy", "--no-wait", "disk")
+    lines = ours.end()
+    failed = differences("a folder that grows", lines, daemons.run("babeltrace2", *form, str(home / "disk")).stdout.splitlines())
+    if early < len(lines) // 2:
+        print(f"only {early} of {len(lines)} events of a folder that grows were shown in time")
+        failed += 1
+    return failed
+
+
 def main():
     tracemill = str(Path(sys.argv[1]).resolve())
     home = Path(tempfile.mkdtemp(prefix="tracemill-live-"))
@@ -253,7 +280,7 @@ def main():
         daemons = Daemons.__new__(Daemons)
         daemons.started = []
         daemons.__init__(home)
-        return 1 if check(tracemill, daemons, home) else 0
+        return 1 if check(tracemill, daemons, home) + follow(tracemill, daemons, home) else 0
     finally:
         if daemons:
             daemons.end()

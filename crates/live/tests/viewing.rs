@@ -5,10 +5,13 @@ mod relay;
 mod watching;
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use relay::{METADATA, MORE, Packet, Script, ScriptStep, StreamScript};
-use tracemill_live::source::Patience;
+use tracemill_engine::growth::GrowingSource;
+use tracemill_live::keep::keep;
+use tracemill_live::source::{LiveSource, Patience};
 use watching::{options, watch, watch_with};
 
 fn packet(begin: u64, end: u64, sequence: u64, times: &[u64]) -> ScriptStep {
@@ -124,6 +127,35 @@ fn many_and_large_packets_are_read_within_the_memory() {
     assert_eq!(watched.times(), expected);
 }
 
+/// While a stream is silent the packets of another one wait, but not more of them than fit into the memory.
+#[test]
+fn packets_that_wait_are_within_the_memory() {
+    const MEMORY: usize = 8 << 10;
+    let silent: Vec<ScriptStep> = std::iter::repeat_n(ScriptStep::Retry, 40).chain([packet(0, 9, 0, &[3])]).collect();
+    let busy: Vec<ScriptStep> = (1..400).map(|at| packet(at * 10, at * 10 + 9, at, &[at * 10])).collect();
+    let script = Script::new(&[&silent, &busy]);
+    let given = Arc::new(Mutex::new((0, None)));
+    let counted = given.clone();
+    let script = script.spoiled(move |command, body, answer| {
+        let mut given = counted.lock().unwrap();
+        given.0 += if command == 5 { answer.len() - 12 } else { 0 };
+        let is_of_silent = command == 4 && body[7] == 10;
+        if is_of_silent && given.1.is_none() && answer[59] == 1 {
+            given.1 = Some(given.0);
+        }
+        Some(answer)
+    });
+    let options = tracemill_live::viewer::ViewerOptions { memory: MEMORY, ..options(script.serve()) };
+    let watched = watch_with(options, Patience::Time(Duration::ZERO)).unwrap();
+    let expected: Vec<u64> = [3].into_iter().chain((1..400).map(|at| at * 10)).collect();
+    assert_eq!((watched.times(), watched.faults.len()), (expected, 0), "{watched:?}");
+    let (all, before) = *given.lock().unwrap();
+    let before = before.expect("it spoke");
+    // The last one that is asked for may pass the limit.
+    assert!(before > MEMORY / 2 && before <= MEMORY + 256, "{before} of {all} bytes were given while one was silent");
+    assert_eq!(all, 400 * 256);
+}
+
 /// A stream that stays unknown holds the others up, but not for ever.
 #[test]
 fn patience_ends() {
@@ -217,4 +249,20 @@ fn processes_that_end_before_their_session_may_lack_events() {
         Some(if command == 7 { [4u32, 0].map(u32::to_be_bytes).concat() } else { answer })
     });
     assert_eq!(watch(closed.serve()).warnings, Vec::<String>::new());
+}
+
+/// A session that goes on for ever, as far as it is.
+#[test]
+fn a_session_is_kept_as_far_as_it_is() {
+    let steps = [packet(0, 100, 0, &[1, 5]), packet(110, 200, 1, &[120])];
+    let quiet = (0..10_000).map(|_| ScriptStep::Quiet(300));
+    let port = Script::new(&[&steps.into_iter().chain(quiet).collect::<Vec<_>>()]).serve();
+    let mut source = LiveSource::open(options(port), Patience::Timers(10)).expect("it can be viewed");
+    let folder = std::env::temp_dir().join(format!("tracemill-so-far-{}", std::process::id()));
+    let packets = keep(&mut source, &folder, |source| !source.is_caught_up()).expect("there is room");
+    let kept = std::fs::read(folder.join("ust/uid/1000/64-bit/c_0")).expect("it was kept");
+    std::fs::remove_dir_all(&folder).expect("it was made");
+    assert_eq!((packets, kept.len()), (2, 512));
+    let (faults, warnings) = source.take_faults();
+    assert!(faults.is_empty() && warnings.is_empty(), "{faults:?} {warnings:?}");
 }

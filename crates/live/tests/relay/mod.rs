@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Metadata with one event class; [`MORE`] declares another one.
@@ -34,16 +35,23 @@ pub struct Packet {
     pub events: Vec<(u32, u64, u32)>,
     pub sequence: u64,
     pub discarded: u64,
+    /// Its bytes, once they were asked for.
+    pub encoded: OnceLock<Arc<Vec<u8>>>,
 }
 
 impl Packet {
     pub fn new(begin: u64, end: u64, sequence: u64, times: &[u64]) -> Packet {
         let events = times.iter().map(|&time| (0, time, time as u32)).collect();
-        Packet { begin, end, events, sequence, discarded: 0 }
+        Packet { begin, end, events, sequence, ..Packet::default() }
     }
 
     pub fn content_bytes(&self) -> usize {
         56 + self.events.len() * 16
+    }
+
+    /// As [`Packet::bytes`], made once.
+    pub fn encoded(&self) -> Arc<Vec<u8>> {
+        self.encoded.get_or_init(|| Arc::new(self.bytes())).clone()
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -167,7 +175,7 @@ impl Script {
         }
     }
 
-    fn answer(&mut self, command: u32, body: &[u8], held: &mut BTreeMap<u64, (u64, Vec<u8>)>) -> Vec<u8> {
+    fn answer(&mut self, command: u32, body: &[u8], held: &mut BTreeMap<u64, (u64, Arc<Vec<u8>>)>) -> Vec<u8> {
         let number =
             |at: usize| body.get(at..at + 8).map_or(0, |it| u64::from_be_bytes(it.try_into().expect("8 bytes")));
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
@@ -210,12 +218,12 @@ impl Script {
                     Some(ScriptStep::Quiet(end)) => index(0, None, end, 5, 0),
                     Some(ScriptStep::Packet(packet)) => {
                         let offset = held.get(&id).map_or(0, |(offset, bytes)| offset + bytes.len() as u64);
-                        held.insert(id, (offset, packet.bytes()));
+                        held.insert(id, (offset, packet.encoded()));
                         index(offset, Some(&packet), packet.end, 1, 0)
                     }
                     Some(ScriptStep::Flagged(packet, flags)) => {
                         let offset = held.get(&id).map_or(0, |(offset, bytes)| offset + bytes.len() as u64);
-                        held.insert(id, (offset, packet.bytes()));
+                        held.insert(id, (offset, packet.encoded()));
                         index(offset, Some(&packet), packet.end, 1, flags)
                     }
                 }
@@ -268,7 +276,7 @@ fn padded(text: &str, len: usize) -> Vec<u8> {
 }
 
 fn index(offset: u64, packet: Option<&Packet>, end: u64, status: u32, flags: u32) -> Vec<u8> {
-    let bits = packet.map_or([0; 2], |packet| [packet.bytes().len() as u64 * 8, packet.content_bytes() as u64 * 8]);
+    let bits = packet.map_or([0; 2], |packet| [packet.encoded().len() as u64 * 8, packet.content_bytes() as u64 * 8]);
     let (begin, discarded) = packet.map_or((0, 0), |packet| (packet.begin, packet.discarded));
     let numbers = [offset, bits[0], bits[1], begin, end, discarded, 0];
     numbers

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use tracemill_engine::growth::{GrowingSource, GrowthPlaces};
-use tracemill_engine::merge::Note;
+use tracemill_engine::merge::{Merger, Note};
 use tracemill_engine::request::{EventQuery, OpenStep, Request};
 use tracemill_engine::session::OpenOptions;
 use tracemill_live::LiveUrl;
@@ -77,23 +77,7 @@ pub fn watch_with(options: ViewerOptions, patience: Patience) -> Result<Watched>
         })?;
         if let Some(opened) = opened {
             let mut merger = places.merger(&opened.session, &opened.streams, &opened.selection, &source);
-            while let Some(batch) = merger.next_batch(5) {
-                for run in &batch.runs {
-                    let (_, ready) = &batch.chunks[run.chunk as usize];
-                    for at in run.from..run.to {
-                        let event = ready.chunk.event(at as usize);
-                        let value = u32::from_le_bytes(event.body()[..4].try_into().expect("4 bytes"));
-                        watched.events.push((event.id(), event.cycles(), value));
-                    }
-                }
-                for note in batch.notes {
-                    match note {
-                        Note::Gap(_, gap) => watched.lost += gap.count.unwrap_or(0),
-                        Note::Fault(error) => watched.faults.push(error.to_string()),
-                        Note::Warning(error) => watched.warnings.push(error.to_string()),
-                    }
-                }
-            }
+            take(&mut merger, &mut watched);
             places.keep(&opened.session, &opened.streams, &mut merger);
             source.release(&mut places);
         }
@@ -102,6 +86,27 @@ pub fn watch_with(options: ViewerOptions, patience: Patience) -> Result<Watched>
             watched.faults.extend(faults.iter().map(ToString::to_string));
             watched.warnings.extend(warnings.iter().map(ToString::to_string));
             return Ok(watched);
+        }
+    }
+}
+
+/// Takes what a merger gives.
+pub fn take(merger: &mut Merger, watched: &mut Watched) {
+    while let Some(batch) = merger.next_batch(5) {
+        for run in &batch.runs {
+            let (_, ready) = &batch.chunks[run.chunk as usize];
+            for at in run.from..run.to {
+                let event = ready.chunk.event(at as usize);
+                let value = u32::from_le_bytes(event.body()[..4].try_into().expect("4 bytes"));
+                watched.events.push((event.id(), event.cycles(), value));
+            }
+        }
+        for note in batch.notes {
+            match note {
+                Note::Gap(_, gap) => watched.lost += gap.count.unwrap_or(0),
+                Note::Fault(error) => watched.faults.push(error.to_string()),
+                Note::Warning(error) => watched.warnings.push(error.to_string()),
+            }
         }
     }
 }
