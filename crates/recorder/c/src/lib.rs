@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use record::c::{CEvent, StatePlace};
-use record::{FieldClass, Format, Mode, Options, StartError};
+use record::c::{CEvent, CField, StatePlace};
+use record::{FieldClass, Format, IntegerClass, Mode, Options, StartError, ValueLabel};
 
 const EINVAL: c_int = 22;
 const EIO: c_int = 5;
@@ -26,9 +26,20 @@ const EBUSY: c_int = 16;
 
 /// A field of an event, `struct tm_record_field_` of the header.
 #[repr(C)]
-pub struct CField {
+pub struct HeaderField {
     name: *const c_char,
     class: u32,
+    count: u32,
+    labels: *const HeaderLabel,
+}
+
+/// The name of a range of values, `struct tm_record_label_` of the header. One without a name ends a list of them.
+#[repr(C)]
+pub struct HeaderLabel {
+    name: *const c_char,
+    first: i64,
+    last: i64,
+    follows: u32,
 }
 
 /// An event of a program, `struct tm_record_site_` of the header.
@@ -41,9 +52,10 @@ pub struct Site {
     field_count: u32,
     target: *const c_char,
     name: *const c_char,
-    fields: *const CField,
+    fields: *const HeaderField,
     next: *const Site,
     is_listed: AtomicU32,
+    level: i32,
 }
 
 /// `tm_options` of the header.
@@ -81,8 +93,13 @@ unsafe fn path<'a>(path: *const c_char) -> Option<&'a Path> {
 }
 
 /// A field class by its number in the header. `None` for one of a newer header.
-fn class(number: u32) -> Option<FieldClass> {
-    Some(match number {
+fn class(number: u32, count: u32) -> Option<FieldClass> {
+    const INTEGER: u32 = 0x1000;
+    const BIG_ENDIAN: u32 = 0x2000;
+    const HEXADECIMAL: u32 = 0x4000;
+    const ARRAY: u32 = 0x10000;
+    const SEQUENCE: u32 = 0x20000;
+    let plain = match number & 0xfff {
         0x108 => FieldClass::Unsigned(8),
         0x110 => FieldClass::Unsigned(16),
         0x120 => FieldClass::Unsigned(32),
@@ -96,8 +113,61 @@ fn class(number: u32) -> Option<FieldClass> {
         0x400 => FieldClass::Bool,
         0x500 => FieldClass::Text,
         0x600 => FieldClass::Slice(&FieldClass::Unsigned(8)),
+        0x700 => FieldClass::String,
+        0x800 => FieldClass::FixedText(count),
+        0x900 => FieldClass::SequenceText,
         _ => return None,
-    })
+    };
+    let properties = number & !0xfff;
+    let (bits, is_signed) = match plain {
+        _ if properties == 0 => return Some(plain),
+        FieldClass::Unsigned(bits) => (bits, false),
+        FieldClass::Signed(bits) => (bits, true),
+        _ => return None,
+    };
+    let integer = IntegerClass {
+        bits,
+        is_signed,
+        is_big_endian: properties & BIG_ENDIAN != 0,
+        is_hexadecimal: properties & HEXADECIMAL != 0,
+        labels: &[],
+    };
+    match properties & !(BIG_ENDIAN | HEXADECIMAL) {
+        INTEGER => Some(FieldClass::Integer(integer)),
+        others if others == INTEGER | ARRAY => Some(FieldClass::Array(count, integer)),
+        others if others == INTEGER | SEQUENCE => Some(FieldClass::Sequence(integer)),
+        _ => None,
+    }
+}
+
+/// The name of a constant of the program.
+///
+/// # Safety
+/// It ends with 0, or is null.
+unsafe fn constant(name: *const c_char) -> Option<&'static str> {
+    // SAFETY: the caller's promise; it is a constant of the program.
+    unsafe { text(name) }?.to_str().ok()
+}
+
+/// The labels of a list. `None` when one is not UTF-8.
+///
+/// # Safety
+/// The list ends with a label without a name, or is null.
+unsafe fn labels(list: *const HeaderLabel) -> Option<Vec<ValueLabel<'static>>> {
+    let mut labels: Vec<ValueLabel<'static>> = Vec::new();
+    let mut at = list;
+    // SAFETY: the list goes on up to a label without a name.
+    while let Some(label) = unsafe { at.as_ref() }.filter(|label| !label.name.is_null()) {
+        // SAFETY: as above.
+        let name = unsafe { constant(label.name) }?;
+        let next = labels.last().map_or(0, |label| label.last.wrapping_add(1));
+        labels.push(match label.follows {
+            0 => ValueLabel { name, first: label.first as u64, last: label.last as u64 },
+            _ => ValueLabel { name, first: next, last: next },
+        });
+        at = at.wrapping_add(1);
+    }
+    Some(labels)
 }
 
 /// The event that a site describes. `None` when it is of a newer header.
@@ -105,15 +175,20 @@ fn class(number: u32) -> Option<FieldClass> {
 /// # Safety
 /// The site is one of the header.
 unsafe fn event(site: &Site) -> Option<CEvent<'static>> {
-    // SAFETY: names are constants of the program.
-    let name = |name: *const c_char| unsafe { text(name) }?.to_str().ok();
     let fields = match site.field_count {
         0 => &[],
         // SAFETY: so many fields stand there, static as the site.
         count => unsafe { std::slice::from_raw_parts(site.fields, count as usize) },
     };
-    let fields = fields.iter().map(|field| Some((name(field.name)?, class(field.class)?))).collect::<Option<_>>()?;
-    Some(CEvent { target: name(site.target)?, name: name(site.name)?, fields })
+    let field = |field: &HeaderField| {
+        // SAFETY: names and labels are constants of the program.
+        let (name, labels) = unsafe { (constant(field.name)?, labels(field.labels)?) };
+        Some(CField { name, class: class(field.class, field.count)?, labels })
+    };
+    let fields = fields.iter().map(field).collect::<Option<_>>()?;
+    // SAFETY: as above.
+    let (target, name) = unsafe { (constant(site.target)?, constant(site.name)?) };
+    Some(CEvent { target, name, level: site.level.try_into().ok(), fields })
 }
 
 /// Makes an event known, or asks again whether it is on, and gives its state.

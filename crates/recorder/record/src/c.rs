@@ -16,7 +16,7 @@ use crate::recorder::{self, Summary};
 use crate::ring::Reserve;
 use crate::{clock, local};
 
-pub use self::event::{CEvent, StatePlace};
+pub use self::event::{CEvent, CField, StatePlace};
 
 pub(crate) mod event;
 

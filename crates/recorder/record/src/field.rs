@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ring::event_buf::EventBuf;
 
+pub use self::integer::{IntegerClass, ValueLabel};
+
+mod integer;
+
 /// The class of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -20,6 +24,29 @@ pub enum FieldClass {
     Text,
     /// A number of elements as a `u32`, then those, of this class.
     Slice(&'static FieldClass),
+    /// An integer of a program in C.
+    Integer(IntegerClass),
+    /// An array of this number of integers.
+    Array(u32, IntegerClass),
+    /// A number of integers as a `u32`, then those.
+    Sequence(IntegerClass),
+    /// As `Text`, of LTTng's macros.
+    SequenceText,
+    /// A text, and a zero after it.
+    String,
+    /// A text in this number of bytes. It ends at the first zero.
+    FixedText(u32),
+}
+
+impl FieldClass {
+    /// The name of the `u32` with its length, if one stands before it. Programs that read traces of LTTng know its names.
+    pub(crate) fn length_name(self, name: &str) -> Option<String> {
+        match self {
+            FieldClass::Text | FieldClass::Slice(_) => Some(format!("{name}_length")),
+            FieldClass::Sequence(_) | FieldClass::SequenceText => Some(format!("_{name}_length")),
+            _ => None,
+        }
+    }
 }
 
 /// The classes of a field and one: no digit of [`shape`] is 0.
@@ -45,6 +72,13 @@ const fn digit(class: FieldClass) -> u64 {
         FieldClass::Bool => 11,
         FieldClass::Text => 12,
         FieldClass::Slice(element) => 12 + digit(*element),
+        // Of programs in C alone, whose places have no shape.
+        FieldClass::Integer(_)
+        | FieldClass::Array(..)
+        | FieldClass::Sequence(_)
+        | FieldClass::SequenceText
+        | FieldClass::String
+        | FieldClass::FixedText(_) => 0,
     }
 }
 

@@ -58,7 +58,7 @@ pub mod tracing;
 mod wakeup;
 
 pub use error::StartError;
-pub use field::{Field, FieldClass, Fields, SliceElement};
+pub use field::{Field, FieldClass, Fields, IntegerClass, SliceElement, ValueLabel};
 pub use folder::{Recovered, recover, snapshot};
 pub use handle::Recorder;
 pub use metadata::{CallHalf, Format};

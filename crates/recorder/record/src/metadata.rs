@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read};
 
-use crate::field::FieldClass;
+use crate::field::{FieldClass, IntegerClass};
 
 /// The dialect of CTF that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,6 +75,31 @@ pub enum CallHalf {
 pub(crate) struct EventLevel {
     pub(crate) number: u8,
     pub(crate) name: &'static str,
+}
+
+#[cfg(any(feature = "tracing", feature = "c"))]
+impl EventLevel {
+    /// LTTng's level of a number.
+    pub(crate) fn new(number: u8) -> Option<EventLevel> {
+        const NAMES: [&str; 15] = [
+            "emergency",
+            "alert",
+            "critical",
+            "error",
+            "warning",
+            "notice",
+            "info",
+            "debug:system",
+            "debug:program",
+            "debug:process",
+            "debug:module",
+            "debug:unit",
+            "debug:function",
+            "debug:line",
+            "debug",
+        ];
+        NAMES.get(usize::from(number)).map(|name| EventLevel { number, name })
+    }
 }
 
 /// A class of events.
@@ -216,13 +241,45 @@ fn ctf2(environment: &Environment, clock: RecordedClock) -> String {
     )
 }
 
+/// An integer as C programs describe it.
+fn ctf2_described(integer: IntegerClass) -> String {
+    let sign = if integer.is_signed { "signed" } else { "unsigned" };
+    let order = if integer.is_big_endian { "big" } else { "little" };
+    let base = if integer.is_hexadecimal { ", \"preferred-display-base\": 16" } else { "" };
+    let mut labels: Vec<(&str, Vec<String>)> = Vec::new();
+    for (name, first, last) in integer.ranges() {
+        let range = format!("[{first}, {last}]");
+        match labels.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, ranges)) => ranges.push(range),
+            None => labels.push((name, vec![range])),
+        }
+    }
+    let labels: Vec<String> =
+        labels.iter().map(|(name, ranges)| format!("{}: [{}]", quoted(name), ranges.join(", "))).collect();
+    let labels = if labels.is_empty() { String::new() } else { format!(", \"mappings\": {{{}}}", labels.join(", ")) };
+    format!(
+        "{{\"type\": \"fixed-length-{sign}-integer\", \"length\": {}, \"byte-order\": \"{order}-endian\", \"alignment\": \
+         8{base}{labels}}}",
+        integer.bits
+    )
+}
+
 fn ctf2_field(class: FieldClass) -> String {
     match class {
         FieldClass::Unsigned(bits) => ctf2_unsigned(bits, ""),
         FieldClass::Signed(bits) => ctf2_integer("fixed-length-signed-integer", bits, ""),
         FieldClass::Bool => ctf2_integer("fixed-length-boolean", 8, ""),
         FieldClass::Float(bits) => ctf2_integer("fixed-length-floating-point-number", bits, ""),
-        FieldClass::Text | FieldClass::Slice(_) => unreachable!("their length stands before them"),
+        FieldClass::Integer(integer) => ctf2_described(integer),
+        FieldClass::Array(count, integer) => format!(
+            "{{\"type\": \"static-length-array\", \"length\": {count}, \"element-field-class\": {}}}",
+            ctf2_described(integer)
+        ),
+        FieldClass::String => "{\"type\": \"null-terminated-string\"}".into(),
+        FieldClass::FixedText(count) => format!("{{\"type\": \"static-length-string\", \"length\": {count}}}"),
+        FieldClass::Text | FieldClass::Slice(_) | FieldClass::Sequence(_) | FieldClass::SequenceText => {
+            unreachable!("their length stands before them")
+        }
     }
 }
 
@@ -238,29 +295,31 @@ fn members(fields: &[(String, FieldClass)], said: impl Fn(&str) -> String) -> Ve
     };
     let names: Vec<String> = fields.iter().map(|(name, _)| free(said(name))).collect();
     let with_length = names.into_iter().zip(fields).map(|(name, (_, class))| {
-        let has_length = matches!(class, FieldClass::Text | FieldClass::Slice(_));
-        let length = if has_length { free(format!("{name}_length")) } else { String::new() };
+        let length = class.length_name(&name).map(&mut free).unwrap_or_default();
         (name, length)
     });
     with_length.collect()
 }
 
 fn ctf2_class(class: &RecordedClass) -> String {
+    let array = |length: String, name: String, location: &str, element: &str| {
+        let array = format!(
+            "{{\"type\": \"dynamic-length-array\", \"length-field-location\": {location}, \"element-field-class\": \
+             {element}}}"
+        );
+        [(length, ctf2_unsigned(32, "")), (name, array)]
+    };
     let mut payload = Vec::new();
     for ((name, length), (_, field)) in members(&class.fields, str::to_string).into_iter().zip(&class.fields) {
         let location = format!("{{\"origin\": \"event-record-payload\", \"path\": [{}]}}", quoted(&length));
         match field {
-            FieldClass::Text => {
+            FieldClass::Text | FieldClass::SequenceText => {
                 let text = format!("{{\"type\": \"dynamic-length-string\", \"length-field-location\": {location}}}");
                 payload.extend([(length, ctf2_unsigned(32, "")), (name, text)]);
             }
-            FieldClass::Slice(element) => {
-                let array = format!(
-                    "{{\"type\": \"dynamic-length-array\", \"length-field-location\": {location}, \
-                     \"element-field-class\": {}}}",
-                    ctf2_field(**element)
-                );
-                payload.extend([(length, ctf2_unsigned(32, "")), (name, array)]);
+            FieldClass::Slice(element) => payload.extend(array(length, name, &location, &ctf2_field(**element))),
+            FieldClass::Sequence(element) => {
+                payload.extend(array(length, name, &location, &ctf2_described(*element)));
             }
             field => payload.push((name, ctf2_field(*field))),
         }
@@ -330,25 +389,43 @@ fn ctf18_name(name: &str) -> String {
     std::iter::once('_').chain(letters).collect()
 }
 
+/// An integer as C programs describe it.
+fn ctf18_described(integer: IntegerClass) -> String {
+    let order = if integer.is_big_endian { " byte_order = be;" } else { "" };
+    let base = if integer.is_hexadecimal { " base = 16;" } else { "" };
+    let IntegerClass { bits, is_signed, .. } = integer;
+    let type_ = format!("integer {{ size = {bits}; align = 8; signed = {is_signed};{order}{base} }}");
+    let label = |(name, first, last): (&str, i128, i128)| match first == last {
+        true => format!("{} = {first}", quoted(name)),
+        false => format!("{} = {first} ... {last}", quoted(name)),
+    };
+    let labels: Vec<String> = integer.ranges().map(label).collect();
+    if labels.is_empty() { type_ } else { format!("enum : {type_} {{ {} }}", labels.join(", ")) }
+}
+
 fn ctf18_type(class: FieldClass) -> String {
     match class {
         FieldClass::Unsigned(bits) => format!("u{bits}"),
         FieldClass::Signed(bits) => format!("i{bits}"),
         FieldClass::Bool => "u8".into(),
         FieldClass::Float(bits) => format!("f{bits}"),
-        FieldClass::Text | FieldClass::Slice(_) => unreachable!("their length stands before them"),
+        FieldClass::Integer(integer) | FieldClass::Array(_, integer) | FieldClass::Sequence(integer) => {
+            ctf18_described(integer)
+        }
+        FieldClass::String => "string".into(),
+        FieldClass::Text | FieldClass::SequenceText | FieldClass::FixedText(_) => "character".into(),
+        FieldClass::Slice(element) => ctf18_type(*element),
     }
 }
 
 fn ctf18_class(class: &RecordedClass) -> String {
     let mut fields = String::new();
     for ((name, length), (_, field)) in members(&class.fields, ctf18_name).into_iter().zip(&class.fields) {
+        let type_ = ctf18_type(*field);
         let _ = match field {
-            FieldClass::Text => write!(fields, " u32 {length}; character {name}[{length}];"),
-            FieldClass::Slice(element) => {
-                write!(fields, " u32 {length}; {} {name}[{length}];", ctf18_type(**element))
-            }
-            field => write!(fields, " {} {name};", ctf18_type(*field)),
+            FieldClass::Array(count, _) | FieldClass::FixedText(count) => write!(fields, " {type_} {name}[{count}];"),
+            _ if length.is_empty() => write!(fields, " {type_} {name};"),
+            _ => write!(fields, " u32 {length}; {type_} {name}[{length}];"),
         };
     }
     let level = class.level.map(|level| format!(" loglevel = {};", level.number)).unwrap_or_default();

@@ -39,9 +39,9 @@ impl Site {
     }
 
     /// The site with a level.
-    #[cfg(feature = "tracing")]
-    pub(crate) fn with_level(self, level: EventLevel) -> Site {
-        Site { level: Some(level), ..self }
+    #[cfg(any(feature = "tracing", feature = "c"))]
+    pub(crate) fn with_level(self, level: Option<EventLevel>) -> Site {
+        Site { level, ..self }
     }
 
     /// The id of its class, when it is known to be on.

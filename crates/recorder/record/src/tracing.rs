@@ -424,15 +424,14 @@ impl Variant {
 }
 
 /// LTTng's levels, in the same order.
-fn level(place: &Metadata<'_>) -> EventLevel {
-    let (number, name) = match *place.level() {
-        tracing_core::Level::ERROR => (3, "error"),
-        tracing_core::Level::WARN => (4, "warning"),
-        tracing_core::Level::INFO => (6, "info"),
-        tracing_core::Level::DEBUG => (7, "debug:system"),
-        tracing_core::Level::TRACE => (14, "debug"),
-    };
-    EventLevel { number, name }
+fn level(place: &Metadata<'_>) -> Option<EventLevel> {
+    EventLevel::new(match *place.level() {
+        tracing_core::Level::ERROR => 3,
+        tracing_core::Level::WARN => 4,
+        tracing_core::Level::INFO => 6,
+        tracing_core::Level::DEBUG => 7,
+        tracing_core::Level::TRACE => 14,
+    })
 }
 
 /// A place in the program, for ever.

@@ -27,6 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "record-site.h"
+
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "rings are little endian, and are written as they are in memory"
 #endif
@@ -127,25 +129,6 @@ static inline __attribute__((unused)) tm_text tm_record_text_(const void *bytes,
 
 /* ---- What the library and this header share ---- */
 
-struct tm_record_field_ {
-    const char *name;
-    uint32_t field_class;
-};
-
-/* A class of events, one for each source file that names it. */
-struct tm_record_site_ {
-    uint32_t state; /* 0 is not known, 1 off, else the number of the class and 2 */
-    uint32_t has_counter;
-    int64_t thread; /* where a thread has the pointer to its writer, from the thread pointer on */
-    uint32_t longest_text;
-    uint32_t field_count;
-    const char *target;
-    const char *name;
-    const struct tm_record_field_ *fields;
-    struct tm_record_site_ *next; /* of those that the library knows of this source file */
-    uint32_t is_listed;
-};
-
 /* The beginning of a thread's writer. */
 struct tm_record_thread_ {
     unsigned char *slot; /* the open one */
@@ -191,6 +174,12 @@ static __attribute__((unused, noinline, cold)) uint32_t tm_record_ask_(struct tm
     return tm_record_register_(site);
 }
 
+/* Is an event on? */
+TM_RECORD_INLINE_ bool tm_record_is_on_(struct tm_record_site_ *site) {
+    const uint32_t state = __atomic_load_n(&site->state, __ATOMIC_ACQUIRE);
+    return state != 1 && (state != 0 || tm_record_ask_(site) > 1);
+}
+
 /* The writer of the calling thread. */
 TM_RECORD_INLINE_ struct tm_record_thread_ *tm_record_own_(const struct tm_record_site_ *site) {
     struct tm_record_thread_ *thread = NULL;
@@ -234,6 +223,7 @@ TM_RECORD_INLINE_ bool tm_record_replace_(uint64_t *number, uint64_t old, uint64
 
 /* An event that is being written. */
 struct tm_record_event_ {
+    struct tm_record_thread_ *thread;
     uint64_t depth;
     uint64_t end;
     uint64_t clock;
@@ -243,6 +233,7 @@ struct tm_record_event_ {
 /* Enters an event and takes its place: as tm_record_room_. */
 TM_RECORD_INLINE_ uint32_t tm_record_begin_(const struct tm_record_site_ *site, struct tm_record_thread_ *thread, uint64_t len,
                                         struct tm_record_event_ *event) {
+    event->thread = thread;
     event->depth = __atomic_load_n(&thread->depth, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&thread->depth, event->depth, __ATOMIC_RELAXED);
     TM_RECORD_FENCE_();
@@ -268,8 +259,24 @@ TM_RECORD_INLINE_ uint32_t tm_record_begin_(const struct tm_record_site_ *site, 
     }
 }
 
+/* Takes the place of an event of so many bytes, unless it is not to be written. The state of its site is as it is then. */
+TM_RECORD_INLINE_ bool tm_record_open_(struct tm_record_site_ *site, uint32_t *state, uint64_t len,
+                                       struct tm_record_event_ *event) {
+    struct tm_record_thread_ *const thread = tm_record_own_(site);
+    uint32_t room;
+    if (TM_RECORD_RARE_(!thread)) return false;
+    while (TM_RECORD_RARE_((room = tm_record_begin_(site, thread, len, event)) != 1)) {
+        if (room == 0) return false;
+        *state = __atomic_load_n(&site->state, __ATOMIC_ACQUIRE);
+        if (*state == 0) *state = tm_record_ask_(site);
+        if (*state <= 1) return false;
+    }
+    return true;
+}
+
 /* Writes the header of an event behind its fields, makes it visible, and leaves it. */
-TM_RECORD_INLINE_ void tm_record_end_(struct tm_record_thread_ *thread, const struct tm_record_event_ *event, uint32_t id) {
+TM_RECORD_INLINE_ void tm_record_end_(const struct tm_record_event_ *event, uint32_t id) {
+    struct tm_record_thread_ *const thread = event->thread;
     const uint64_t word = (event->clock & ((UINT64_C(1) << 48) - 1)) | (uint64_t)id << 48;
     __builtin_memcpy(event->at, &word, 8);
     TM_RECORD_FENCE_();
@@ -347,20 +354,20 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
 #define tm_record_parameter_tm_text tm_text
 #define tm_record_parameter_tm_bytes(n) const void *
 
-#define tm_record_class_tm_u8 0x108
-#define tm_record_class_tm_u16 0x110
-#define tm_record_class_tm_u32 0x120
-#define tm_record_class_tm_u64 0x140
-#define tm_record_class_tm_i8 0x208
-#define tm_record_class_tm_i16 0x210
-#define tm_record_class_tm_i32 0x220
-#define tm_record_class_tm_i64 0x240
-#define tm_record_class_tm_f32 0x320
-#define tm_record_class_tm_f64 0x340
-#define tm_record_class_tm_bool 0x400
-#define tm_record_class_tm_str 0x500
-#define tm_record_class_tm_text 0x500
-#define tm_record_class_tm_bytes(n) 0x600
+#define tm_record_class_tm_u8 (TM_RECORD_UNSIGNED_ | 8)
+#define tm_record_class_tm_u16 (TM_RECORD_UNSIGNED_ | 16)
+#define tm_record_class_tm_u32 (TM_RECORD_UNSIGNED_ | 32)
+#define tm_record_class_tm_u64 (TM_RECORD_UNSIGNED_ | 64)
+#define tm_record_class_tm_i8 (TM_RECORD_SIGNED_ | 8)
+#define tm_record_class_tm_i16 (TM_RECORD_SIGNED_ | 16)
+#define tm_record_class_tm_i32 (TM_RECORD_SIGNED_ | 32)
+#define tm_record_class_tm_i64 (TM_RECORD_SIGNED_ | 64)
+#define tm_record_class_tm_f32 (TM_RECORD_FLOAT_ | 32)
+#define tm_record_class_tm_f64 (TM_RECORD_FLOAT_ | 64)
+#define tm_record_class_tm_bool TM_RECORD_BOOL_
+#define tm_record_class_tm_str TM_RECORD_TEXT_
+#define tm_record_class_tm_text TM_RECORD_TEXT_
+#define tm_record_class_tm_bytes(n) TM_RECORD_BYTES_
 #define tm_record_count_tm_bytes(n) (n)
 
 #define tm_record_kind_tm_u8 number_
@@ -402,7 +409,7 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
 /* For each field: `TM_RECORD_X_ (type, name)` is a macro and its arguments. */
 #define TM_RECORD_FIRST_PARAMETER_(type, name) tm_record_parameter_##type name
 #define TM_RECORD_PARAMETER_(type, name) , tm_record_parameter_##type name
-#define TM_RECORD_FIELD_(type, name) {#name, tm_record_class_##type},
+#define TM_RECORD_FIELD_(type, name) {#name, tm_record_class_##type, 0, NULL},
 #define TM_RECORD_KEEP_(type, name) TM_RECORD_CAT_(TM_RECORD_KEEP_, tm_record_kind_##type)(type, name)
 #define TM_RECORD_LEN_(type, name) +TM_RECORD_CAT_(TM_RECORD_LEN_, tm_record_kind_##type)(name)
 #define TM_RECORD_PUT_(type, name) TM_RECORD_CAT_(TM_RECORD_PUT_, tm_record_kind_##type)(name)
@@ -439,14 +446,14 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
 #define TM_RECORD_TARGET_(target, ...) target
 #define TM_RECORD_NAME_(target, event, ...) event
 /* Between the two, the names that were picked are expanded. */
-#define TM_RECORD_EVENT_(count, target, event, ...) TM_RECORD_DEFINE_(count, target, event, __VA_ARGS__)
+#define TM_RECORD_EVENT_(count, level, target, event, ...) TM_RECORD_DEFINE_(count, level, target, event, __VA_ARGS__)
 
 #ifndef TM_DISABLE
-#define TM_RECORD_DEFINE_(count, target, event, ...) \
+#define TM_RECORD_DEFINE_(count, level, target, event, ...) \
     static const struct tm_record_field_ tm_record_fields_##target##_##event[] = { \
-        TM_RECORD_EACH_##count##_(, TM_RECORD_FIELD_, TM_RECORD_FIELD_, __VA_ARGS__){NULL, 0}}; \
+        TM_RECORD_EACH_##count##_(, TM_RECORD_FIELD_, TM_RECORD_FIELD_, __VA_ARGS__){NULL, 0, 0, NULL}}; \
     static struct tm_record_site_ tm_record_site_##target##_##event = { \
-        0, 0, 0, 0, count, #target, #event, tm_record_fields_##target##_##event, NULL, 0}; \
+        0, 0, 0, 0, count, #target, #event, tm_record_fields_##target##_##event, NULL, 0, level}; \
     static inline __attribute__((unused)) void tm_##target##_##event( \
         TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
         struct tm_record_site_ *const tm_record_site = &tm_record_site_##target##_##event; \
@@ -459,24 +466,15 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
         } \
         TM_RECORD_EACH_##count##_(, TM_RECORD_KEEP_, TM_RECORD_KEEP_, __VA_ARGS__) \
         const uint64_t tm_record_len = 8 TM_RECORD_EACH_##count##_(, TM_RECORD_LEN_, TM_RECORD_LEN_, __VA_ARGS__); \
-        struct tm_record_thread_ *const tm_record_thread = tm_record_own_(tm_record_site); \
         struct tm_record_event_ tm_record_event; \
-        uint32_t tm_record_room; \
-        if (TM_RECORD_RARE_(!tm_record_thread)) return; \
-        while (TM_RECORD_RARE_( \
-            (tm_record_room = tm_record_begin_(tm_record_site, tm_record_thread, tm_record_len, &tm_record_event)) != 1)) { \
-            if (tm_record_room == 0) return; \
-            tm_record_state = __atomic_load_n(&tm_record_site->state, __ATOMIC_ACQUIRE); \
-            if (tm_record_state == 0) tm_record_state = tm_record_ask_(tm_record_site); \
-            if (tm_record_state <= 1) return; \
-        } \
+        if (!tm_record_open_(tm_record_site, &tm_record_state, tm_record_len, &tm_record_event)) return; \
         unsigned char *tm_record_at = tm_record_event.at + 8; \
         TM_RECORD_EACH_##count##_(, TM_RECORD_PUT_, TM_RECORD_PUT_, __VA_ARGS__) \
         (void)tm_record_at; \
-        tm_record_end_(tm_record_thread, &tm_record_event, tm_record_state - 2); \
+        tm_record_end_(&tm_record_event, tm_record_state - 2); \
     }
 #else
-#define TM_RECORD_DEFINE_(count, target, event, ...) \
+#define TM_RECORD_DEFINE_(count, level, target, event, ...) \
     TM_RECORD_VANISHED_ void tm_##target##_##event( \
         TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
         TM_RECORD_EACH_##count##_(, TM_RECORD_IGNORE_, TM_RECORD_IGNORE_, __VA_ARGS__) \
@@ -485,8 +483,11 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
 
 /* A class of events: TM_EVENT(target, name, (type, field), ...) at file scope defines the function tm_TARGET_NAME, which
  * records an event TARGET:NAME. Several source files may say the same. */
-#define TM_EVENT(...) \
-    TM_RECORD_EVENT_(TM_RECORD_COUNT_(__VA_ARGS__), TM_RECORD_TARGET_(__VA_ARGS__, 0), TM_RECORD_NAME_(__VA_ARGS__, 0), \
+#define TM_EVENT(...) TM_EVENT_AT(-1, __VA_ARGS__)
+
+/* The same with a level as LTTng numbers them, from 0 for emergencies to 14 for debugging: TM_EVENT_AT(level, target, ...). */
+#define TM_EVENT_AT(level, ...) \
+    TM_RECORD_EVENT_(TM_RECORD_COUNT_(__VA_ARGS__), level, TM_RECORD_TARGET_(__VA_ARGS__, 0), TM_RECORD_NAME_(__VA_ARGS__, 0), \
                      __VA_ARGS__)
 
 #ifdef __cplusplus

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicU32;
 
-use crate::field::FieldClass;
-use crate::metadata::CallHalf;
+use crate::field::{FieldClass, IntegerClass, ValueLabel};
+use crate::metadata::{CallHalf, EventLevel};
 use crate::site::Site;
 
 /// The place in a C program where the state of an event is.
@@ -25,21 +25,70 @@ pub struct CEvent<'a> {
     pub target: &'a str,
     /// The part after it.
     pub name: &'a str,
-    /// Names and classes of its fields.
-    pub fields: Vec<(&'a str, FieldClass)>,
+    /// Its level, as LTTng numbers them.
+    pub level: Option<u8>,
+    /// Its fields.
+    pub fields: Vec<CField<'a>>,
+}
+
+/// A field of an event of a C program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CField<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its class, whose values have no labels here.
+    pub class: FieldClass,
+    /// The labels of an integer.
+    pub labels: Vec<ValueLabel<'a>>,
+}
+
+impl CField<'_> {
+    fn is_of(&self, class: FieldClass) -> bool {
+        match class {
+            FieldClass::Integer(known) => {
+                self.class == FieldClass::Integer(IntegerClass { labels: &[], ..known }) && self.labels == known.labels
+            }
+            class => self.class == class,
+        }
+    }
+
+    fn leaked_class(&self) -> FieldClass {
+        match self.class {
+            FieldClass::Integer(integer) if !self.labels.is_empty() => {
+                let leaked = |label: &ValueLabel<'_>| ValueLabel { name: leaked(label.name), ..*label };
+                let labels = self.labels.iter().map(leaked).collect::<Vec<_>>().leak();
+                FieldClass::Integer(IntegerClass { labels, ..integer })
+            }
+            class => class,
+        }
+    }
+}
+
+fn leaked(text: &str) -> &'static str {
+    String::from(text).leak()
 }
 
 impl CEvent<'_> {
+    fn recorded_level(&self) -> Option<EventLevel> {
+        self.level.and_then(EventLevel::new)
+    }
+
     pub(crate) fn is_of(&self, site: &Site, classes: &[FieldClass]) -> bool {
-        let fields = site.fields().iter().copied().zip(classes.iter().copied());
-        site.names() == (self.target, self.name) && fields.eq(self.fields.iter().copied())
+        let same_fields = || {
+            let known = site.fields().iter().zip(classes);
+            known.zip(&self.fields).all(|((name, class), field)| *name == field.name && field.is_of(*class))
+        };
+        site.names() == (self.target, self.name)
+            && site.level() == self.recorded_level()
+            && classes.len() == self.fields.len()
+            && same_fields()
     }
 
     /// A site that lives for ever.
     pub(crate) fn leak(&self) -> (&'static Site, &'static [FieldClass]) {
-        let text = |text: &str| -> &'static str { String::from(text).leak() };
-        let fields = self.fields.iter().map(|(name, _)| text(name)).collect::<Vec<_>>().leak();
-        let site = Site::new(text(self.target), text(self.name), CallHalf::None, fields);
-        (Box::leak(Box::new(site)), self.fields.iter().map(|(_, class)| *class).collect::<Vec<_>>().leak())
+        let fields = self.fields.iter().map(|field| leaked(field.name)).collect::<Vec<_>>().leak();
+        let site = Site::new(leaked(self.target), leaked(self.name), CallHalf::None, fields);
+        let site = Box::leak(Box::new(site.with_level(self.recorded_level())));
+        (site, self.fields.iter().map(CField::leaked_class).collect::<Vec<_>>().leak())
     }
 }
