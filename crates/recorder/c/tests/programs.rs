@@ -3,62 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use record::{Format, Recorder, event};
 
-fn root() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    root.canonicalize().expect("the workspace is there")
-}
+use self::util::{Folder, WARNINGS, build, built, by_babeltrace, discarded, events, has, libraries, root, run};
 
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("tracemill-record-c-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).expect("a folder");
-        Folder(path)
-    }
-
-    fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The folder with the two libraries, which are built first.
-fn libraries() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        build(&[]);
-        built("debug")
-    })
-}
-
-fn build(arguments: &[&str]) {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--offline", "--quiet", "-p", "tracemill-record-c"]).args(arguments).current_dir(root());
-    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
-    assert!(cargo.status().expect("cargo runs").success(), "the library is built");
-}
-
-/// A folder with what was built.
-fn built(name: &str) -> PathBuf {
-    // This test is at target/debug/deps/.
-    let program = std::env::current_exe().expect("this program");
-    let folder = program.ancestors().nth(3).expect("the folder of what is built").join(name);
-    assert!(folder.join("libtracemill_record.so").exists(), "{}", folder.display());
-    folder
-}
+mod util;
 
 /// The folder of the libraries for aarch64, built first, where that can be.
 fn libraries_for_aarch64() -> Option<PathBuf> {
@@ -74,17 +25,6 @@ fn libraries_for_aarch64() -> Option<PathBuf> {
         built("aarch64-unknown-linux-gnu/debug")
     })
 }
-
-/// Is a tool there? Says so when it is not.
-fn has(tool: &str) -> bool {
-    let is_there = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !is_there {
-        eprintln!("!!! SKIPPED: {tool} is not installed");
-    }
-    is_there
-}
-
-const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"];
 
 /// A compiler, its dialect, and how much it optimizes.
 #[derive(Clone, Copy, Debug)]
@@ -121,40 +61,11 @@ impl Compiler {
     }
 }
 
-fn run(command: &mut Command) -> String {
-    let output = command.output().expect("the program runs");
-    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-    assert!(output.stderr.is_empty(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
-
-/// Name and fields of each event of a trace.
-fn events(path: &Path) -> Vec<String> {
-    let traces = tracemill::open([path]).expect("a trace");
-    let line = |event: tracemill::Result<tracemill::Event<'_>>| {
-        let event = event.expect("a sound event");
-        let fields = event.fields().expect("sound fields").filter(|field| field.path.starts_with("payload."));
-        let fields: Vec<_> = fields.map(|field| format!(" {}={}", &field.path[8..], field.value)).collect();
-        event.name().to_string() + &fields.concat()
-    };
-    traces.events().into_iter().map(line).collect()
-}
-
 /// The numbers `i` of the events of a name, in their order.
 fn numbers(path: &Path, name: &str) -> Vec<u64> {
     let events = events(path);
     let of = events.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" i="));
     of.map(|number| number.parse().expect("a number")).collect()
-}
-
-/// Discarded events, as readers see them. Nothing else is wrong with the trace.
-fn discarded(path: &Path) -> u64 {
-    let traces = tracemill::open([path]).expect("a trace");
-    let findings = traces.check().findings;
-    let bad: Vec<_> = findings.iter().filter(|finding| finding.severity != tracemill::Severity::Loss).collect();
-    assert!(bad.is_empty(), "{bad:?}");
-    let surveys = traces.count();
-    surveys.iter().flat_map(|trace| &trace.streams).map(|stream| stream.discarded_events.unwrap_or(0)).sum()
 }
 
 /// The same events as those of `values.c`.
@@ -171,14 +82,6 @@ fn record_values(path: &Path, format: Format) {
     );
     event!(target: "t", "bare");
     recorder.finish().expect("it finishes");
-}
-
-/// Events as babeltrace2 shows them, without times and contexts of packets.
-fn by_babeltrace(path: &Path) -> Vec<String> {
-    let output = run(Command::new("babeltrace2").arg("--names=payload").arg(path));
-    let line =
-        |line: &str| line.split_once(" t:").map(|(_, rest)| rest.split_once("}, {").expect("payload").1.to_string());
-    output.lines().filter_map(line).collect()
 }
 
 #[test]
