@@ -10,17 +10,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::text::{Span, suggest};
-use tracemill_engine::filter::{Beside, ColumnList, Expression, Filter, Needs, PathColumns};
-use tracemill_engine::parsed_query::{misuse_of, times};
+use tracemill_codec::text::suggest;
+use tracemill_engine::filter::{Expression, Filter, Needs};
+use tracemill_engine::parsed_query::times;
 use tracemill_engine::session::Session;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
-/// States that conditions may name.
-pub(super) const BESIDE: Beside = Beside {
-    word: "state",
-    members: &[("tid", false), ("pid", false), ("comm", true), ("status", true), ("prio", false)],
-};
+use crate::kernel::question::event_paths::{PathReader, WrittenPath, check_column};
+use crate::kernel::question::written::Written;
 
 /// Columns of lists, which no matched value may be called by.
 const OWN_COLUMNS: &[&str] = &["trace", "period", "from", "to", "duration_ns", "completed", "parent"];
@@ -28,16 +25,6 @@ const OWN_COLUMNS: &[&str] = &["trace", "period", "from", "to", "duration_ns", "
 /// Periods that can be defined at most, and paths of one match.
 const MAX_DEFINITIONS: usize = 256;
 const MAX_PATHS: usize = 32;
-
-/// A text of the user, and where it stands.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// The option or the file.
-    source: Arc<str>,
-    /// The argument, or everything in the file.
-    whole: Arc<str>,
-    span: Span,
-}
 
 /// A period as it is written.
 #[derive(Clone, Debug)]
@@ -73,31 +60,14 @@ struct Pair {
     /// Name of its column: the path at the beginning.
     name: Arc<str>,
     /// The paths at the beginning and at the end.
-    paths: [(Written, Option<usize>); 2],
-}
-
-/// Where a value comes from.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
-    /// One of the paths of the event.
-    Event(usize),
-    /// One of the values beside the event.
-    Beside(usize),
-}
-
-/// One end of the periods of a definition.
-pub(super) struct End {
-    pub(super) filter: Filter,
-    pub(super) parts: Vec<Part>,
-    /// The paths of the event.
-    pub(super) columns: Option<PathColumns>,
+    paths: [WrittenPath; 2],
 }
 
 /// A definition that is bound to a session.
 pub(super) struct Bound {
     pub(super) name: Arc<str>,
-    pub(super) begin: End,
-    pub(super) end: End,
+    pub(super) begin: Filter,
+    pub(super) end: Filter,
     /// For each of its values, the column.
     pub(super) columns: Vec<usize>,
     pub(super) parent: Option<usize>,
@@ -113,47 +83,12 @@ pub(super) struct Child {
 }
 
 /// Definitions that are bound to a session.
-pub struct Periods {
+pub(super) struct Periods {
     pub(super) definitions: Vec<Bound>,
     /// Names of the matched values of all definitions.
     pub(super) columns: Vec<Arc<str>>,
     /// All definitions, parents before their children.
     pub(super) outer_first: Vec<usize>,
-}
-
-impl Written {
-    /// The argument of an option.
-    pub fn from_option(option: &str, text: &str) -> Written {
-        Written { source: option.into(), whole: text.into(), span: Span::new(0, text.len()) }
-    }
-
-    fn text(&self) -> &str {
-        self.span.text(&self.whole)
-    }
-
-    /// A part of it.
-    fn part(&self, from: usize, to: usize) -> Written {
-        let text = &self.text()[from..to];
-        let start = self.span.start + from + (text.len() - text.trim_start().len());
-        Written { span: Span::new(start, start + text.trim().len()), ..self.clone() }
-    }
-
-    fn error(&self, message: impl Into<String>) -> Error {
-        misuse_of(&self.source, self.span.malformed(&self.whole, message))
-    }
-
-    /// An error in the text alone, as one of the whole text.
-    fn placed(&self, error: Error) -> Error {
-        let mut own = Error::misuse(error.message()).in_file(Path::new(&*self.source));
-        if let Some(place) = &error.place().text {
-            let start = self.span.start + place.offset;
-            own = own.at_text(Span::new(start, start + place.len).place(&self.whole));
-        }
-        match error.help() {
-            Some(help) => own.with_help(help),
-            None => own,
-        }
-    }
 }
 
 impl Definition {
@@ -162,21 +97,11 @@ impl Definition {
     /// # Errors
     /// When a line is no definition, with its place in the file.
     pub fn read(file: &Path, text: &str) -> Result<Vec<Definition>> {
-        let whole = Written::from_option(&file.display().to_string(), text);
-        let mut definitions = Vec::new();
-        let mut start = 0;
-        for line in text.split_inclusive('\n') {
-            let of_line = whole.part(start, start + line.len());
-            start += line.len();
-            if !of_line.text().is_empty() && !of_line.text().starts_with('#') {
-                definitions.push(Definition::from_line(&of_line)?);
-            }
-        }
-        Ok(definitions)
+        Written::from_file(file, text).lines().map(|line| Definition::from_line(&line)).collect()
     }
 
     fn from_line(line: &Written) -> Result<Definition> {
-        let mut parts = pieces(line, b';').into_iter();
+        let mut parts = line.pieces(b';').into_iter();
         let name = parts.next().filter(|name| !name.text().is_empty());
         let name = name.ok_or_else(|| line.error("expected the name of a period"))?;
         let mut values: HashMap<&str, Written> = HashMap::new();
@@ -204,31 +129,6 @@ impl Definition {
     }
 }
 
-/// The pieces between separators, without those in quotes.
-fn pieces(written: &Written, separator: u8) -> Vec<Written> {
-    let text = written.text();
-    let (mut pieces, mut start, mut quote) = (Vec::new(), 0, None);
-    let mut bytes = text.bytes().enumerate();
-    while let Some((at, byte)) = bytes.next() {
-        match quote {
-            Some(own) if byte == own => quote = None,
-            Some(b'`') => {}
-            Some(_) if byte == b'\\' => {
-                bytes.next();
-            }
-            Some(_) => {}
-            None if matches!(byte, b'"' | b'\'' | b'`') => quote = Some(byte),
-            None if byte == separator => {
-                pieces.push(written.part(start, at));
-                start = at + 1;
-            }
-            None => {}
-        }
-    }
-    pieces.push(written.part(start, text.len()));
-    pieces
-}
-
 impl Definitions {
     /// Reads the expressions and the paths, and finds the parents.
     ///
@@ -247,14 +147,10 @@ impl Definitions {
             if parsed.iter().any(|other| *other.name == *name) {
                 return Err(definition.name.error(format!("the period `{name}` is defined twice")));
             }
-            let expression = |written: &Written| {
-                let parsed = Expression::parse(written.text()).and_then(|parsed| parsed.with_columns(&BESIDE));
-                parsed.map_err(|error| written.placed(error)).map(|parsed| (written.clone(), parsed))
-            };
             parsed.push(Parsed {
                 name: name.into(),
-                begin: expression(&definition.begin)?,
-                end: expression(&definition.end)?,
+                begin: definition.begin.expression()?,
+                end: definition.end.expression()?,
                 matched: definition.matched.as_ref().map_or(Ok(Vec::new()), pairs)?,
                 parent: None,
             });
@@ -285,34 +181,25 @@ impl Definitions {
         self.0.iter().map(|definition| &*definition.name)
     }
 
-    /// Looks up the paths in the event classes of a session. With `gmt`, times without a zone are universal time.
+    /// Looks up the paths in the event classes of a session. With `gmt`, times without a zone are universal time. Gives the
+    /// readers of the begin and of the end of each definition, too.
     ///
     /// # Errors
     /// When no event class has a path, when a comparison can never be true, or when a time cannot be resolved.
-    pub fn bind(&self, session: &Session, gmt: bool) -> Result<Periods> {
+    pub(super) fn bind(&self, session: &Session, gmt: bool) -> Result<(Periods, Vec<[PathReader; 2]>)> {
         let needs = self.0.iter().flat_map(|definition| [definition.begin.1.needs(), definition.end.1.needs()]);
         let times = times(session, gmt, needs.fold(Needs::default(), Needs::or));
         let mut columns: Vec<Arc<str>> = Vec::new();
-        let mut bound: Vec<Bound> = Vec::new();
+        let (mut bound, mut readers): (Vec<Bound>, Vec<[PathReader; 2]>) = (Vec::new(), Vec::new());
         for definition in &self.0 {
-            let end = |(written, expression): &(Written, Expression), side: usize| {
-                let filter = expression.bind(session, &times).map_err(|error| written.placed(error))?;
-                let (mut parts, mut paths) = (Vec::new(), Vec::new());
-                for (written, beside) in definition.matched.iter().map(|pair| &pair.paths[side]) {
-                    parts.push(match beside {
-                        Some(member) => Part::Beside(*member),
-                        None => {
-                            let list = ColumnList::parse(written.text()).and_then(|list| list.bind(session));
-                            list.map_err(|error| written.placed(error))?;
-                            paths.push(written.text());
-                            Part::Event(paths.len() - 1)
-                        }
-                    });
-                }
-                let is_empty = paths.is_empty();
-                let columns = if is_empty { None } else { Some(ColumnList::parse(&paths.join(","))?.bind(session)?) };
-                Ok::<End, Error>(End { filter, parts, columns })
+            let filter = |(written, expression): &(Written, Expression)| {
+                expression.bind(session, &times).map_err(|error| written.placed(error))
             };
+            let reader =
+                |side: usize| PathReader::bind(definition.matched.iter().map(|pair| &pair.paths[side]), session);
+            let begin = (filter(&definition.begin)?, reader(0)?);
+            let end = (filter(&definition.end)?, reader(1)?);
+            readers.push([begin.1, end.1]);
             let mut of_values = Vec::new();
             for pair in &definition.matched {
                 let at = columns.iter().position(|name| *name == pair.name).unwrap_or(columns.len());
@@ -323,8 +210,8 @@ impl Definitions {
             }
             bound.push(Bound {
                 name: definition.name.clone(),
-                begin: end(&definition.begin, 0)?,
-                end: end(&definition.end, 1)?,
+                begin: begin.0,
+                end: end.0,
                 columns: of_values,
                 parent: definition.parent,
                 children: Vec::new(),
@@ -341,7 +228,7 @@ impl Definitions {
         let depth = |at: usize| std::iter::successors(bound[at].parent, |of| bound[*of].parent).count();
         let mut outer_first: Vec<usize> = (0..bound.len()).collect();
         outer_first.sort_by_key(|at| depth(*at));
-        Ok(Periods { definitions: bound, columns, outer_first })
+        Ok((Periods { definitions: bound, columns, outer_first }, readers))
     }
 }
 
@@ -349,27 +236,17 @@ impl Definitions {
 fn pairs(written: &Written) -> Result<Vec<Pair>> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut names = BTreeSet::new();
-    for piece in pieces(written, b',') {
-        let path = |text: Written| {
-            let found = BESIDE.find(text.text()).map_err(|error| text.placed(error))?;
-            Ok::<_, Error>((found.0, (text, found.1)))
-        };
-        let sides = pieces(&piece, b'=');
+    for piece in written.pieces(b',') {
+        let sides = piece.pieces(b'=');
         let [begin, rest @ ..] = sides.as_slice() else { continue };
         let end = match rest {
             [] => begin,
             [end] => end,
             _ => return Err(piece.error("expected PATH or PATH=PATH")),
         };
-        let (name, begin) = path(begin.clone())?;
-        let (_, end) = path(end.clone())?;
-        if OWN_COLUMNS.contains(&&*name) {
-            let error = piece.error(format!("`{name}` is a column of its own"));
-            return Err(error.with_help(format!("a field of this name is `payload.{name}` or `$ctx.{name}`")));
-        }
-        if !names.insert(name.clone()) {
-            return Err(piece.error(format!("`{name}` is given twice")));
-        }
+        let (name, begin) = WrittenPath::parse(begin.clone())?;
+        let (_, end) = WrittenPath::parse(end.clone())?;
+        check_column(&piece, &name, OWN_COLUMNS, !names.insert(name.clone()))?;
         if pairs.len() == MAX_PATHS {
             return Err(piece.error(format!("more than {MAX_PATHS} paths")));
         }
@@ -394,7 +271,8 @@ mod tests {
         assert_eq!(definitions.iter().map(|definition| &*definition.name).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(definitions[0].begin.0.text(), "name == \"x;y\"");
         assert_eq!(definitions[0].end.0.text(), "name == 'z' and `a;b`");
-        let names = definitions[0].matched.iter().map(|pair| (&*pair.name, pair.paths[1].0.text(), pair.paths[1].1));
+        let names =
+            definitions[0].matched.iter().map(|pair| (&*pair.name, pair.paths[1].written.text(), pair.paths[1].beside));
         assert_eq!(names.collect::<Vec<_>>(), [("state.tid", "state.tid", Some(0)), ("payload.a", "b", None)]);
         assert_eq!((definitions[0].parent, definitions[1].parent), (None, Some(0)));
     }

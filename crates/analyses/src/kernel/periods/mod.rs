@@ -17,13 +17,13 @@ use tracemill_engine::filter::{KeyValue, Matcher};
 use tracemill_semantics::states::{CpuIndex, CpuStatus, Machines, Ns, Observer, RunEnd, ThreadIndex};
 
 pub use bound::BoundPeriods;
-use bound::StateOf;
-pub use definitions::{Definition, Definitions, Written};
+pub use definitions::{Definition, Definitions};
 
 use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
 use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
+use crate::kernel::question::event_paths::{StateOf, cell_of};
 use crate::kernel::question::forms::{AnalysisForm, PERIODS, RowNouns};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
@@ -142,7 +142,7 @@ impl<'r> PeriodRow<'r> {
 
 impl Found {
     fn new(query: &AnalysisQuery) -> Self {
-        let matchers = |of: &Bound| [of.begin.filter.matcher(), of.end.filter.matcher()];
+        let matchers = |of: &Bound| [of.begin.matcher(), of.end.matcher()];
         let definitions = query.periods.iter().flat_map(|bound| &bound.periods.definitions);
         Found {
             matchers: definitions.map(matchers).collect(),
@@ -264,12 +264,7 @@ fn parent_keys(periods: &Periods, (definition, machine, values): &OpenKey) -> Ve
 fn value_cells(periods: &Periods, definition: usize, values: &[KeyValue]) -> Vec<Cell> {
     let mut cells = vec![Cell::Null; periods.columns.len()];
     for (column, value) in periods.definitions[definition].columns.iter().zip(values) {
-        cells[*column] = match value {
-            KeyValue::Absent => Cell::Null,
-            KeyValue::Integer(value) => Cell::Integer(*value),
-            KeyValue::Bool(value) => Cell::Bool(*value),
-            text => Cell::Text(text.to_string().into()),
-        };
+        cells[*column] = cell_of(value);
     }
     cells
 }
