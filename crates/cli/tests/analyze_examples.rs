@@ -59,7 +59,9 @@ fn examples(page: &str) -> Vec<(String, Vec<String>)> {
 #[test]
 fn examples_of_the_documents_are_what_the_program_prints() {
     let mut count = 0;
-    for page in ["docs/analyze.md", "docs/report.md", "docs/calls.md", "docs/samples.md", "docs/jsonl.md"] {
+    for page in
+        ["docs/analyze.md", "docs/states.md", "docs/report.md", "docs/calls.md", "docs/samples.md", "docs/jsonl.md"]
+    {
         for (example, want) in examples(page) {
             let mut run: Command = command();
             // Examples do not depend on the time zone.

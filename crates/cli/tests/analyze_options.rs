@@ -69,6 +69,16 @@ const PERIOD: [&str; 8] = [
     "next_tid=prev_tid",
 ];
 
+/// States and counters of the trace of the demo.
+const CUSTOM: &str = "states thread by next_tid\n\
+    on sched_switch by prev_tid if prev_state != 0 -> waits\n\
+    on sched_switch by prev_tid -> \"could run\"\n\
+    on sched_switch -> runs\n\
+    counter switches by cpu\n\
+    on sched_switch -> +1\n\
+    counter prio by cpu\n\
+    on sched_switch -> = next_prio\n";
+
 /// Ways to give an option: one of them has to change the answer.
 fn values(known: &Descriptor, form: &AnalysisForm, option: AnalysisOption) -> Vec<Vec<String>> {
     let name = option.name();
@@ -101,12 +111,13 @@ fn values(known: &Descriptor, form: &AnalysisForm, option: AnalysisOption) -> Ve
     }
 }
 
-/// The question that chooses a form. `path` is about a thread, `periods` about definitions.
+/// The question that chooses a form. `path` is about a thread, `periods` and `custom` about definitions.
 fn question(known: &Descriptor, form: &AnalysisForm) -> Vec<String> {
     let mut words: Vec<String> = form.title(known).split(' ').map(str::to_string).collect();
     match known.name {
         "path" | "why" => words.extend(["--tid", "643"].map(str::to_string)),
         "periods" => words.extend(PERIOD.map(str::to_string)),
+        "custom" => words.extend(["--states", "custom.states"].map(str::to_string)),
         _ => {}
     }
     words
@@ -120,6 +131,7 @@ struct Asker {
 impl Asker {
     fn new() -> Self {
         let folder = Folder::new();
+        folder.file("custom.states", CUSTOM);
         let traces = [
             demo("../kernel/bakery"),
             objects(&folder),
@@ -321,7 +333,9 @@ fn every_header_is_taken_by_sort_and_where() {
             // The lists of `why` are of periods.
             if form.has_spans() && known.name != "why" {
                 questions.push([question(known, form), vec!["--log".to_string()]].concat());
-                questions.push([question(known, form), vec!["--hist".to_string(), "3".to_string()]].concat());
+                let has_durations = form.takes.contains(&AnalysisOption::Hist);
+                let hist = || [question(known, form), vec!["--hist".to_string(), "3".to_string()]].concat();
+                questions.extend(has_durations.then(hist));
             }
             for plain in questions {
                 let (trace, _) = asker.rows(&plain).expect("an answer");

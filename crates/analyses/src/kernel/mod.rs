@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `analysis` | what an analysis is |
 //! | `analyses` | the analyses, one file each, and their list; `files` and `lives` belong to `processes` and `io` |
-//! | `periods` | the analysis whose spans the user names |
+//! | `periods`, `custom` | the analyses whose spans, or states and counters, the user defines |
 //! | `question` | questions: options, forms, conditions on rows, options that nothing in the traces fits |
 //! | `reading` | one reading of the events: from events to concepts, the CPUs that streams cover, several analyses as one |
 //! | `aggregate` | sums by key, in few bytes each; statistics, lists and histograms of spans; what has begun and not ended |
@@ -16,6 +16,7 @@ mod aggregate;
 mod analyses;
 mod analysis;
 mod columns;
+mod custom;
 mod periods;
 mod question;
 mod reading;
@@ -28,6 +29,9 @@ mod value;
 pub use aggregate::spans::PERCENTS;
 pub use analyses::ANALYSES;
 pub use analysis::{Analysis, Descriptor, OverPeriods, ReportKind, ReportTimes};
+pub use custom::{
+    BoundCustom, CustomChange, CustomDefinitions, CustomFollower, CustomKey, CustomKind, Held, PassedEvents, SeenEvent,
+};
 pub use periods::{BoundPeriods, Definition, Definitions};
 pub use question::condition::Condition;
 pub use question::forms::{ALWAYS_TAKEN, AnalysisForm, AnalysisOption, FormWord, RowNouns};

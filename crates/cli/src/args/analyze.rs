@@ -48,7 +48,7 @@ pub(crate) struct AnalyzeOptions {
     pub(crate) rows: RowOptions,
 
     /// With `states`: rows of these, of cpus, threads, disks, irqs; with `processes`: files; with `heap`: leaks; with
-    /// `contention`: holds
+    /// `contention`: holds; with `custom`: counters
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', help_heading = "One analysis")]
     pub(crate) of: Vec<String>,
 
@@ -63,6 +63,10 @@ pub(crate) struct AnalyzeOptions {
     /// With `processes`: indent by parent
     #[arg(long, help_heading = "One analysis")]
     pub(crate) tree: bool,
+
+    /// With `custom`: the file that defines states and counters
+    #[arg(long, value_name = "FILE", help_heading = "One analysis")]
+    pub(crate) states: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) periods: PeriodOptions,

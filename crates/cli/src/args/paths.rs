@@ -166,7 +166,9 @@ mod tests {
                 }
             }
         });
-        for option in ["with-syms", "key-file", "passphrase-file", "pointdefs", "opt_file", "concepts", "periods"] {
+        for option in
+            ["with-syms", "key-file", "passphrase-file", "pointdefs", "opt_file", "concepts", "periods", "states"]
+        {
             assert!(seen.iter().any(|id| id == option), "{option} is not tried: {seen:?}");
         }
         assert!(pairs > 100, "{pairs}");

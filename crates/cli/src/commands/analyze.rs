@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    Analysis, AnalysisQuery, Condition, Definitions, Descriptor, FormWord, Input, MAX_STEPS, Numbers, Reading, RowSink,
-    StateRow, StateRows, StateSink, Table, View,
+    Analysis, AnalysisQuery, Condition, CustomDefinitions, Definitions, Descriptor, FormWord, Input, MAX_STEPS,
+    Numbers, Reading, RowSink, StateRow, StateRows, StateSink, Table, View,
 };
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::pattern::Pattern;
@@ -26,6 +26,7 @@ use super::analyze_options::{self as choices, NamedAnalyses};
 use super::analyze_periods as periods;
 #[cfg(feature = "debug-info")]
 use super::analyze_places as places;
+use super::custom_states as custom;
 use super::live::{KeptInput, RepeatedTables};
 use super::losses::report_note;
 use super::request::{RequestOptions, parse_option};
@@ -78,7 +79,7 @@ fn of_input(options: &AnalyzeOptions, input: &InputOptions, is_unfinished: bool)
     question.check(&reading, &concepts, &reporter)?;
     let is_explained = no_events::explain_if_certain(&opened, &reporter);
     #[cfg_attr(not(feature = "debug-info"), expect(unused_mut, reason = "nothing is added"))]
-    let mut asked = question.bind(&what, &reading)?;
+    let mut asked = question.bind(&what, &reading, &reporter)?;
     #[cfg(feature = "debug-info")]
     if question.named.analyses.iter().any(|known| known.has_places(&asked)) {
         asked.places = Some(places::names(options, &opened, &reading, &reporter)?);
@@ -176,6 +177,7 @@ struct Question<'o> {
     named: NamedAnalyses,
     asked: AnalysisQuery,
     definitions: Option<Definitions>,
+    custom: Option<CustomDefinitions>,
     condition: Option<Expression>,
 }
 
@@ -184,10 +186,11 @@ impl<'o> Question<'o> {
         let mut named = choices::named(options)?;
         let words = choices::words(options, &named.analyses)?;
         choices::retain_supporting(options, &words, &mut named)?;
+        let custom = custom::for_analyses(options.states.as_ref(), &named.analyses, &words)?;
         let asked = build_query(options, words)?;
         let definitions = periods::definitions(options, &named.analyses)?;
         let condition = parse_option(&options.choice.condition, Expression::parse, "--where")?;
-        Ok(Question { options, named, asked, definitions, condition })
+        Ok(Question { options, named, asked, definitions, custom, condition })
     }
 
     /// Leaves out the analyses that the traces cannot feed, and says so, as of all that cannot be shown.
@@ -217,13 +220,15 @@ impl<'o> Question<'o> {
     }
 
     /// The question to these traces.
-    fn bind(&self, what: &Input<'_>, reading: &Reading<'_>) -> Result<AnalysisQuery, Error> {
+    fn bind(&self, what: &Input<'_>, reading: &Reading<'_>, reporter: &Reporter) -> Result<AnalysisQuery, Error> {
         let machine_names = reading.machine_names();
+        let bind = |definitions| custom::bind(definitions, what.session, self.options.clock_gmt, reporter);
         Ok(AnalysisQuery {
             begin: what.selection.begin_ns,
             end: what.selection.end_ns,
             has_machines: machine_names.len() > 1,
             machine_names,
+            custom: self.custom.as_ref().map(bind).transpose()?,
             periods: periods::bind(self.definitions.as_ref(), what, self.options)?,
             ..self.asked.clone()
         })

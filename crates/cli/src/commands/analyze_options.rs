@@ -70,6 +70,7 @@ fn is_of_all(known: &Descriptor, options: &AnalyzeOptions) -> bool {
     match known.name {
         name if LISTINGS.contains(&name) => false,
         "path" | "why" => thread_of_path(options).is_some(),
+        "custom" => options.states.is_some(),
         "periods" => options.per.is_none() && (options.periods.file.is_some() || !options.periods.given.is_empty()),
         _ => true,
     }

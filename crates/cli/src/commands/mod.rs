@@ -17,6 +17,7 @@ pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod convert;
 mod convert_samples;
+mod custom_states;
 pub(crate) mod diff;
 mod diff_calls;
 mod diff_forms;

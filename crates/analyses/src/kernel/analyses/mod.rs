@@ -27,7 +27,7 @@ mod wait_facts;
 mod why;
 mod work;
 
-use super::periods;
+use super::{custom, periods};
 use crate::kernel::analysis::Descriptor;
 
 /// All analyses.
@@ -54,6 +54,7 @@ pub const ANALYSES: &[Descriptor] = &[
     path::DESCRIPTOR,
     why::DESCRIPTOR,
     periods::DESCRIPTOR,
+    custom::DESCRIPTOR,
 ];
 
 impl Descriptor {

@@ -100,6 +100,11 @@ impl PathReader {
         };
         parts.iter().map(|part| value(part).filter(|value| *value != KeyValue::Absent)).collect()
     }
+
+    /// The words that the event has for the values of its fields, such as labels of enumerations.
+    pub(crate) fn word(&mut self, event: &Event<'_>) -> Option<String> {
+        self.fields.as_mut()?.label(event)
+    }
 }
 
 /// State of the CPU of an event.

@@ -59,6 +59,8 @@ tracemill_semantics::named! {
         Leaks = "leaks",
         /// Times for which locks were held.
         Holds = "holds",
+        /// Counters of the user instead of states.
+        Counters = "counters",
         /// Children below their parents.
         Tree = "tree",
     }
@@ -73,6 +75,10 @@ pub const ALWAYS_TAKEN: &[&str] = &["--end", "--stream", "--where", "--sort", "-
 pub(crate) const SPANS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Cpu, Min, Max, Begin, Per];
 /// Options of spans that are not made for periods.
 pub(crate) const PERIODS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Cpu, Min, Max, Begin];
+/// Visits of states that the user defines, which belong to no thread.
+pub(crate) const CUSTOM_STATES: &[AnalysisOption] = &[By, Log, Top, Hist, Min, Max, Begin, Per];
+/// Counters that the user defines.
+pub(crate) const CUSTOM_COUNTERS: &[AnalysisOption] = &[Log, Begin, Per];
 /// Spans of threads, which belong to no CPU.
 pub(crate) const THREAD_SPANS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Min, Max, Begin, Per];
 /// Sums by group.

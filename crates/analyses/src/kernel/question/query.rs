@@ -9,6 +9,7 @@ use tracemill_codec::text::pattern::Pattern;
 use tracemill_semantics::states::{CpuIndex, Interrupt, Machines, Map, Ns, ThreadIndex};
 
 use crate::kernel::aggregate::sum::Sum;
+use crate::kernel::custom::BoundCustom;
 use crate::kernel::periods::BoundPeriods;
 use crate::kernel::question::forms::FormWord;
 use crate::kernel::rows::column_of::{ColumnOf, columns_of, values_of};
@@ -131,6 +132,8 @@ pub struct AnalysisQuery {
     pub words: Vec<FormWord>,
     /// Definitions of periods.
     pub periods: Option<Rc<BoundPeriods>>,
+    /// States and counters that the user defines.
+    pub custom: Option<Rc<BoundCustom>>,
     /// Is there more than one machine?
     pub has_machines: bool,
     /// Names of the machines.

@@ -75,11 +75,11 @@ impl Written {
 
     /// An error in the text alone, as one of the whole text.
     pub(crate) fn placed(&self, error: Error) -> Error {
-        let mut own = Error::misuse(error.message()).in_file(Path::new(&*self.source));
-        if let Some(place) = &error.place().text {
+        let span = error.place().text.as_ref().map_or(self.span, |place| {
             let start = self.span.start + place.offset;
-            own = own.at_text(Span::new(start, start + place.len).place(&self.whole));
-        }
+            Span::new(start, start + place.len)
+        });
+        let own = Error::misuse(error.message()).in_file(Path::new(&*self.source)).at_text(span.place(&self.whole));
         match error.help() {
             Some(help) => own.with_help(help),
             None => own,
