@@ -57,3 +57,9 @@ test('tracks that stand below each other in a circle are not lost', () => {
   const circle = [track('g0', null, 'group'), track('s0.1.0', 's0.2.0', 'state'), track('s0.2.0', 's0.1.0', 'state')];
   assert.deepEqual(withActive(circle, [{ id: 's0.1.0', busy: '1' }]).length, 3);
 });
+
+test('custom states are not threads: they stay where they are', () => {
+  const found = withActive([...TRACKS, track('s0.x0.4', 'g0', 'state')], [{ id: 's0.4.0', busy: '90' }]);
+  assert.deepEqual(parents(found).at(-1), 's0.x0.4 < g0');
+  assert.ok(!parents(found).includes('s0.x0.4 < others.g0'));
+});

@@ -215,11 +215,12 @@ fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64], sam
     })
 }
 
-/// The thread or the CPU of a track of states.
+/// The thread or the CPU of a track of states; what users define belongs to neither.
 fn state_of(of: Of) -> Value {
     match of {
         Of::Thread(thread, _) => json!({ "thread": thread }),
         Of::Cpu(cpu) => json!({ "cpu": cpu }),
+        Of::Custom(..) => json!({}),
     }
 }
 

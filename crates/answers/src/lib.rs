@@ -72,5 +72,5 @@ pub use state::{TraceState, give_way};
 pub use states::StateTracks;
 pub use status::{FilterProgress, Stage, Status, StatusUpdate};
 pub use tracemill_lod::growth::{Growth, can_grow};
-pub use traces::ShownTraces;
+pub use traces::{ShownCustom, ShownTraces};
 pub use watched_files::Files;

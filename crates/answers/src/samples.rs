@@ -174,6 +174,7 @@ pub(crate) fn flame(state: &TraceState, query: &Query) -> Answer {
             match track.of {
                 Of::Thread(thread, _) => _ = tracks.threads.insert(thread),
                 Of::Cpu(cpu) => _ = tracks.cpus.insert(cpu),
+                Of::Custom(..) => {}
             }
         }
         choice.tracks = Some(tracks);

@@ -159,6 +159,7 @@ fn state_json(found: &StateTracks, of: &StateStatistics) -> Value {
             StateKind::Cpu => "cpu",
             StateKind::Thread => "thread",
             StateKind::Running => "running",
+            StateKind::Custom => "custom",
         },
         "name": found.word(of.name),
         "count": of.pieces,

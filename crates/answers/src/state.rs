@@ -133,6 +133,9 @@ impl TraceState {
         let kept = cache.and_then(|cache| cache.load(&self.input.traces));
         let kept_states = kept.map(|kept| self.restore(kept));
         let is_kept = kept_states.is_some();
+        // The cache has the states that all users of the traces see.
+        let has_custom = self.input.traces.custom.is_some();
+        let kept_states = kept_states.filter(|_| !has_custom);
         let follow_states = || {
             let find = || counters::find(&self.input.traces, &self.progress.stop);
             let follow = || states::follow(&self.input.traces, &self.progress.stop);
@@ -170,7 +173,7 @@ impl TraceState {
         });
         match (cache, self.index()) {
             (_, Some(index)) if is_kept => index.fill(selection.jobs, &self.progress),
-            (Some(cache), Some(index)) => {
+            (Some(cache), Some(index)) if !has_custom => {
                 let states = self.states().map(|found| (&found.states, &*found.traces));
                 let calls = self.calls().map(|calls| &**calls);
                 cache.save(session, IndexParts { timeline: &self.timeline(), index, calls, states });

@@ -8,11 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use tracemill_analyses::kernel::{Analysis, Reading, ReportKind, ReportTimes, Table};
+use tracemill_analyses::kernel::{
+    Analysis, BoundCustom, CustomChange, CustomFollower, CustomKind, Held, Reading, ReportKind, ReportTimes, SeenEvent,
+    Table,
+};
+use tracemill_engine::event::Event;
 use tracemill_engine::trace_calls::TraceCalls;
 use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, UNKNOWN, has_cpu_events};
 use tracemill_semantics::Concept;
-use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
+use tracemill_semantics::states::{CpuIndex, CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 
 use crate::error::{Answer, ApiError};
 use crate::query::{Query, ns};
@@ -41,7 +45,7 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
     let all = 0..traces.session.traces.len();
     let has_cpus = |trace: &usize| traces.session.traces[*trace].reader.calls().is_some_and(has_cpu_events);
     let recordings: Vec<usize> = all.clone().filter(has_cpus).collect();
-    if !tells && recordings.is_empty() {
+    if !tells && recordings.is_empty() && traces.custom.is_none() {
         return None;
     }
     let mut firsts = readings::first_traces(&reading, traces);
@@ -56,7 +60,8 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
     let mut builder = StatesBuilder::new(range);
     // Where there are several traces nothing says which of them goes on until then.
     let last = traces.ends.1.filter(|_| traces.session.traces.len() == 1);
-    let tellers = recordings.len() + usize::from(tells);
+    let (custom, mistake) = CustomKeeper::new(traces);
+    let tellers = recordings.len() + usize::from(tells || custom.is_some());
     for (turn, trace) in recordings.iter().copied().enumerate() {
         let ShownTraces { session, streams, selection, .. } = traces;
         let calls = TraceCalls::open(session, trace, streams, selection, None);
@@ -67,9 +72,9 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
             firsts.push(trace);
         }
     }
-    if tells {
+    if tells || custom.is_some() {
         builder.begin_source(tellers - 1, tellers);
-        let keeper = Keeper { builder, found: found.clone() };
+        let keeper = Keeper { builder, found: found.clone(), tells, custom };
         // Losses and faults are reported by the index.
         reading.run(vec![Box::new(keeper)], &mut |_| ControlFlow::Continue(())).ok()?;
     } else {
@@ -78,7 +83,8 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
     if stop.load(Ordering::Relaxed) {
         return None;
     }
-    let states = found.take();
+    let mut states = found.take();
+    states.left_out.extend(mistake);
     if states.tracks.is_empty() && states.left_out.is_empty() {
         return None;
     }
@@ -93,6 +99,9 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
 /// Looks on while the events pass.
 struct Keeper {
     builder: StatesBuilder,
+    /// Do events tell of CPUs and threads?
+    tells: bool,
+    custom: Option<CustomKeeper>,
     found: Rc<RefCell<States>>,
 }
 
@@ -112,12 +121,79 @@ impl Observer for Keeper {
 
 impl Analysis for Keeper {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
-        (&[ReportKind::CpuPiece, ReportKind::ThreadPiece, ReportKind::Woken], ReportTimes::All)
+        let reports: &[ReportKind] = match (self.tells, &self.custom) {
+            (true, None) => &[ReportKind::CpuPiece, ReportKind::ThreadPiece, ReportKind::Woken],
+            (true, Some(_)) => &[ReportKind::CpuPiece, ReportKind::ThreadPiece, ReportKind::Woken, ReportKind::Event],
+            (false, _) => &[ReportKind::Event],
+        };
+        (reports, ReportTimes::All)
     }
 
-    fn finish(self: Box<Self>, machines: &Rc<Machines>, _: Option<(Ns, Ns)>) -> Table {
+    fn on_event<'e>(
+        &mut self,
+        machines: &Machines,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        event: &dyn Fn() -> Event<'e>,
+        at: Ns,
+    ) {
+        if let Some(custom) = &mut self.custom {
+            custom.take(&SeenEvent { machines, machine, cpu, at }, event, &mut self.builder);
+        }
+    }
+
+    fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+        if let (Some(custom), Some((_, end))) = (&self.custom, range) {
+            custom.finish(end, &mut self.builder);
+        }
         *self.found.borrow_mut() = self.builder.finish(machines);
         Table::default()
+    }
+}
+
+/// Follows the states that the user defines.
+struct CustomKeeper {
+    follower: CustomFollower,
+    /// Storage.
+    changes: Vec<CustomChange>,
+}
+
+impl CustomKeeper {
+    /// The keeper for these traces; or, in words, why their states cannot be followed.
+    fn new(traces: &ShownTraces) -> (Option<CustomKeeper>, Option<String>) {
+        let Some(custom) = &traces.custom else { return (None, None) };
+        match BoundCustom::new(&custom.definitions, &traces.session, custom.gmt) {
+            Ok(bound) => {
+                let follower = CustomFollower::new(&Rc::new(bound), Some(CustomKind::States));
+                (Some(CustomKeeper { follower, changes: Vec::new() }), None)
+            }
+            Err(error) => (None, Some(format!("custom states are not shown: {}", error.message()))),
+        }
+    }
+
+    fn take<'e>(&mut self, seen: &SeenEvent<'_>, event: &dyn Fn() -> Event<'e>, builder: &mut StatesBuilder) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.follower.apply(seen, event, &mut changes);
+        for change in &changes {
+            if let Some((from, held)) = change.before {
+                self.put(change.key, (from, held), seen.at, builder);
+            }
+        }
+        self.changes = changes;
+    }
+
+    /// Ends the states that last until the end.
+    fn finish(&self, end: Ns, builder: &mut StatesBuilder) {
+        for (key, held) in (0..).zip(self.follower.keys()).filter_map(|(at, key)| Some((at, key.held()?))) {
+            self.put(key, held, end, builder);
+        }
+    }
+
+    fn put(&self, number: u32, (from, held): (Ns, Held), to: Ns, builder: &mut StatesBuilder) {
+        let Held::State(state) = held else { return };
+        let key = &self.follower.keys()[number as usize];
+        let of = (key.definition as u32, number);
+        builder.custom_piece(key.machine, of, (from, to), self.follower.state(state), || self.follower.title(key));
     }
 }
 
@@ -177,6 +253,7 @@ impl StateTracks {
         match track.of {
             Of::Cpu(number) => format!("s{}.cpu{number}", track.machine),
             Of::Thread(tid, life) => format!("s{}.{tid}.{life}", track.machine),
+            Of::Custom(definition, key) => format!("s{}.x{definition}.{key}", track.machine),
         }
     }
 
@@ -186,7 +263,10 @@ impl StateTracks {
         let machine: u32 = machine.parse().ok()?;
         let of = match (rest.strip_prefix("cpu"), rest.split_once('.')) {
             (Some(number), _) => Of::Cpu(number.parse().ok()?),
-            (None, Some((tid, life))) => Of::Thread(tid.parse().ok()?, life.parse().ok()?),
+            (None, Some((first, key))) => match first.strip_prefix('x') {
+                Some(definition) => Of::Custom(definition.parse().ok()?, key.parse().ok()?),
+                None => Of::Thread(first.parse().ok()?, key.parse().ok()?),
+            },
             (None, None) => return None,
         };
         self.states.tracks.iter().position(|track| track.machine == machine && track.of == of)
@@ -236,7 +316,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    use tracemill_analyses::kernel::{AnalysisQuery, Cell, Descriptor};
+    use tracemill_analyses::kernel::{AnalysisQuery, Cell, CustomDefinitions, Descriptor, View};
     use tracemill_engine::selection::streams;
     use tracemill_engine::session::{OpenOptions, Session};
     use tracemill_engine::source::FileSystem;
@@ -247,6 +327,7 @@ mod tests {
     use tracemill_lod::calls::TimelineSlice;
 
     use super::*;
+    use crate::traces::ShownCustom;
 
     fn opened(selection: Selection) -> ShownTraces {
         opened_all(&["kernel/bakery"], selection)
@@ -488,6 +569,67 @@ mod tests {
             };
             assert!(whole.iter().any(|own| is_same(&own)), "{piece:?}");
         }
+    }
+
+    /// Traces with the states that a text defines.
+    fn with_custom(name: &str, text: &str) -> ShownTraces {
+        let definitions = CustomDefinitions::read(Path::new("own.states"), text).expect("it is right");
+        let custom = ShownCustom { definitions: Arc::new(definitions), gmt: true };
+        ShownTraces { custom: Some(Arc::new(custom)), ..opened_all(&[name], Selection::default()) }
+    }
+
+    #[test]
+    fn states_of_the_user_have_a_track_for_each_key() {
+        let text = "states order by payload.id\non orders:taken -> pricing\non orders:priced -> packing\non orders:sent -> end\n";
+        let traces = with_custom("traces/orders", text);
+        let kept = follow(&traces, &Arc::default()).expect("it has such states");
+        assert!(kept.states.left_out.is_empty(), "{:?}", kept.states.left_out);
+        // The pieces are the visits that the analysis lists.
+        let bound = BoundCustom::new(&traces.custom.as_ref().expect("given").definitions, &traces.session, true);
+        let custom = Some(Rc::new(bound.expect("it fits")));
+        let asked = AnalysisQuery { custom, view: View::Log, ..AnalysisQuery::default() };
+        let analysis = (Descriptor::find("custom").expect("it is there").make)(&asked);
+        let reading = Reading::new(readings::input(&traces, &Arc::default()));
+        let tables = reading.run(vec![analysis], &mut |_| ControlFlow::Continue(())).expect("there are times");
+        let mut wanted: BTreeMap<String, Vec<(i128, i128, String)>> = BTreeMap::new();
+        for row in tables[0].rows.cells() {
+            let [Cell::Text(name), Cell::Integer(id), Cell::Text(state), Cell::Integer(from), Cell::Integer(to), ..] =
+                &row[..]
+            else {
+                panic!("{row:?}")
+            };
+            wanted.entry(format!("{name} {id}")).or_default().push((*from, *to, state.to_string()));
+        }
+        let tracks = kept.states.tracks.iter().enumerate().map(|(at, track)| {
+            let pieces =
+                kept.states.pieces(at).map(|piece| (piece.from, piece.to, kept.word(Some(piece.name)).to_string()));
+            assert_eq!(kept.find(&kept.id(at)), Some(at));
+            (track.name.clone(), pieces.collect::<Vec<_>>())
+        });
+        assert_eq!(tracks.collect::<BTreeMap<_, _>>(), wanted);
+        assert_eq!((wanted.len(), kept.tracks(0, "g0").count()), (160, 160));
+        let range = (i128::MIN, i128::MAX);
+        let sums =
+            kept.states.statistics(None, &kept.shown_tracks().collect::<Vec<_>>(), &|| false).expect("somebody waits");
+        assert!(sums.iter().all(|of| of.kind == StateKind::Custom) && sums.len() == 2, "{}", sums.len());
+        assert_eq!(kept.states.running(0, range), 0, "no thread runs");
+    }
+
+    #[test]
+    fn states_of_the_user_stand_beside_those_of_the_kernel() {
+        let text = "states sleeper by prev_tid\non sched_switch if prev_state != 0 -> away\non sched_switch by next_tid -> end\n";
+        let traces = with_custom("kernel/bakery", text);
+        let kept = follow(&traces, &Arc::default()).expect("a kernel's trace");
+        let alone = follow(&opened(Selection::default()), &Arc::default()).expect("a kernel's trace");
+        let named = |of: &StateTracks, is_custom: bool| -> BTreeMap<String, Vec<(i128, i128, String)>> {
+            let tracks = of.states.tracks.iter().enumerate();
+            let own = tracks.filter(|(_, track)| matches!(track.of, Of::Custom(..)) == is_custom);
+            let pieces =
+                |at: usize| of.states.pieces(at).map(|piece| (piece.from, piece.to, of.word(Some(piece.name)).into()));
+            own.map(|(at, _)| (of.id(at), pieces(at).collect())).collect()
+        };
+        assert_eq!(named(&kept, false), named(&alone, false));
+        assert!(named(&kept, true).len() > 5);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tracemill_analyses::kernel::CustomDefinitions;
 use tracemill_engine::filter::Filter;
 use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
@@ -13,6 +14,15 @@ use tracemill_model::schema::ClockOrigin;
 /// The stream that a base track is, among those that are shown; `None` where the trace numbers its tracks itself.
 pub(crate) fn stream_of(streams: &[SelectedStream], track: &Track) -> Option<usize> {
     streams.iter().position(|of| of.trace == track.trace && Some(of.index) == track.stream)
+}
+
+/// States that the user defines, and whether times in their conditions are universal time unless they have a zone.
+#[derive(Debug)]
+pub struct ShownCustom {
+    /// The definitions.
+    pub definitions: Arc<CustomDefinitions>,
+    /// Are such times universal time?
+    pub gmt: bool,
 }
 
 /// The traces that are shown.
@@ -30,6 +40,8 @@ pub struct ShownTraces {
     pub ends: (Option<i128>, Option<i128>),
     /// Are times since the Unix epoch?
     pub is_unix: bool,
+    /// States that the user defines.
+    pub custom: Option<Arc<ShownCustom>>,
 }
 
 impl ShownTraces {
@@ -49,7 +61,7 @@ impl ShownTraces {
         let ends = (first.map(within), last.map(within));
         let mut clocks = session.traces.iter().flat_map(|trace| trace.schema.clocks());
         let is_unix = clocks.any(|clock| clock.origin == ClockOrigin::Unix);
-        ShownTraces { session: Arc::new(session), streams, selection, filter, ends, is_unix }
+        ShownTraces { session: Arc::new(session), streams, selection, filter, ends, is_unix, custom: None }
     }
 
     /// The session with the selection, as readers take them.

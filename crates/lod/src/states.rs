@@ -1,5 +1,6 @@
 //! States of CPUs and threads as slices: what a [`StatesBuilder`] receives from the machines of `semantics` while events are read.
 
+mod custom;
 mod kept;
 mod lanes;
 mod running;
@@ -17,6 +18,7 @@ use crate::calls::TimelineSlice;
 use crate::lane::distance;
 use crate::search::Direction;
 
+use self::custom::CustomTracks;
 use self::lanes::{Gathered, StateLane, StoredPiece};
 
 pub use self::running::has_cpu_events;
@@ -97,6 +99,8 @@ pub enum Of {
     Cpu(u64),
     /// A thread: its number, and how many of this number there were before.
     Thread(i64, u32),
+    /// A key of a user's definition: the number of the definition, and the number of the key.
+    Custom(u32, u32),
 }
 
 /// A track of states.
@@ -104,7 +108,7 @@ pub enum Of {
 pub struct Track {
     /// The machine, as those who read number them.
     pub machine: u32,
-    /// The CPU or thread that has these states.
+    /// The thing that has these states.
     pub of: Of,
     /// Its name.
     pub name: String,
@@ -157,7 +161,7 @@ struct StoredWake {
     waker: u32,
 }
 
-/// States of CPUs and threads: CPUs first, then threads by number.
+/// States of CPUs, of threads, and of what users define: CPUs first, then threads by number.
 #[derive(Debug, Default)]
 pub struct States {
     /// The tracks.
@@ -303,6 +307,8 @@ pub struct StatesBuilder {
     threads: Map<ThreadIndex, Option<usize>>,
     /// Threads that have tracks.
     shown: Vec<ThreadIndex>,
+    /// For each key of a definition its track, unless there was no room for one.
+    customs: CustomTracks,
     of_name: HashMap<String, u32>,
     /// The name of a thread when it was asked for last.
     names: Map<ThreadIndex, (Option<Comm>, u32)>,
@@ -322,6 +328,7 @@ impl StatesBuilder {
             cpus: Vec::new(),
             threads: Map::default(),
             shown: Vec::new(),
+            customs: CustomTracks::default(),
             of_name: HashMap::new(),
             names: Map::default(),
         }
@@ -426,6 +433,7 @@ impl StatesBuilder {
             let text = format!("states of {left} threads are not shown: those of the first {MAX_THREADS} are");
             states.left_out.push(text);
         }
+        states.left_out.extend(custom::left_out(&self.customs));
         states.base = self.base.unwrap_or(0);
         // Of threads only those are known from now on that have tracks.
         let track_of = |thread: u32| self.threads.get(&ThreadIndex(thread)).copied().flatten();

@@ -176,7 +176,7 @@ export interface NameStatistics {
 
 /** A state of CPUs, of threads, or a thread that CPUs ran. */
 export interface StateStatistics {
-  of: 'cpu' | 'thread' | 'running';
+  of: 'cpu' | 'thread' | 'running' | 'custom';
   name: string;
   count: number;
   whole: number;

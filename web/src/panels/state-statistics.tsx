@@ -1,4 +1,4 @@
-// The states of the selection: of CPUs, of threads, and the threads that CPUs ran.
+// The states of the selection: of CPUs, of threads, the threads that CPUs ran, and states that the user defines.
 import type { JSX } from 'preact';
 import type { StateStatistics } from '../api/types';
 import { goToState } from '../state/find';
@@ -11,6 +11,7 @@ const TITLES: readonly (readonly [StateStatistics['of'], string])[] = [
   ['thread', 'State of threads'],
   ['cpu', 'State of CPUs'],
   ['running', 'Run by CPUs'],
+  ['custom', 'Custom states'],
 ];
 const DURATIONS = ['min', 'mean', 'p50', 'p90', 'p99', 'max'] as const;
 const LABELS: Readonly<Record<(typeof DURATIONS)[number], string>> = {

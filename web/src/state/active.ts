@@ -1,5 +1,6 @@
 // Threads of kernel traces in the order of what they did in view: the busiest first, the others below as the tree that they were.
 import type { Track } from '../api/types';
+import { subjectOf } from './states';
 
 /** For how long a thread ran, by track. */
 export interface Activity {
@@ -7,7 +8,7 @@ export interface Activity {
   readonly busy: string;
 }
 
-const isThread = (track: Track): boolean => track.kind === 'state' && !/^s\d+\.cpu/.test(track.id);
+const isThread = (track: Track): boolean => track.kind === 'state' && subjectOf(track.id) === 'thread';
 
 /** The heading above the threads of a trace that ran in view, and above those that did not. */
 export const activeId = (group: string): string => `active.${group}`;

@@ -6,6 +6,7 @@ import { reportFailure } from './answers';
 import { whileBusy } from './busy';
 import { found } from './search';
 import { ask } from './session';
+import { subjectOf } from './states';
 import { session, state, view } from './store';
 import { layout, tracks } from './tracks';
 
@@ -18,17 +19,15 @@ export interface Finding {
 }
 
 const MOST_TRACKS = 8;
-const KINDS: Readonly<Record<Track['kind'], string>> = {
+const KINDS: Readonly<Record<Exclude<Track['kind'], 'state'>, string>> = {
   group: 'trace',
   heading: '',
   events: 'stream',
   calls: 'calls',
-  state: 'thread',
   counter: 'counter',
 };
 
-const kindOf = (track: Track): string =>
-  track.kind === 'state' && /^s\d+\.cpu/.test(track.id) ? 'CPU' : KINDS[track.kind];
+const kindOf = (track: Track): string => (track.kind === 'state' ? subjectOf(track.id) : KINDS[track.kind]);
 
 /** Shows a track, whatever it stands below, and lets keys work on it. */
 export function goToTrack(id: string): void {

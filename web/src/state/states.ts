@@ -1,6 +1,12 @@
 // States of CPUs and threads: their words have colours and shapes of their own, after those of names.
 import { COLOURS } from './names';
 
+/** The things that have the states of a track, by its id: `custom` is what the user defines. */
+export const subjectOf = (id: string): 'CPU' | 'thread' | 'custom' => {
+  const of = /^s\d+\.(cpu|x)/.exec(id)?.[1];
+  return of === 'cpu' ? 'CPU' : of === 'x' ? 'custom' : 'thread';
+};
+
 /** The ways to draw states: filled, hollow, a thin line, dotted. */
 export const SHAPES = ['full', 'hollow', 'line', 'dotted'] as const;
 export type Shape = (typeof SHAPES)[number];

@@ -454,7 +454,7 @@ pub(crate) struct ConvertOptions {
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// Write a list of what the output format cannot hold to this file, as JSON; `-` is stdout
+    /// List what the format cannot hold in this file, as JSON; `-` is stdout
     #[arg(long, value_name = "FILE")]
     pub(crate) loss_report: Option<PathBuf>,
 
@@ -488,6 +488,10 @@ pub(crate) struct ConvertOptions {
     /// Leave out these fields and everything below them
     #[arg(long, value_name = "PATH,..")]
     pub(crate) drop_field: Vec<String>,
+
+    /// With `--to html`: the page shows the states that this file defines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) states: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) symbols: SymbolArgs,

@@ -69,6 +69,10 @@ pub(crate) struct ViewOptions {
     #[arg(long, conflicts_with_all = ["begin", "end", "filter", "tsp"])]
     pub(crate) follow: bool,
 
+    /// Show the states that this file defines, as `analyze custom` does
+    #[arg(long, value_name = "FILE", conflicts_with = "tsp")]
+    pub(crate) states: Option<PathBuf>,
+
     /// Do not open a browser
     #[arg(long)]
     pub(crate) no_open: bool,

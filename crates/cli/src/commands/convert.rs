@@ -97,6 +97,12 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         let error = Error::misuse("--open shows one file in ui.perfetto.dev, which takes perfetto and chrome");
         return Err(error.with_help("`tracemill view` shows any trace"));
     }
+    if options.states.is_some() && options.to() != HTML.0 {
+        let error = Error::misuse(format!("--states is not an option of {}", options.to()));
+        return Err(
+            error.with_help("--to html shows states that a file defines; `tracemill analyze custom` lists them")
+        );
+    }
     if let Ok(format) = PrintFormat::from_str(options.to(), false) {
         if options.split.is_some() {
             let error = Error::misuse(format!("--split writes no {}", options.to()));

@@ -41,6 +41,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         events: &options.select.events,
         symbols: &options.symbols,
         gmt: options.clock_gmt,
+        states: options.states.as_deref(),
     };
     let opened = super::view::input(shown, super::convert::redaction(options))?;
     let Some((input, mut reporter)) = opened else { return Ok(Outcome::Nothing) };

@@ -19,7 +19,7 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
     use super::request::RedactionOptions;
 
     let TuiOptions { input: of_input, events, symbols, clock_gmt, .. } = options;
-    let shown = super::view::ShownOptions { input: of_input, events, symbols, gmt: *clock_gmt };
+    let shown = super::view::ShownOptions { input: of_input, events, symbols, gmt: *clock_gmt, states: None };
     let (input, reporter) = if options.follow {
         super::view::growing_input(shown)?
     } else {

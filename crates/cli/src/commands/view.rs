@@ -34,8 +34,9 @@ mod shown {
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
+    use tracemill_analyses::kernel::CustomKind;
     use tracemill_answers::index_cache::{self, IndexCache};
-    use tracemill_answers::{AnswerInput, Cutter, Querier, Reopener, ShownTraces, can_grow};
+    use tracemill_answers::{AnswerInput, Cutter, Querier, Reopener, ShownCustom, ShownTraces, can_grow};
     use tracemill_engine::convert::{ConvertOptions, convert};
     use tracemill_engine::filter::Expression;
     use tracemill_engine::output::Pending;
@@ -51,9 +52,9 @@ mod shown {
     use tracemill_model::error::{Error, ErrorKind};
     use tracemill_server::{HandOver, ServerSettings, TspSettings, listen, listen_tsp};
 
-    use super::super::no_events;
     use super::super::request::{RedactionOptions, RequestOptions};
     use super::super::samples::Symbols;
+    use super::super::{custom_states, no_events};
     use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, SymbolArgs, ViewOptions};
     use crate::report::{Outcome, Reporter, shell_quoted};
 
@@ -65,6 +66,8 @@ mod shown {
         pub(in super::super) symbols: &'a SymbolArgs,
         /// Are times without a zone universal time?
         pub(in super::super) gmt: bool,
+        /// The file that defines states.
+        pub(in super::super) states: Option<&'a Path>,
     }
 
     /// Opens traces for a viewer. `None` when there is none; that was reported.
@@ -114,7 +117,7 @@ mod shown {
     }
 
     fn opened(opening: &Opening<'_>) -> Result<Option<(AnswerInput, Reporter)>, Error> {
-        let Opening { options: ShownOptions { input, events, symbols, gmt }, clock_moves, redaction, follows } =
+        let Opening { options: ShownOptions { input, events, symbols, gmt, states }, clock_moves, redaction, follows } =
             *opening;
         let now = SystemTime::now();
         let request = RequestOptions::events(input, events, gmt);
@@ -135,7 +138,8 @@ mod shown {
         }
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         let OpenedTraces { session, streams, selection, filter, query } = opened;
-        let traces = ShownTraces::new(session, streams, selection, filter);
+        let mut traces = ShownTraces::new(session, streams, selection, filter);
+        traces.custom = states.map(|file| custom(file, &traces.session, gmt, &reporter)).transpose()?;
         if follows {
             check_growth(&traces)?;
         }
@@ -157,6 +161,14 @@ mod shown {
             cache: None,
         };
         Ok(Some((shown, reporter)))
+    }
+
+    /// Reads a file that defines states. Mistakes in it are reported now, and not when the states are followed.
+    fn custom(file: &Path, session: &Session, gmt: bool, reporter: &Reporter) -> Result<Arc<ShownCustom>, Error> {
+        let definitions = custom_states::read(file)?;
+        definitions.check_has(file, CustomKind::States)?;
+        custom_states::bind(&definitions, session, gmt, reporter)?;
+        Ok(Arc::new(ShownCustom { definitions: Arc::new(definitions), gmt }))
     }
 
     /// Answers queries about what is shown, where SQL is built in: they may read these traces, and nothing else.
@@ -227,8 +239,10 @@ mod shown {
         let mut input = options.input.clone();
         (input.messages.quiet, input.messages.verbose) = (true, false);
         let (events, symbols) = (options.events.clone(), options.symbols.clone());
+        let states = options.states.map(Path::to_path_buf);
         let reopen = move |clock_moves: &[ClockMove]| {
-            let options = ShownOptions { input: &input, events: &events, symbols: &symbols, gmt };
+            let states = states.as_deref();
+            let options = ShownOptions { input: &input, events: &events, symbols: &symbols, gmt, states };
             let opening = Opening { options, clock_moves, redaction: RedactionOptions::default(), follows };
             let (input, _) = opened(&opening)?.ok_or_else(|| Error::misuse("the traces cannot be opened any more"))?;
             Ok(input)
@@ -317,7 +331,8 @@ mod shown {
             return serve_front_ends(options, port);
         }
         let ViewOptions { input: of_input, events, symbols, .. } = options;
-        let shown = ShownOptions { input: of_input, events, symbols, gmt: false };
+        let states = options.states.as_deref();
+        let shown = ShownOptions { input: of_input, events, symbols, gmt: false, states };
         let (input, reporter) = if options.follow {
             growing_input(shown)?
         } else {
@@ -366,7 +381,7 @@ mod shown {
         (input.messages.quiet, input.messages.verbose) = (true, false);
         let open = move |paths: &[PathBuf]| {
             let input = InputOptions { traces: paths.to_vec(), ..input.clone() };
-            let shown = ShownOptions { input: &input, events: &events, symbols: &symbols, gmt: false };
+            let shown = ShownOptions { input: &input, events: &events, symbols: &symbols, gmt: false, states: None };
             let opened = self::input(shown, RedactionOptions::default())?;
             Ok(opened.map(|(mut own, _)| {
                 own.cache = index_cache(&input, &events, &cache, own.opened);

@@ -26,6 +26,9 @@ impl States {
                     to.step(*tid);
                     to.number((*life).into());
                 }
+                Of::Custom(definition, key) => {
+                    [2, (*definition).into(), (*key).into()].into_iter().for_each(|number| to.number(number));
+                }
             }
             to.bytes(name.as_bytes())?;
             to.size(parent.map_or(0, |parent| parent + 1));
@@ -51,12 +54,13 @@ impl States {
         let base = from.wide()?;
         let mut tracks = from.list(|from| {
             let machine = from.small(usize::MAX)?;
-            let of = match from.flag()? {
-                false => {
+            let of = match from.below(3)? {
+                0 => {
                     let (cpu, _) = (from.number()?, from.number()?);
                     Of::Cpu(cpu)
                 }
-                true => Of::Thread(from.step()?, from.small(usize::MAX)?),
+                1 => Of::Thread(from.step()?, from.small(usize::MAX)?),
+                _ => Of::Custom(from.small(usize::MAX)?, from.small(usize::MAX)?),
             };
             let (name, parent) = (from.text()?, from.size()?.checked_sub(1));
             let lanes = from.list(|from| StateLane::read(from, names.len()))?;

@@ -20,6 +20,8 @@ pub enum StateKind {
     Thread,
     /// Threads that CPUs run.
     Running,
+    /// States that a user defines.
+    Custom,
 }
 
 /// Statistics of one state.
@@ -163,6 +165,7 @@ impl States {
             for (lane, depth) in track.lanes.iter().zip(1..) {
                 let kind = match track.of {
                     Of::Thread(..) => StateKind::Thread,
+                    Of::Custom(..) => StateKind::Custom,
                     Of::Cpu(_) if depth == 1 => StateKind::Running,
                     Of::Cpu(_) => StateKind::Cpu,
                 };

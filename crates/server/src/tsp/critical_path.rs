@@ -150,7 +150,7 @@ fn busiest(experiment: &Experiment) -> Option<i64> {
     let kept = experiment.state.states()?;
     let threads = kept.shown_tracks().filter_map(|at| match kept.states.tracks[at].of {
         Of::Thread(tid, _) => Some((kept.states.running(at, experiment.ends()), tid)),
-        Of::Cpu(_) => None,
+        Of::Cpu(_) | Of::Custom(..) => None,
     });
     threads.max().map(|(_, tid)| tid)
 }

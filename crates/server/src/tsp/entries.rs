@@ -173,6 +173,8 @@ impl Entries {
         let is_wanted = |of: Of| match of {
             Of::Cpu(_) => output != Output::Threads,
             Of::Thread(..) => output != Output::Cpus,
+            // The server opens traces without definitions of the user.
+            Of::Custom(..) => false,
         };
         let tracks: Vec<usize> = kept.tracks_of(trace).filter(|at| is_wanted(kept.states.tracks[*at].of)).collect();
         if tracks.is_empty() {
@@ -205,7 +207,7 @@ impl Entries {
                         EntryContent::States { track: at, depth: 0 },
                     );
                 }
-                Of::Cpu(_) => {}
+                Of::Cpu(_) | Of::Custom(..) => {}
                 Of::Thread(tid, _) => {
                     let entry = &mut self.list[entry];
                     entry.labels.push(tid.to_string());
@@ -268,6 +270,7 @@ impl Entry {
         match of {
             Some(Of::Cpu(number)) => value["metadata"] = json!({ "cpu": [number] }),
             Some(Of::Thread(tid, _)) => value["metadata"] = json!({ "tid": [tid] }),
+            Some(Of::Custom(..)) => {}
             None => {
                 let is_of_path = matches!(self.shown, EntryContent::PathThread { .. });
                 let tid = self.labels.get(1).filter(|_| is_of_path).and_then(|tid| tid.parse::<i64>().ok());
