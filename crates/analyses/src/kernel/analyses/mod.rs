@@ -3,6 +3,7 @@
 mod cgroup;
 mod contention;
 pub(crate) mod cpu;
+mod delays;
 mod files;
 mod heap;
 mod idle;

@@ -8,11 +8,11 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::delays::Delays;
 use super::irq::interrupt_name;
 use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
 use crate::kernel::aggregate::keys::{NO_KEY, duration};
-use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
-use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
+use crate::kernel::aggregate::spans::{SpanTimes, Spans};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{AnalysisForm, RowNouns, SPANS};
 use crate::kernel::question::query::AnalysisQuery;
@@ -90,49 +90,6 @@ struct Work {
     names: Names,
     role: PeriodRole,
     deferred: Rc<RefCell<Deferred>>,
-}
-
-/// Runs whose delay is known, and their delays.
-#[derive(Clone, Default)]
-struct Delays {
-    count: u64,
-    total: u128,
-    max: Option<u64>,
-}
-
-impl Sum for Delays {
-    fn add(&mut self, other: Self) {
-        self.count += other.count;
-        self.total += other.total;
-        self.max = self.max.max(other.max);
-    }
-}
-
-impl Aggregate for Delays {
-    fn pack<I: Iterator<Item = Option<i128>>>(&mut self, packing: &mut Packing<'_, I>) {
-        packing.number(&mut self.count);
-        packing.number(&mut self.total);
-        packing.option(&mut self.max);
-    }
-}
-
-impl Delays {
-    fn known(&self, value: Value<'static>) -> Value<'static> {
-        if self.count > 0 { value } else { Value::Null }
-    }
-}
-
-impl SpanFigures for Delays {
-    const COLUMNS: &'static [ColumnOf<'static, Self>] = &[
-        own_column("delays", Unit::Count, "runs whose delay is known", |of| of.count.into()),
-        own_column("delay_total_ns", Unit::Duration, "sum of the delays", |of| {
-            of.known(Value::Integer(of.total as i128))
-        }),
-        own_column("delay_mean_ns", Unit::Duration, "mean of the delays", |of| {
-            of.known(Value::Real(of.total as f64 / of.count as f64))
-        }),
-        own_column("delay_max_ns", Unit::Duration, "longest delay", |of| Value::integer(of.max)),
-    ];
 }
 
 /// The address of a work or a timer on a machine.
@@ -340,7 +297,7 @@ impl Work {
         };
         let key = GroupKey { machine: ended.machine, number, name, other: ended.kind as i64 };
         let delay = ended.started.delay;
-        let delays = Delays { count: delay.is_some().into(), total: delay.unwrap_or(0).into(), max: delay };
+        let delays = Delays::of_run(delay);
         let span = SpanTimes::new(machines, ended.machine, (ended.started.from, ended.to));
         self.spans.add(machines, &span, key, delays, || {
             let thread = ended.thread.map(|thread| machines.thread(thread));
