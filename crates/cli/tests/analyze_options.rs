@@ -125,7 +125,7 @@ fn question(known: &Descriptor, form: &AnalysisForm) -> Vec<String> {
 
 struct Asker {
     folder: Folder,
-    traces: [String; 5],
+    traces: [String; 6],
 }
 
 impl Asker {
@@ -138,6 +138,7 @@ impl Asker {
             demo("../idle/night.jsonl"),
             demo("../guests/host.jsonl"),
             demo("../heap/larder.jsonl"),
+            demo("../ros2/kitchen.jsonl"),
         ];
         Asker { folder, traces }
     }
@@ -318,6 +319,7 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
         ["cpu", "sched", "syscalls", "io", "locks", "contention", "offcpu", "vm", "cgroup", "processes", "stats"]
     );
     assert_eq!(all("", &demo("../heap/larder.jsonl")), ["heap", "stats"]);
+    assert_eq!(all("", &demo("../ros2/kitchen.jsonl")), ["ros2", "stats"]);
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "contention", "offcpu", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,timehist,map,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);

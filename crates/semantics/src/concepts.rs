@@ -117,6 +117,36 @@ crate::named! {
         HeapRealloc = "heap_realloc",
         /// A program frees a block.
         HeapFree = "heap_free",
+        /// A ROS 2 program makes a node.
+        Ros2Node = "ros2_node",
+        /// It makes a publisher.
+        Ros2Publisher = "ros2_publisher",
+        /// It makes a subscription.
+        Ros2Subscription = "ros2_subscription",
+        /// It makes a service.
+        Ros2Service = "ros2_service",
+        /// It makes a timer.
+        Ros2Timer = "ros2_timer",
+        /// It ties a timer to a node.
+        Ros2TimerNode = "ros2_timer_node",
+        /// It says that an object, such as a callback, is a part of another one.
+        Ros2Part = "ros2_part",
+        /// It says which function a callback is.
+        Ros2Symbol = "ros2_symbol",
+        /// A callback begins.
+        Ros2Start = "ros2_start",
+        /// A callback ends.
+        Ros2End = "ros2_end",
+        /// A message is published.
+        Ros2Publish = "ros2_publish",
+        /// The middleware gives a published message its time stamp.
+        Ros2Sent = "ros2_sent",
+        /// The middleware hands over a message.
+        Ros2Take = "ros2_take",
+        /// A message is put into a buffer inside of the process.
+        Ros2Enqueue = "ros2_enqueue",
+        /// A message is taken out of such a buffer.
+        Ros2Dequeue = "ros2_dequeue",
         /// A packet comes in.
         NetIn = "net_in",
         /// A packet goes out.
@@ -245,6 +275,16 @@ crate::named! {
         Bytes = "bytes",
         /// Number of elements, each of which takes that many bytes.
         Count = "count",
+        /// The pointer to the object that another one belongs to.
+        Owner = "owner",
+        /// The handle that the middleware of ROS 2 has for a publisher or a subscription.
+        Rmw = "rmw",
+        /// Time stamp of a message, which all who take it see.
+        Stamp = "stamp",
+        /// Period of a timer in ns.
+        Period = "period",
+        /// Did the message stay inside of the process?
+        Intra = "intra",
         /// The pointer to a block before its size changed.
         Old = "old",
         /// Place of a call: in the kernel, or in a program.

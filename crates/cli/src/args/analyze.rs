@@ -48,7 +48,7 @@ pub(crate) struct AnalyzeOptions {
     pub(crate) rows: RowOptions,
 
     /// With `states`: rows of these, of cpus, threads, disks, irqs; with `processes`: files; with `heap`: leaks; with
-    /// `contention`: holds; with `custom`: counters
+    /// `contention`: holds; with `custom`: counters; with `ros2`: chains
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', help_heading = "One analysis")]
     pub(crate) of: Vec<String>,
 

@@ -60,6 +60,11 @@ pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
                 LD_PRELOAD=liblttng-ust-libc-wrapper.so"
             .to_string();
     }
+    if concept.name().starts_with("ros2_") {
+        return "lttng enable-event --userspace 'ros2:*', contexts vpid, vtid and procname, before the nodes start, as ros2 trace \
+                does"
+            .to_string();
+    }
     let mut names: Vec<&str> = concepts.events(concept).collect();
     names.dedup();
     let plain = |name: &&&str| !name.contains(['*', ':', '.']);

@@ -17,6 +17,7 @@ mod occupancy;
 mod offcpu;
 mod path;
 mod processes;
+mod ros2;
 mod sched;
 pub(crate) mod states;
 mod stats;
@@ -50,6 +51,7 @@ pub const ANALYSES: &[Descriptor] = &[
     offcpu::DESCRIPTOR,
     vm::DESCRIPTOR,
     cgroup::DESCRIPTOR,
+    ros2::DESCRIPTOR,
     processes::DESCRIPTOR,
     stats::DESCRIPTOR,
     path::DESCRIPTOR,

@@ -61,6 +61,8 @@ tracemill_semantics::named! {
         Holds = "holds",
         /// Counters of the user instead of states.
         Counters = "counters",
+        /// Chains of messages instead of callbacks.
+        Chains = "chains",
         /// Children below their parents.
         Tree = "tree",
     }
