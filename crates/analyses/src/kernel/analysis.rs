@@ -169,4 +169,16 @@ impl Descriptor {
     pub fn missing_concepts(&self, has: &HashSet<Concept>) -> Vec<&'static [Concept]> {
         self.needs.iter().copied().filter(|group| !group.iter().any(|concept| has.contains(concept))).collect()
     }
+    /// Groups of concepts of which the traces have none, those for the words and the key of a question included.
+    pub fn missing_for(&self, query: &AnalysisQuery, has: &HashSet<Concept>) -> Vec<&'static [Concept]> {
+        let given = || query.words.iter().map(|word| word.name()).chain(query.by.as_deref());
+        let of_options = self.needs_for.iter().filter(|(word, _)| given().any(|own| own == *word));
+        let lacks = of_options.map(|(_, group)| *group).filter(|group| !group.iter().any(|one| has.contains(one)));
+        self.missing_concepts(has).into_iter().chain(lacks).collect()
+    }
+
+    /// Can traces with these concepts answer a question?
+    pub fn is_fed(&self, query: &AnalysisQuery, has: &HashSet<Concept>) -> bool {
+        self.missing_for(query, has).is_empty()
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tracemill_semantics::states::{Ns, Suspensions};
+use tracemill_semantics::states::{Ns, Suspensions, list_of_cpus, missing_events};
 pub use tracemill_table::{Column, Unit};
 
 use crate::kernel::rows::state_rows::StateRows;
@@ -96,6 +96,15 @@ impl PeriodOf {
     }
 }
 
+/// A line below a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remark {
+    /// The line.
+    pub text: String,
+    /// Does it say that something is missing?
+    pub is_warning: bool,
+}
+
 /// Result of an analysis.
 #[derive(Clone, Default)]
 pub struct Table {
@@ -148,6 +157,35 @@ impl Table {
         let order = shown_order(self.columns.iter().map(|column| &*column.name));
         let is_shown = |(_, column): &(usize, &Column)| !self.for_programs.contains(&&*column.name);
         order.into_iter().map(|at| (at, &self.columns[at])).filter(is_shown)
+    }
+
+    /// The lines below it: things that are missing, or did not fit together.
+    pub fn remarks(&self) -> Vec<Remark> {
+        let line = |text: String| Remark { text, is_warning: false };
+        let warning = |text: String| Remark { text, is_warning: true };
+        let mut remarks = Vec::new();
+        if self.is_rough {
+            remarks.push(line("percentiles of groups with more than a million spans are within 1 %".to_string()));
+        }
+        for (name, count) in self.notes.iter().filter(|(_, count)| *count > 0) {
+            remarks.push(match *name {
+                // The line of the suspensions has their time.
+                "events" | "suspended_ns" => continue,
+                "losses" => {
+                    let cpus = list_of_cpus(&self.lost_on);
+                    warning(format!("{count} events lost on {cpus}; what they touched is unknown"))
+                }
+                "assumed_cpus" => line("no event says its CPU: all are taken to be of one, cpu 0".to_string()),
+                "unseen_cpus" => warning(missing_events(&self.unseen)),
+                "suspensions" => warning(self.suspensions.sentence()),
+                name => {
+                    let words = name.replace('_', " ");
+                    let words = if *count == 1 { words.strip_suffix('s').unwrap_or(&words) } else { &words };
+                    line(format!("{count} {words}"))
+                }
+            });
+        }
+        remarks
     }
 
     /// Sorts the rows in their order.

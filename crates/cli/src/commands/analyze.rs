@@ -366,10 +366,7 @@ fn asked_of<'k>(
 
 /// Checks that the traces can feed an analysis.
 fn check(known: &Descriptor, asked: &AnalysisQuery, has: &HashSet<Concept>, concepts: &Concepts) -> Result<(), Error> {
-    let given = asked.words.iter().map(|word| word.name()).chain(asked.by.as_deref());
-    let of_options = known.needs_for.iter().filter(|(word, _)| given.clone().any(|own| own == *word));
-    let lacks = of_options.map(|(_, group)| *group).filter(|group| !group.iter().any(|concept| has.contains(concept)));
-    let Some(group) = known.missing_concepts(has).into_iter().chain(lacks).next() else { return Ok(()) };
+    let Some(group) = known.missing_for(asked, has).into_iter().next() else { return Ok(()) };
     let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
     let message = format!("`{}` needs events of {}, and the traces have none", known.name, names.join(" or "));
     Err(Error::unsupported(message).with_help(list::how_to_record(group, concepts)))

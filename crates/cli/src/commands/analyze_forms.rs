@@ -5,7 +5,6 @@ use std::io::IsTerminal as _;
 use tracemill_analyses::kernel::{PeriodOf, StateLines, StateRows, Table, state_widths};
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
-use tracemill_semantics::states::{list_of_cpus, missing_events};
 use tracemill_table::{Column, TableClock, TableStyle, TextTable, Unit, Value, bar, put_wrapped};
 
 use super::analyze_rows::Paged;
@@ -160,27 +159,9 @@ fn widths_of(lines: &mut TextTable<'_>) -> Vec<usize> {
 
 /// Puts what is to be said below a table.
 fn put_notes(out: &mut Out, table: &Table, style: &TableStyle) {
-    if table.is_rough {
-        out.put(b"percentiles of groups with more than a million spans are within 1 %\n");
-    }
-    for (name, count) in table.notes.iter().filter(|(name, count)| *count > 0 && *name != "events") {
-        let (color, plain) = if style.is_colored { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
-        if *name == "losses" {
-            let cpus = list_of_cpus(&table.lost_on);
-            out.put_fmt(format_args!("{color}{count} events lost on {cpus}; what they touched is unknown{plain}\n"));
-        } else if *name == "assumed_cpus" {
-            out.put(b"no event says its CPU: all are taken to be of one, cpu 0\n");
-        } else if *name == "unseen_cpus" {
-            out.put_fmt(format_args!("{color}{}{plain}\n", missing_events(&table.unseen)));
-        } else if *name == "suspended_ns" {
-            // The line of the suspensions says it.
-        } else if *name == "suspensions" {
-            out.put_fmt(format_args!("{color}{}{plain}\n", table.suspensions.sentence()));
-        } else {
-            let words = name.replace('_', " ");
-            let words = if *count == 1 { words.strip_suffix('s').unwrap_or(&words) } else { &words };
-            out.put_fmt(format_args!("{count} {words}\n"));
-        }
+    for remark in table.remarks() {
+        let (color, plain) = if remark.is_warning && style.is_colored { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
+        out.put_fmt(format_args!("{color}{}{plain}\n", remark.text));
     }
 }
 
