@@ -4,10 +4,12 @@ use serde_json::Value;
 
 use crate::error::{Answer, ApiError};
 use crate::ids::ValueId;
+use crate::period_track::PeriodId;
+use crate::periods;
 use crate::query::Query;
 use crate::session::{problems, session};
 use crate::state::TraceState;
-use crate::{events, groups, locate, measures, plots, selection, tiles, tracks};
+use crate::{analyses, events, groups, locate, measures, plots, selection, tiles, tracks, why};
 
 /// An answer.
 pub enum Reply {
@@ -48,10 +50,12 @@ fn answer_of(state: &TraceState, path: &str, query: &Query) -> Answer<Reply> {
         }
         "events" => events::events(state, query, set()?.as_deref()),
         // They look at all that is chosen.
-        "select" | "flame" if state.is_complete() => {
+        "select" | "flame" | "why" | "analyze" if state.is_complete() => {
             let question = format!("{path} {} {:?}", state.generation(), query.list);
             let answer = || match path {
                 "flame" => selection::flame(state, query),
+                "why" => why::why(state, query),
+                "analyze" => analyses::analyze(state, query),
                 _ => selection::select(state, query, set()?.as_deref()),
             };
             let text = state
@@ -62,6 +66,8 @@ fn answer_of(state: &TraceState, path: &str, query: &Query) -> Answer<Reply> {
         }
         "select" => selection::select(state, query, set()?.as_deref()),
         "flame" => selection::flame(state, query),
+        "why" => why::why(state, query),
+        "analyze" => analyses::analyze(state, query),
         "search" => events::find(state, query, set()?.as_deref()),
         "durations" => selection::durations(state, query),
         "pairs" => measures::pairs(state, query, set()?.as_deref()),
@@ -82,7 +88,10 @@ fn answer_of(state: &TraceState, path: &str, query: &Query) -> Answer<Reply> {
             Some(("call", place)) => selection::call(state, place),
             Some(("track", id)) => match ValueId::parse(&state.input.traces, id) {
                 Some(of) => groups::track(state, &of, id, query),
-                None => plots::track(state, id, query.get("filter")),
+                None => match PeriodId::parse(id) {
+                    Some(of) => periods::track(state, &of, &query.asker),
+                    None => plots::track(state, id, query.get("filter")),
+                },
             },
             _ => Err(ApiError::new(404, "path", format!("`{path}` is not answered"))),
         },

@@ -10,6 +10,7 @@ use tracemill_lod::group::ValueGroups;
 
 use crate::cache::{Cache, Limits};
 use crate::latencies::{FunctionStatistics, FunctionsKey, SystemCallLatencies, SystemCallStatistics};
+use crate::period_track::PeriodTrack;
 
 /// Answers that look at all that is chosen.
 const ANSWERS: Limits = Limits { entries: 16, entry_bytes: 256 << 10, bytes: usize::MAX };
@@ -26,11 +27,16 @@ const OF_SYSTEM_CALLS: usize = 4;
 /// Statistics about functions, by trace and range.
 const FUNCTIONS: usize = 64;
 
+/// Tracks of periods; each has a million at most.
+const PERIODS: usize = 8;
+
 /// A group by its trace, its path and the filter.
 pub(crate) type GroupKey = (usize, String, String);
 
 /// All caches of the traces that are shown.
 pub(crate) struct Caches {
+    /// Names of the analyses that the traces have the events for.
+    pub(crate) analyses: OnceLock<Vec<&'static str>>,
     /// Answers by their questions.
     pub(crate) answers: Cache<String, Arc<str>>,
     /// Sets of events by filters, and by values of fields.
@@ -41,6 +47,8 @@ pub(crate) struct Caches {
     pub(crate) groups: Cache<GroupKey, Arc<GroupReading>>,
     /// Statistics about functions.
     pub(crate) functions: Cache<FunctionsKey, Arc<Vec<FunctionStatistics>>>,
+    /// Periods, by the ids of their tracks.
+    pub(crate) periods: Cache<String, Arc<PeriodTrack>>,
     /// Latencies of all system calls.
     pub(crate) system_calls: Cache<(), Arc<Vec<SystemCallLatencies>>>,
     /// Statistics about system calls, by range.
@@ -50,11 +58,13 @@ pub(crate) struct Caches {
 impl Default for Caches {
     fn default() -> Caches {
         Caches {
+            analyses: OnceLock::new(),
             answers: Cache::new(ANSWERS, |text| text.len()),
             sets: Cache::new(SETS, |set| set.bytes()),
             plots: Cache::with_entries(PLOTS),
             groups: Cache::with_entries(GROUPS),
             functions: Cache::with_entries(FUNCTIONS),
+            periods: Cache::with_entries(PERIODS),
             system_calls: Cache::with_entries(1),
             of_system_calls: Cache::with_entries(OF_SYSTEM_CALLS),
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use tracemill_analyses::kernel::{AnalysisQuery, Descriptor, Reading, Table, UnmatchedOptions, Value};
+use tracemill_analyses::kernel::{ANALYSES, AnalysisQuery, Descriptor, Reading, Table, UnmatchedOptions, Value};
 use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Error;
 
@@ -18,7 +18,7 @@ use crate::traces::ShownTraces;
 /// A question to an analysis, before the events are read.
 pub(crate) struct KernelQuestion<'a> {
     reading: Reading<'a>,
-    known: &'static Descriptor,
+    pub(crate) known: &'static Descriptor,
     pub(crate) query: AnalysisQuery,
     /// The first trace of each machine.
     pub(crate) traces: Vec<usize>,
@@ -74,7 +74,7 @@ impl<'a> KernelQuestion<'a> {
         *end_ns = end_ns.iter().chain(&query.end).min().copied();
         let (begin, end) = (*begin_ns, *end_ns);
         let reading = Reading::new(input);
-        if !known.missing_concepts(&reading.concepts()).is_empty() {
+        if !known.is_fed(&query, &reading.concepts()) {
             return None;
         }
         let firsts = first_traces(&reading, traces);
@@ -116,6 +116,19 @@ impl<'a> KernelQuestion<'a> {
 }
 
 impl TraceState {
+    /// Names of the analyses that the traces have the events for.
+    pub(crate) fn analyses(&self) -> &[&'static str] {
+        self.caches.analyses.get_or_init(|| {
+            let traces = &self.input.traces;
+            if !has_all_events(traces) || traces.selection.redactions.is_some() {
+                return Vec::new();
+            }
+            let has = Reading::new(input(traces, &Arc::default())).concepts();
+            let query = AnalysisQuery::default();
+            ANALYSES.iter().filter(|known| known.is_fed(&query, &has)).map(|known| known.name).collect()
+        })
+    }
+
     /// Do the traces have the events that an analysis of `analyze` needs, and may it see all of them?
     pub fn can_analyze(&self, name: &str) -> bool {
         KernelQuestion::new(&self.input.traces, name, AnalysisQuery::default(), &Arc::default()).is_some()

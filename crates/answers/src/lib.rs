@@ -6,6 +6,7 @@
 //! A part of the program `tracemill`: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod analyses;
 mod answer;
 mod cache;
 mod caches;
@@ -28,6 +29,8 @@ mod latencies;
 mod locate;
 mod measures;
 mod pack;
+mod period_track;
+mod periods;
 mod plots;
 mod points;
 mod query;
@@ -48,6 +51,7 @@ mod titles;
 mod traces;
 mod tracks;
 mod watched_files;
+mod why;
 
 pub use answer::{Reply, answer};
 pub use cache::{Cache, Limits};

@@ -11,6 +11,8 @@ use tracemill_lod::{EventSet, Index};
 use crate::error::{Answer, ApiError};
 use crate::groups;
 use crate::ids::ValueId;
+use crate::period_track::{PeriodId, PeriodTrack};
+use crate::periods;
 use crate::plots;
 use crate::query::{Query, ns, some_ns};
 use crate::state::TraceState;
@@ -46,6 +48,11 @@ pub(crate) fn locate(state: &TraceState, query: &Query, set: Option<&EventSet>) 
             let piece = kept.states.locate(track, at, direction, query.number("depth").ok()?)?;
             Some(located_state(&kept.states, id, &piece))
         }),
+        TrackId::Period => {
+            let found = period_of(state, id, query)?;
+            let piece = found.states.locate(0, at, direction, query.number("depth")?);
+            piece.map(|piece| located_state(&found.states, id, &piece))
+        }
         TrackId::Group(_) | TrackId::Plot => None,
     };
     Ok(found.unwrap_or_else(nothing_located))
@@ -81,10 +88,20 @@ fn locate_at(state: &TraceState, query: &Query, set: Option<&EventSet>, at: i128
             let piece = kept.states.locate_at(track, at, depth, slack)?;
             Some(located_state(&kept.states, id, &piece))
         }),
+        TrackId::Period => {
+            let found = period_of(state, id, query)?;
+            let piece = found.states.locate_at(0, at, depth, slack);
+            piece.map(|piece| located_state(&found.states, id, &piece))
+        }
         TrackId::Plot => plots::value_at(state, id, query.get("filter"), (at, &query.asker))?
             .map(|value| json!({ "event": null, "track": id, "begin": null, "end": null, "value": value })),
     };
     Ok(found.unwrap_or_else(nothing_located))
+}
+
+fn period_of(state: &TraceState, id: &str, query: &Query) -> Answer<Arc<PeriodTrack>> {
+    let of = PeriodId::parse(id).ok_or_else(|| ApiError::request("`track` is missing"))?;
+    periods::find(state, &of, &query.asker)
 }
 
 fn nothing_located() -> Value {

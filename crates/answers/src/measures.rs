@@ -31,7 +31,7 @@ const VALUES: usize = 10_000;
 const ROWS: usize = 10_000;
 
 /// A mistake in a question, as the command line says it.
-fn mistake(error: &Error) -> ApiError {
+pub(crate) fn mistake(error: &Error) -> ApiError {
     ApiError::request(match error.help() {
         Some(help) => format!("{}; {help}", error.message()),
         None => error.message().to_string(),
@@ -105,7 +105,7 @@ pub(crate) fn pairs(state: &TraceState, query: &Query, set: Option<&EventSet>) -
     let selection = Selection { stop: Some(query.asker.flag()), ..selection.clone() };
     let input = Input { session, streams, selection, filter: filter.clone() };
     let question = PairsQuery { from: &from, to: &to, by: &by, regress: false };
-    let mut points = Points::new(index);
+    let mut points = Points::new(index, range_of(query, index)?);
     let is_wanted = |event: usize| wanted.has(event);
     let by_number: Option<&dyn Fn(usize) -> bool> = if wanted.is_all() { None } else { Some(&is_wanted) };
     // `problems` reports damage.

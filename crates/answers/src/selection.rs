@@ -62,9 +62,9 @@ pub(crate) fn chosen(state: &TraceState, index: &Index, query: &Query, list: Opt
                 tasks.push(task);
                 bases.extend(base_of_task(task));
             }
-            // States and counters have no events of their own.
+            // States, periods and counters have no events of their own.
             TrackId::State(track) => states.push(track),
-            TrackId::Plot => {}
+            TrackId::Plot | TrackId::Period => {}
             TrackId::Value => values.extend(ValueId::parse(&state.input.traces, id)),
             TrackId::Group(trace) => {
                 bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
@@ -196,12 +196,13 @@ pub(crate) fn flame(state: &TraceState, query: &Query) -> Answer {
 pub(crate) fn durations(state: &TraceState, query: &Query) -> Answer {
     let index = state.whole_index()?;
     let name = query.get("name").ok_or_else(|| ApiError::request("`name` is missing"))?;
-    let range = absolute(range_of(query, index)?, index);
+    let wanted = range_of(query, index)?;
+    let range = absolute(wanted, index);
     let chosen = chosen(state, index, query, query.get("tracks"))?;
     let tasks = chosen.as_ref().map(|chosen| &*chosen.tasks);
     let of_name = state.calls().and_then(|calls| Some((calls, calls.names.iter().position(|own| own == name)?)));
     let (calls, name) = of_name.ok_or_else(|| ApiError::new(404, "call", format!("nothing is called `{name}`")))?;
-    let mut points = Points::new(index);
+    let mut points = Points::new(index, wanted);
     let is_over = || query.asker.is_over(&state.progress);
     let see = |begin: i64, duration: i64| points.add(begin.into(), duration.into());
     calls.durations(name as u32, range, tasks, &is_over, see).ok_or_else(Asker::cancelled)?;

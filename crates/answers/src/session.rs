@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
+use tracemill_lod::states::{Of, Track};
 use tracemill_lod::{Fault, LossKind};
 
 use crate::ids::base_id;
 use crate::query::{ns, some_ns};
 use crate::state::TraceState;
+use crate::why;
 
 /// How far the index is.
 pub fn progress(state: &TraceState) -> Value {
@@ -74,6 +76,13 @@ pub(crate) fn session(state: &TraceState) -> Value {
     }
     if state.states().is_some_and(|kept| kept.states.has_wakes()) {
         features.push("wakeups");
+    }
+    // Following states has looked at what the events mean.
+    if state.is_complete() {
+        features.extend((!state.analyses().is_empty()).then_some("analyses"));
+        let is_thread = |track: &Track| matches!(track.of, Of::Thread(..));
+        let has_threads = state.states().is_some_and(|kept| kept.states.tracks.iter().any(is_thread));
+        features.extend((has_threads && state.analyses().contains(&why::ANALYSIS)).then_some("why"));
     }
     json!({
         "api": 1,

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use tracemill_analyses::kernel::{
 };
 use tracemill_engine::event::Event;
 use tracemill_engine::trace_calls::TraceCalls;
-use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, UNKNOWN, has_cpu_events};
+use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, Track, UNKNOWN, has_cpu_events};
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 
@@ -270,6 +271,23 @@ impl StateTracks {
             (None, None) => return None,
         };
         self.states.tracks.iter().position(|track| track.machine == machine && track.of == of)
+    }
+
+    /// The machines that have a thread of a number, in their order.
+    pub(crate) fn machines_of(&self, tid: i64) -> Vec<u32> {
+        let is_own = |track: &&Track| matches!(track.of, Of::Thread(own, _) if own == tid);
+        let found: BTreeSet<u32> = self.states.tracks.iter().filter(is_own).map(|track| track.machine).collect();
+        found.into_iter().collect()
+    }
+
+    /// The track of the thread that a machine had under a number at a time.
+    pub(crate) fn thread_at(&self, machine: u32, tid: i64, at: i128) -> Option<usize> {
+        let is_own = |track: &Track| track.machine == machine && matches!(track.of, Of::Thread(own, _) if own == tid);
+        let own = self.states.tracks.iter().enumerate().filter(|(_, track)| is_own(track)).map(|(at, _)| at);
+        // Lives come in the order of time: the last one that has begun.
+        let lives: Vec<usize> = own.collect();
+        let has_begun = |track: &&usize| self.states.ends(**track).is_some_and(|(from, _)| from <= at);
+        lives.iter().rfind(has_begun).or(lives.first()).copied()
     }
 
     /// `wakeups`: who woke the thread of a track, and whom it woke.

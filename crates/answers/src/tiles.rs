@@ -15,6 +15,8 @@ use tracemill_lod::{EventSet, LossKind, LossRange, Timeline};
 use crate::error::{Answer, ApiError};
 use crate::groups;
 use crate::ids::{FieldId, ValueId};
+use crate::period_track::PeriodId;
+use crate::periods;
 use crate::plots;
 use crate::query::Query;
 use crate::state::TraceState;
@@ -26,6 +28,7 @@ enum NameOf {
     Event,
     Function,
     State,
+    Period,
 }
 
 /// Names that an answer uses, numbered as they come up.
@@ -33,7 +36,7 @@ enum NameOf {
 struct AnswerNames {
     list: Map<String, Value>,
     /// For each kind of thing by its own numbers: the number here and one more, or 0.
-    known: [Vec<u32>; 3],
+    known: [Vec<u32>; 4],
 }
 
 impl AnswerNames {
@@ -139,6 +142,8 @@ struct TrackList<'a> {
     level: u32,
     /// First and last tile.
     range: (u64, u64),
+    /// The same in ns.
+    span: (i128, i128),
     /// The density of base tracks, by index; each once, however many groups hold it.
     densities: BTreeMap<usize, Density>,
     /// The first lane of calls that is reported, when not all are.
@@ -184,6 +189,13 @@ impl TrackList<'_> {
                 .end(Vec::new())
             }
             TrackId::Plot => self.plot(id)?,
+            TrackId::Period => {
+                let of = PeriodId::parse(id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
+                let found = periods::find(self.state, &of, &self.query.asker)?;
+                let slices = found.states.slices(0, self.level, self.span);
+                let track = TrackText::new(id, "state", true);
+                track.slices(&slices, NameOf::Period, &found.states.names, &mut self.names).end(Vec::new())
+            }
         })
     }
 
@@ -302,7 +314,7 @@ pub(crate) fn tiles(
         match one {
             TrackId::Base(at) => bases.push(*at),
             TrackId::Group(trace) => bases.extend(bases_of(state, &timeline, *trace)),
-            TrackId::Calls(_) | TrackId::State(_) | TrackId::Plot | TrackId::Value => {}
+            TrackId::Calls(_) | TrackId::State(_) | TrackId::Plot | TrackId::Value | TrackId::Period => {}
         }
     }
     bases.sort_unstable();
@@ -322,6 +334,7 @@ pub(crate) fn tiles(
         timeline: &timeline,
         level,
         range,
+        span,
         densities: bases.into_iter().zip(densities).collect(),
         lane,
         of_values,

@@ -8,6 +8,7 @@ use tracemill_lod::{EventSet, LossKind};
 
 use crate::error::{Answer, ApiError};
 use crate::ids::{FieldId, ValueId, base_id, calls_id, group_id};
+use crate::period_track::PeriodId;
 use crate::plots;
 use crate::state::TraceState;
 
@@ -22,6 +23,8 @@ pub(crate) enum TrackId {
     Plot,
     /// Events by a value.
     Value,
+    /// Periods that a page defined.
+    Period,
 }
 
 pub(crate) fn find_track(state: &TraceState, id: &str) -> Answer<TrackId> {
@@ -30,6 +33,9 @@ pub(crate) fn find_track(state: &TraceState, id: &str) -> Answer<TrackId> {
     }
     if FieldId::parse(&state.input.traces, id).is_some() {
         return Ok(TrackId::Plot);
+    }
+    if PeriodId::parse(id).is_some() {
+        return Ok(TrackId::Period);
     }
     if ValueId::parse(&state.input.traces, id).is_some() {
         return Ok(TrackId::Value);

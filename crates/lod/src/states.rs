@@ -176,6 +176,24 @@ pub struct States {
 }
 
 impl States {
+    /// A single track of spans, in lanes: those of a lane are in the order of time and do not overlap. Each has a beginning, an
+    /// end and a number of `names`.
+    pub fn from_spans(track: (u32, Of), name: String, names: Vec<String>, spans: &[Vec<(i128, i128, u32)>]) -> States {
+        let base = spans.iter().filter_map(|lane| lane.first()).map(|(from, ..)| *from).min().unwrap_or(0);
+        let lane = |spans: &Vec<(i128, i128, u32)>| {
+            let mut lane = StateLane::default();
+            for (from, to, name) in spans {
+                let (from, to) = (clamp_ns(from - base), clamp_ns(to - base));
+                lane.push(StoredPiece { from, to, name: *name }, false);
+            }
+            lane.finish();
+            lane
+        };
+        let (machine, of) = track;
+        let track = Track { machine, of, name, parent: None, lanes: spans.iter().map(lane).collect() };
+        States { tracks: vec![track], names, base, ..States::default() }
+    }
+
     /// Slices of a track in a range of ns, both ends included, in buckets of 2^level ns from its beginning. Slices shorter than
     /// a bucket stand together, by bucket and lane.
     pub fn slices(&self, track: usize, level: u32, range: (i128, i128)) -> Vec<TimelineSlice> {

@@ -306,6 +306,11 @@ impl States {
 
     /// Adds a row that is kept.
     fn keep_row(&mut self, row: &StateRow, place: u32) {
+        self.add_to_totals(row);
+        self.rows.push(row, place);
+    }
+
+    fn add_to_totals(&mut self, row: &StateRow) {
         let of = match row.of {
             StateOf::Cpu { status, .. } => Some(TotalOf::Cpu(status.name())),
             StateOf::Thread(state) => Some(TotalOf::Thread(state.name())),
@@ -314,7 +319,6 @@ impl States {
         if let Some(of) = of {
             self.add(row.machine, row.number, of, row.duration());
         }
-        self.rows.push(row, place);
     }
 
     /// The totals: their columns, and for each CPU and thread the time and the share of the range in each state.
@@ -343,7 +347,13 @@ impl States {
         let States { query, form, cells, .. } = self;
         if query.test.is_none() {
             match &query.states {
-                Some(sink) => return (sink.borrow_mut())(row),
+                Some(sink) => {
+                    (sink.borrow_mut())(row);
+                    if query.keeps_states {
+                        self.add_to_totals(row);
+                    }
+                    return;
+                }
                 None if query.sink.is_none() => return self.keep_row(row, place),
                 None => {}
             }

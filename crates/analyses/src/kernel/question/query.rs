@@ -146,7 +146,8 @@ pub struct AnalysisQuery {
     pub sink: Option<RowSink>,
     /// Rows of `states` go there as they are found, unless there is a test of rows.
     pub states: Option<StateSink>,
-    /// Is the table of `states` wanted [as its rows are](crate::kernel::Table::states)?
+    /// Is the table of `states` wanted [as its rows are](crate::kernel::Table::states)? Where these go elsewhere, it has their
+    /// totals.
     pub keeps_states: bool,
 }
 
