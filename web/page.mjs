@@ -714,6 +714,222 @@ test(
   { viewport: { width: 1440, height: 900 } },
 );
 
+const BAKERY = ['demo/kernel/bakery'];
+/** The answer of the command to the same question; numbers that are too long for a number are texts. */
+const analyzed = (...args) => {
+  const options = { cwd: root, encoding: 'utf8', stdio: 'pipe' };
+  const text = execFileSync(bin, ['analyze', ...args, '--format', 'json', ...BAKERY], options);
+  return JSON.parse(text.replace(/:(\d{16,})(?=[,}])/g, ':"$1"'));
+};
+/** The exact values of the rows of the table of an analysis. */
+const analysisRows = (page) =>
+  page.$$eval('[data-testid=analysis-row]', (rows) =>
+    rows.map((r) => Object.fromEntries([...r.children].map((c) => [c.dataset.column, c.dataset.value]))),
+  );
+/** Waits for the table of an analysis. */
+const tableOf = async (page, name) => {
+  await pause(page, 350);
+  await page.waitForSelector(`${id('analyses')}[data-analysis="${name}"]`);
+  await rest(page);
+};
+const LATE = 't=1795249870518000000..1795249870570000000&at=s0.641.0:1795249870528964707:0';
+
+test('a wait says why, in the words of analyze, and its path is drawn', BAKERY, LATE, async (page) => {
+  const part = page.locator(id('why-part'));
+  await part.first().waitFor();
+  const why = page.locator(id('why'));
+  const [begin, end] = [await why.getAttribute('data-begin'), await why.getAttribute('data-end')];
+  const wanted = analyzed('why', '--tid', '641', '--begin', `${begin}ns`, '--end', `${end}ns`);
+  assert.deepEqual(
+    await part.evaluateAll((list) => list.map((p) => [p.dataset.from, p.dataset.to, p.dataset.why])),
+    wanted.rows.map((r) => [String(r.from), String(r.to), r.why]),
+  );
+  assert.match(await why.innerText(), /waiting for disk sda/);
+  assert.ok((await why.innerText()).includes(wanted.sentences[0]));
+  await noViolation(page, 'why');
+  // A part goes to the thread that it is about.
+  await part.first().click();
+  await rest(page);
+  assert.equal(await hash(page, 'cur'), begin);
+  await page.locator(id('timeline')).focus();
+  await page.keyboard.press('k');
+  await page.waitForSelector(`${id('path')}[data-parts]:not([data-parts=""])`);
+  const [from, to] = await view(page);
+  const path = analyzed('why', '--tid', '641', '--begin', `${from}ns`, '--end', `${to}ns`);
+  assert.equal(await page.locator(id('path')).getAttribute('data-parts'), String(path.rows.length));
+  assert.deepEqual(
+    await page.$$eval(id('path-total'), (list) => list.map((t) => [t.dataset.why, t.dataset.total])),
+    path.totals.map((t) => [t.why, String(t.total_ns)]),
+  );
+  assert.equal(await hash(page, 'path'), `s0.641.0:${from}..${to}`);
+  await noViolation(page, 'critical path');
+  // A bar below the thread that the wait was for: its row has another colour there than without the path.
+  const shot = async () => {
+    await pause(page, 150);
+    const row = await page.locator(`${id('track')}[data-track="s0.212.0"]`).boundingBox();
+    const canvas = await page.locator(id('canvas')).boundingBox();
+    const clip = { x: canvas.x + canvas.width * 0.6, y: row.y + row.height - 7, width: 40, height: 6 };
+    return (await page.screenshot({ clip })).toString('base64');
+  };
+  const drawn = await shot();
+  await page.getByRole('button', { name: 'Pin its threads' }).click();
+  assert.equal((await hash(page, 'pin')).split(',').length, new Set(path.rows.map((r) => r.tid)).size);
+  await page.goBack();
+  await page.evaluate(() => {
+    location.hash = location.hash.replace(/&?(pin|path|at)=[^&]*/g, '');
+  });
+  await rest(page);
+  assert.equal(await page.locator(id('path')).count(), 0);
+  assert.notEqual(await shot(), drawn);
+});
+
+test('tables of analyze follow the view and the selection', BAKERY, 'tab=analyses&an=syscalls', async (page) => {
+  await tableOf(page, 'syscalls');
+  const names = await page.locator(`${id('analysis-name')} option`).allInnerTexts();
+  for (const name of ['cpu', 'sched', 'irq', 'syscalls', 'io', 'locks', 'why']) assert.ok(names.includes(name), name);
+  const same = (rows, wanted) => {
+    assert.equal(rows.length, wanted.length);
+    rows.forEach((row, i) => {
+      for (const [key, value] of Object.entries(row)) {
+        const own = wanted[i][key];
+        if (typeof own !== 'object')
+          assert.equal(typeof own === 'number' ? Number(value) : value, own, `${key} of row ${i}`);
+      }
+    });
+  };
+  same(await analysisRows(page), analyzed('syscalls').rows);
+  await noViolation(page, 'analyses');
+  // A part of the time, and the threads that are selected.
+  await page.evaluate(() => {
+    location.hash += '&sel=1795249870300020000..1795249870600020000&tr=s0.641.0';
+  });
+  await tableOf(page, 'syscalls');
+  const range = ['--begin', '1795249870300020000ns', '--end', '1795249870600020000ns'];
+  same(await analysisRows(page), analyzed('syscalls', '--tid', '641', ...range).rows);
+  // The head of a column sorts.
+  await page.locator(`${id('analyses')} th button`, { hasText: /^count$/ }).click();
+  await tableOf(page, 'syscalls');
+  same(await analysisRows(page), analyzed('syscalls', '--tid', '641', '--sort', 'count', ...range).rows);
+  await page.locator(id('analysis-rows')).selectOption({ label: 'by errno' });
+  await tableOf(page, 'syscalls');
+  same(await analysisRows(page), analyzed('syscalls', '--by', 'errno', '--tid', '641', ...range).rows);
+  // A row of a list leads to its place.
+  await page.locator(id('analysis-log')).click();
+  await tableOf(page, 'syscalls');
+  const rows = await analysisRows(page);
+  same(rows, analyzed('syscalls', '--log', '--tid', '641', ...range).rows);
+  await page.locator(id('analysis-row')).nth(3).click();
+  await rest(page);
+  assert.match(await hash(page, 'at'), /^s0\.641\.0:/);
+  // One that is about one thread takes the selected one.
+  await page.locator(id('analysis-name')).selectOption('why');
+  await tableOf(page, 'why');
+  const why = analyzed('why', '--tid', '641', ...range);
+  assert.deepEqual(
+    (await analysisRows(page)).map((r) => [r.from, r.why]),
+    why.rows.map((r) => [String(r.from), r.why]),
+  );
+  assert.ok((await page.locator(id('analyses')).innerText()).includes(why.sentences[0]));
+  assert.equal(await page.locator(`${id('analyses')} th`, { hasText: /^through$/ }).count(), 0, 'words say it');
+  await noViolation(page, 'why of a thread');
+});
+
+test('durations over time lead to their places', BAKERY, 'tab=analyses&an=sched///points', async (page) => {
+  await tableOf(page, 'sched');
+  const spans = analyzed('sched', '--log').rows;
+  const over = page.locator(id('over-time'));
+  assert.equal(await over.getAttribute('data-points'), String(spans.length));
+  const heat = page.locator(id('heat'));
+  assert.equal(await heat.getAttribute('data-count'), String(spans.length));
+  assert.equal(
+    (await bars(page)).reduce((a, b) => a + b, 0),
+    spans.length,
+  );
+  await noViolation(page, 'over time');
+  // The longest wait is alone at the top: a click goes to its thread and its time.
+  const longest = spans.reduce((a, b) => (a.latency_ns > b.latency_ns ? a : b));
+  const box = await page.locator('canvas.points').boundingBox();
+  const [first, last] = await view(page);
+  const share = Number(BigInt(longest.wake_ns) - BigInt(first)) / Number(BigInt(last) - BigInt(first));
+  await page.mouse.click(box.x + 4 + share * (box.width - 8), box.y + 14);
+  await rest(page);
+  const [track, at] = (await hash(page, 'at')).split(':');
+  assert.equal(track, `s0.${longest.tid}.0`);
+  assert.equal(at, longest.wake_ns);
+  assert.match(
+    await page
+      .locator(`${id('details')} h2`)
+      .first()
+      .innerText(),
+    /runnable/,
+  );
+  // A cell of the map selects the time of its column.
+  await heat.focus();
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('Enter');
+  await rest(page);
+  const [begin, end] = (await hash(page, 'sel')).split('..').map(BigInt);
+  const column = (BigInt(last) - BigInt(first)) / 128n;
+  assert.ok(end > begin && end - begin <= column + 1n, `${end - begin} of ${column}`);
+  await tableOf(page, 'sched');
+  const inside = analyzed('sched', '--log', '--begin', `${begin}ns`, '--end', `${end}ns`).rows.length;
+  assert.equal(await page.locator(id('analyses')).getAttribute('data-total'), String(inside));
+});
+
+test('periods are tracks that show which were late', BAKERY, 'tab=analyses&an=periods', async (page) => {
+  await rest(page, { ms: 400 });
+  await noViolation(page, 'a form for periods');
+  const [begin, end] = ['name == "net_if_receive_skb"', 'name == "net_dev_xmit"'];
+  const periods = analyzed('periods', '--log', '--period', 'order', '--period-begin', begin, '--period-end', end).rows;
+  const all = periods.map((p) => p.duration_ns).sort((a, b) => a - b);
+  const deadline = all[Math.floor(all.length * 0.7)];
+  const field = (name) => page.locator(`${id('analyses')} input[name=${name}]`);
+  await field('name').fill('order');
+  await field('begin').fill(begin);
+  await field('end').fill(end);
+  await field('deadline').fill('soon');
+  await page.getByRole('button', { name: 'Measure' }).click();
+  await page.locator(`${id('analyses')} [role=alert]`, { hasText: 'A deadline is a duration' }).waitFor();
+  await field('deadline').fill(`${deadline}ns`);
+  await page.getByRole('button', { name: 'Show as a track' }).click();
+  await tableOf(page, 'periods');
+  const late = all.filter((d) => d > deadline).length;
+  const missed = page.locator(id('missed'));
+  assert.deepEqual(
+    [await missed.getAttribute('data-missed'), await missed.getAttribute('data-periods')],
+    [String(late), String(all.length)],
+  );
+  const track = page.locator(`${id('track')}[data-track^="q.order."]`);
+  assert.match(await track.innerText(), new RegExp(`${late} missed`));
+  // The longest one is filled; a click says so.
+  const worst = periods.find((p) => p.duration_ns === all.at(-1));
+  const [row, canvas, shown] = [
+    await track.boundingBox(),
+    await page.locator(id('canvas')).boundingBox(),
+    (await view(page)).map(BigInt),
+  ];
+  const middle = BigInt(worst.from) + BigInt(worst.duration_ns) / 2n;
+  const x = Number(middle - shown[0]) / Number(shown[1] - shown[0]);
+  await page.mouse.click(canvas.x + x * canvas.width, row.y + 10);
+  await rest(page);
+  assert.match(
+    await page
+      .locator(`${id('details')} h2`)
+      .first()
+      .innerText(),
+    /missed/,
+  );
+  await noViolation(page, 'a track of periods');
+  // The link has all of it.
+  await page.reload();
+  await rest(page, { ms: 500 });
+  assert.match(await track.innerText(), new RegExp(`${late} missed`));
+  await track.click({ button: 'right' });
+  await page.getByRole('menuitem', { name: 'Remove' }).click();
+  await rest(page);
+  assert.equal(await track.count(), 0);
+});
+
 const removed = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-removed-'));
 fs.cpSync(path.join(root, MILL[0]), removed, { recursive: true });
 

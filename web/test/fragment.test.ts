@@ -31,6 +31,9 @@ function randomState(random: Random): State {
     slice: random.chance(0.5) ? { track: name(), at: random.big(), depth: random.below(30) } : null,
     sql: random.text(),
     plots: random.list(3, name),
+    path: random.chance(0.5) ? { track: name(), range: ordered(random.big(), random.big()) } : null,
+    analysis: random.text(),
+    period: random.text(),
     unknown: random.chance(0.3) ? ['later=1,2', 'flag'] : [],
   };
 }
@@ -50,7 +53,7 @@ test('the beginning has an empty link', () => assert.equal(writeFragment(INITIAL
 
 test('keys are as they are fixed', () => {
   const state = readFragment(
-    '#t=10..20&sel=12..14&tr=a,b%2Cc&f=cpu%20%3D%3D%200&q=x&ev=7&call=t_1:3&tab=flame&pin=p&fold=q&cols=payload.a&fmt=ns&cur=-5&bm=13~look%2C%20here%20~%20%26%20there&hide=h&up=u,v&down=w&by=g0%3Apayload.id&at=s.1:-7:2&sql=select%201&plot=p.g0.a.b,p.g0.c.d&new=1',
+    '#t=10..20&sel=12..14&tr=a,b%2Cc&f=cpu%20%3D%3D%200&q=x&ev=7&call=t_1:3&tab=flame&pin=p&fold=q&cols=payload.a&fmt=ns&cur=-5&bm=13~look%2C%20here%20~%20%26%20there&hide=h&up=u,v&down=w&by=g0%3Apayload.id&at=s.1:-7:2&sql=select%201&plot=p.g0.a.b,p.g0.c.d&path=s0.641.0:30..40&an=sched%2F%2Fthread%2Fpoints&per=q.f.a.b..9&new=1',
   );
   assert.deepEqual(state, {
     view: { begin: 10n, end: 20n },
@@ -74,13 +77,16 @@ test('keys are as they are fixed', () => {
     slice: { track: 's.1', at: -7n, depth: 2 },
     sql: 'select 1',
     plots: ['p.g0.a.b', 'p.g0.c.d'],
+    path: { track: 's0.641.0', range: { begin: 30n, end: 40n } },
+    analysis: 'sched//thread/points',
+    period: 'q.f.a.b..9',
     unknown: ['new=1'],
   });
 });
 
 test('nonsense is as if it were not there', () => {
   assert.deepEqual(
-    readFragment('t=a..b&sel=5&ev=-1&call=x&tab=none&fmt=moon&cur=1.5&bm=~x&at=s:x:1&t=1..2..3'),
+    readFragment('t=a..b&sel=5&ev=-1&call=x&tab=none&fmt=moon&cur=1.5&bm=~x&at=s:x:1&path=s0.1.0&t=1..2..3'),
     INITIAL,
   );
   assert.deepEqual(readFragment('q=%E0%A4%A'), { ...INITIAL, query: '%E0%A4%A' });

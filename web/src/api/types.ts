@@ -64,6 +64,9 @@ export interface Track {
   threads?: number;
   busy?: string;
   unit?: string | null;
+  /** Of a track of periods: ns that one may take, and how many took longer. */
+  deadline?: string | null;
+  missed?: number | null;
   min?: string | number | null;
   max?: string | number | null;
   losses?: { events?: number | null; packets?: number | null } | number | null;
@@ -283,6 +286,87 @@ export interface Wakeup {
   ns: string;
   from: string | null;
   to: string;
+}
+
+/** A part of a critical path. */
+export interface PathPart {
+  from: string;
+  to: string;
+  /** The track of its thread, where that has one. */
+  track: string | null;
+  tid: number;
+  comm: string | null;
+  /** As `analyze path` has it: running, wait_cpu, disk, .. */
+  state: string | null;
+  why: string | null;
+  through: string | null;
+}
+
+/** The critical path of a thread, in words. */
+export interface WhyAnswer {
+  track: string;
+  begin: string | null;
+  end: string | null;
+  sentence: string | null;
+  parts: PathPart[];
+  left_out: number;
+  totals: { why: string | null; total: string | null; share: number | null; own: boolean }[];
+}
+
+/** An analysis of `tracemill analyze`, and the forms that its table may have. */
+export interface AnalysisInfo {
+  name: string;
+  about: string;
+  forms: { of: string | null; keys: string[]; spans: boolean; takes: string[] }[];
+}
+
+export type AnalysisUnit = 'name' | 'count' | 'time' | 'duration' | 'share' | 'correlation' | 'bytes';
+export type AnalysisCell = string | number | boolean | null | Record<string, number>;
+
+export interface AnalysisColumn {
+  name: string;
+  unit: AnalysisUnit;
+  meaning: string;
+  /** Others say the same in words. */
+  hidden: boolean;
+}
+
+/** How many durations there are, by column of the time and by power of two. */
+export interface Heat {
+  begin: string;
+  /** Ns of a column. */
+  column: string;
+  columns: number;
+  cells: [number, number, number][];
+}
+
+/** Durations over time: the longest one by one, and how many others there are. */
+export interface DurationPoints {
+  points: { begin: string; duration: string; track?: string }[];
+  summary?: { n: number }[];
+  histogram?: [number, number][];
+  heat?: Heat;
+}
+
+/** The table of an analysis. */
+export interface AnalysisTable {
+  analysis: string;
+  begin: string | null;
+  end: string | null;
+  columns: AnalysisColumn[];
+  rows: AnalysisCell[][];
+  /** The track of the thread of each row, where rows are about threads. */
+  tracks?: (string | null)[];
+  total: number;
+  /** The word for the rows. */
+  noun: string;
+  all: Record<string, AnalysisCell>;
+  totals?: { columns: AnalysisColumn[]; rows: AnalysisCell[][] };
+  sentences: string[];
+  remarks: string[];
+  points?: DurationPoints;
+  /** Of periods with a deadline, how many of the range missed it. */
+  missed?: { deadline: string; periods: number; missed: number };
 }
 
 /** The rows of a query, every value as its exact text. */

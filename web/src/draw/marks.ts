@@ -33,6 +33,7 @@ export function drawMarks(g: CanvasRenderingContext2D, input: TimelineInput, pla
   }
   g.setLineDash([]);
   drawWakes(g, input, places);
+  drawPath(g, input, places);
   if (input.mark) drawMark(g, input, places, input.mark);
 }
 
@@ -56,21 +57,78 @@ function drawWakes(
     // A thread out of sight is above or below: the nearer edge says so.
     const edge = (y: number): number => (y < height / 2 ? 0 : height);
     const [y0, y1] = [begin ?? (from === null ? (end ?? 0) - 16 : edge(end ?? 0)), end ?? edge(begin ?? 0)];
-    const way = y1 >= y0 ? 1 : -1;
-    g.beginPath();
-    g.moveTo(x, y0);
-    g.lineTo(x, y1 - way * 5);
-    g.stroke();
-    g.beginPath();
-    g.moveTo(x, y1);
-    g.lineTo(x - 3.5, y1 - way * 6);
-    g.lineTo(x + 3.5, y1 - way * 6);
-    g.closePath();
-    g.fill();
+    arrow(g, x, y0, y1);
     g.beginPath();
     g.roundRect(x - 2, y0 - 2, 4, 4, 2);
     g.fill();
   }
+}
+
+const PATH_PX = 4;
+/** Parts whose ends are nearer than this are one line: it would be drawn many times otherwise. */
+const PART_PX = 0.5;
+
+/** A critical path: a bar below what each of its threads does, and an arrow wherever it goes on in another one. */
+function drawPath(
+  g: CanvasRenderingContext2D,
+  { scale, theme, path, height }: TimelineInput,
+  places: readonly Place[],
+): void {
+  if (path.length === 0) return;
+  const rows = new Map(places.map((place) => [place.row.track.id, place]));
+  const barOf = ({ row, y }: Place): number => y + row.height - PATH_PX - 2;
+  let first = 0;
+  for (let last = path.length; first < last; ) {
+    const middle = (first + last) >> 1;
+    if ((path[middle]?.end ?? 0n) <= scale.view.begin) first = middle + 1;
+    else last = middle;
+  }
+  const bars: { x: number; end: number; y: number; colour: number }[] = [];
+  const turns: { x: number; from: number; to: number }[] = [];
+  for (let i = first; i < path.length; i++) {
+    const part = path[i];
+    if (!part || part.begin > scale.view.end) break;
+    const x = Math.max(-2, scale.x(part.begin));
+    const end = Math.min(scale.width + 2, scale.x(part.end));
+    const place = part.track === null ? undefined : rows.get(part.track);
+    const before = path[i - 1];
+    if (before && before.track !== part.track && x >= 0 && x <= scale.width) {
+      const left = before.track === null ? undefined : rows.get(before.track);
+      // A thread out of sight is above or below: the nearer edge says so.
+      const out = (seen: Place | undefined): number => (seen && barOf(seen) > height / 2 ? height : 0);
+      const turn = { x, from: left ? barOf(left) + 2 : out(place), to: place ? barOf(place) + 2 : out(left) };
+      if (turn.from !== turn.to && x >= (turns.at(-1)?.x ?? -Infinity) + 2) turns.push(turn);
+    }
+    if (!place) continue;
+    const y = barOf(place);
+    const known = bars.at(-1);
+    if (known && known.y === y && known.colour === part.colour && x - known.end < PART_PX) known.end = end;
+    else bars.push({ x, end: Math.max(end, x + 1), y, colour: part.colour });
+  }
+  // Lines around the bars part them from the states above.
+  g.fillStyle = theme.ink;
+  for (const { x, end, y } of bars) g.fillRect(x - 0.5, y - 1, end - x + 1, PATH_PX + 2);
+  for (const { x, end, y, colour } of bars) {
+    g.fillStyle = theme.fill[colour] ?? '';
+    g.fillRect(x, y, Math.max(1, end - x), PATH_PX);
+  }
+  g.strokeStyle = g.fillStyle = theme.ink;
+  g.lineWidth = 1.4;
+  for (const { x, from, to } of turns) arrow(g, x, from, to);
+}
+
+function arrow(g: CanvasRenderingContext2D, x: number, from: number, to: number): void {
+  const way = to >= from ? 1 : -1;
+  g.beginPath();
+  g.moveTo(x, from);
+  g.lineTo(x, to - way * 5);
+  g.stroke();
+  g.beginPath();
+  g.moveTo(x, to);
+  g.lineTo(x - 3.5, to - way * 6);
+  g.lineTo(x + 3.5, to - way * 6);
+  g.closePath();
+  g.fill();
 }
 
 function verticalLine(g: CanvasRenderingContext2D, at: number, width: number, height: number): void {

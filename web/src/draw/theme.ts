@@ -57,6 +57,8 @@ const LIGHT_STATES: readonly Oklch[] = [
   [0.55, 0.13, 300],
   [0.8, 0, 0],
   [0.78, 0.07, 285],
+  [0.9, 0.06, 145],
+  [0.64, 0.19, 25],
 ];
 const LIGHT_STATE_EDGES: readonly Oklch[] = [
   [0.5, 0.1, 165],
@@ -68,6 +70,8 @@ const LIGHT_STATE_EDGES: readonly Oklch[] = [
   [0.38, 0.13, 300],
   [0.58, 0, 0],
   [0.46, 0.12, 285],
+  [0.55, 0.11, 145],
+  [0.45, 0.17, 25],
 ];
 const DARK_STATES: readonly Oklch[] = [
   [0.55, 0.11, 165],
@@ -79,6 +83,8 @@ const DARK_STATES: readonly Oklch[] = [
   [0.38, 0.14, 305],
   [0.45, 0, 0],
   [0.42, 0.09, 285],
+  [0.38, 0.06, 145],
+  [0.5, 0.17, 25],
 ];
 const DARK_STATE_EDGES: readonly Oklch[] = [
   [0.75, 0.13, 165],
@@ -90,6 +96,8 @@ const DARK_STATE_EDGES: readonly Oklch[] = [
   [0.62, 0.15, 305],
   [0.62, 0, 0],
   [0.68, 0.12, 285],
+  [0.78, 0.11, 145],
+  [0.72, 0.17, 25],
 ];
 
 /** Areas and lines of names and of states. */

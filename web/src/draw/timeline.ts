@@ -46,6 +46,17 @@ export interface TimelineInput {
   readonly titles: ReadonlyMap<string, readonly Titled[]>;
   /** Wakes, of and by the thread that is chosen. */
   readonly wakes: readonly Wake[];
+  /** The critical path that is shown, in the order of time. */
+  readonly path: readonly PathSegment[];
+}
+
+/** A part of a critical path. */
+export interface PathSegment {
+  readonly begin: bigint;
+  readonly end: bigint;
+  /** Null where its thread has no track. */
+  readonly track: string | null;
+  readonly colour: number;
 }
 
 /** The text of an event, as a log renders it. */

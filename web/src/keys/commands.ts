@@ -8,6 +8,7 @@ import { toggleFollowing } from '../state/follow';
 import { inValues } from '../state/search';
 import { change, isFile, state } from '../state/store';
 import { layout } from '../state/tracks';
+import { togglePath } from '../state/why';
 import { dialog, focusFilter, focusSearch } from './focus';
 
 export type Group = 'Move' | 'Cursor and selection' | 'Choose' | 'Tracks' | 'Find' | 'Page';
@@ -213,6 +214,13 @@ export const COMMANDS: readonly Command[] = [
     group: 'Tracks',
     keys: ['Shift+ArrowDown'],
     run: () => onCurrent((id) => act.scrollLanes(id, 1)),
+  },
+  {
+    id: 'path',
+    label: 'Critical path of the thread, over the selection or the view',
+    group: 'Tracks',
+    keys: ['k'],
+    run: () => togglePath(),
   },
   { id: 'pull-up', label: 'Pull up the track', group: 'Tracks', keys: [], run: () => onCurrent(act.pullUp) },
   { id: 'bury', label: 'Bury the track', group: 'Tracks', keys: [], run: () => onCurrent(act.bury) },

@@ -11,6 +11,7 @@ import type { Tab } from '../state/state';
 import { change, session, state } from '../state/store';
 import { tracks } from '../state/tracks';
 import { grouped } from '../time/format';
+import { Analyses, AnalysisTools } from './analyses';
 import { Bar } from './bar';
 import { Details } from './details';
 import { Dialogs } from './dialogs';
@@ -34,6 +35,7 @@ const LABELS: Record<Tab, string> = {
   selection: 'Selection',
   flame: 'Flame graph',
   calls: 'Calls',
+  analyses: 'Analyses',
   problems: 'Problems',
   sql: 'SQL',
 };
@@ -124,6 +126,7 @@ function badge(tab: Tab): { text: string; loss: boolean } {
       const n = problemCount();
       return { text: n ? grouped(n) : '', loss: true };
     }
+    case 'analyses':
     case 'flame':
     case 'sql':
       return { text: '', loss: false };
@@ -135,6 +138,7 @@ const TOOLS: Partial<Record<Tab, () => JSX.Element>> = {
   selection: SelectionTools,
   flame: FlameTools,
   calls: SelectionTools,
+  analyses: AnalysisTools,
   sql: SqlTools,
 };
 
@@ -197,6 +201,7 @@ function Bottom(): JSX.Element {
       {panel('selection', <Selection />)}
       {panel('flame', <Flame />)}
       {panel('calls', tab === 'calls' ? <Calls /> : null)}
+      {panel('analyses', tab === 'analyses' ? <Analyses /> : null)}
       {panel('problems', <Problems />)}
       {panel('sql', tab === 'sql' ? <Sql /> : null)}
     </section>

@@ -1,16 +1,17 @@
 // The chosen event or call: when it was, every field with its exact text, where it is in the file.
 import { signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
-import type { CallDetails, EventDetails, Field, Located } from '../api/types';
+import type { CallDetails, EventDetails, Field, Located, PathPart, WhyAnswer } from '../api/types';
 import * as act from '../state/actions';
 import { applyFilter } from '../state/filter';
 import { andConditions, condition, filterPath, isNamed } from '../state/filters';
 import { isPlottable } from '../state/plots';
 import { callAnswer, eventAnswer, selectAnswer } from '../state/selection';
 import { NOTHING_CHOSEN } from '../state/state';
-import { stateColour } from '../state/states';
+import { pathColour, stateColour } from '../state/states';
 import { change, fullRange, session, state, timeContext } from '../state/store';
 import { trackById } from '../state/tracks';
+import { canShowPath, pathAnswer, pinThreads, togglePath, whyAnswer } from '../state/why';
 import { day, duration, grouped, point, secondsSince, signed } from '../time/format';
 import { type MenuItem, openMenu, openMenuAt } from './menu';
 import { Chip, clipped, copyText } from './parts';
@@ -37,9 +38,10 @@ export function Details(): JSX.Element {
         <OfEvent value={chosen} />
       ) : slice ? (
         <OfSlice value={slice} />
-      ) : (
+      ) : state.value.path ? null : (
         <Nothing />
       )}
+      <Path />
     </aside>
   );
 }
@@ -302,6 +304,11 @@ function OfSlice({ value }: { value: Located }): JSX.Element {
           <button type="button" class="ib out small" onClick={act.fit}>
             Fit <kbd aria-hidden="true">f</kbd>
           </button>
+          {track && canShowPath(track.id) ? (
+            <button type="button" class="ib out small" onClick={() => togglePath(track.id)}>
+              Critical path <kbd aria-hidden="true">k</kbd>
+            </button>
+          ) : null}
         </div>
       </div>
       <div class="kv">
@@ -317,6 +324,125 @@ function OfSlice({ value }: { value: Located }): JSX.Element {
           {begin !== null && end !== null ? <Line label="duration">{duration(end - begin)}</Line> : null}
         </dl>
       </div>
+      <Why />
+    </>
+  );
+}
+
+/** Parts of a path that are listed; the drawing has all of them. */
+const MOST_PARTS = 200;
+
+/** The reason of the chosen state, in the words of `analyze why`. */
+function Why(): JSX.Element | null {
+  const { key, value, error, pending } = whyAnswer.value;
+  const { slice } = state.value;
+  if (key === null && !pending) return null;
+  const own = value && value.track === slice?.track ? value : null;
+  return (
+    <div class="kv" data-testid="why" data-begin={own?.begin ?? ''} data-end={own?.end ?? ''}>
+      <h3>Why</h3>
+      {error ? <p>{error.body.message}</p> : own ? <Parts value={own} /> : <p>Reading…</p>}
+    </div>
+  );
+}
+
+/** Goes to a part of a path: its thread, at its begin. */
+function goToPart({ track, from }: PathPart): void {
+  const at = BigInt(from);
+  if (track !== null) {
+    act.currentTrack.value = track;
+    act.scrollTo(track);
+  }
+  act.reveal(at, 'jump');
+  act.setCursor(at);
+}
+
+function Parts({ value }: { value: WhyAnswer }): JSX.Element {
+  const { parts } = value;
+  const rest = parts.length + value.left_out - MOST_PARTS;
+  return (
+    <>
+      {parts.length === 1 ? null : <p class="sentence">{value.sentence}</p>}
+      <ol class="parts">
+        {parts.slice(0, MOST_PARTS).map((part, i) => (
+          <li key={part.from}>
+            <button
+              type="button"
+              data-testid="why-part"
+              data-from={part.from}
+              data-to={part.to}
+              data-why={part.why ?? ''}
+              onClick={() => goToPart(part)}
+            >
+              <span class="chip s" style={{ background: theme.value.edge[pathColour(part.state ?? '')] ?? '' }} />
+              <b>{duration(BigInt(part.to) - BigInt(part.from))}</b> {clipped(part.why ?? '', 400)}
+              {/* The way there is said once for the parts that it led to. */}
+              {part.through && part.through !== parts[i - 1]?.through ? <i> ({clipped(part.through, 400)})</i> : null}
+            </button>
+          </li>
+        ))}
+      </ol>
+      {rest > 0 ? <p>and {grouped(rest)} more</p> : null}
+    </>
+  );
+}
+
+/** The critical path over a range. */
+function Path(): JSX.Element | null {
+  const { path } = state.value;
+  if (!path) return null;
+  const { value, error } = pathAnswer.value;
+  const own = value?.track === path.track ? value : null;
+  const track = trackById.value.get(path.track);
+  return (
+    <>
+      <div class="sh" data-testid="path" data-track={path.track} data-parts={own?.parts.length ?? ''}>
+        <h2>Critical path</h2>
+        <div class="sub">
+          {track ? `${clipped(track.name, 200)}, ` : ''}
+          {duration(path.range.end - path.range.begin)} from {point(path.range.begin, timeContext.value)}
+        </div>
+        <div class="acts">
+          <button type="button" class="ib out small" onClick={() => change({ path: null })}>
+            End
+          </button>
+          {own ? (
+            <button type="button" class="ib out small" onClick={() => pinThreads(own.parts)}>
+              Pin its threads
+            </button>
+          ) : null}
+        </div>
+      </div>
+      {error ? (
+        <p class="nothing" role="alert">
+          {error.body.message}
+        </p>
+      ) : null}
+      {!own ? (
+        error ? null : (
+          <p class="nothing">Reading…</p>
+        )
+      ) : (
+        <>
+          <div class="kv">
+            <p class="sentence">{own.sentence ?? 'The thread is not known there.'}</p>
+            {own.left_out ? <p>The first {grouped(own.parts.length)} parts are drawn.</p> : null}
+          </div>
+          {own.totals.length > 1 ? (
+            <div class="kv">
+              <h3>Time by cause</h3>
+              <ol class="parts">
+                {own.totals.slice(0, MOST_PARTS).map((t) => (
+                  <li key={t.why} data-testid="path-total" data-why={t.why ?? ''} data-total={t.total ?? ''}>
+                    <b>{t.total === null ? '' : duration(BigInt(t.total))}</b>{' '}
+                    {t.share === null ? '' : `${(t.share * 100).toFixed(1)} %`} {clipped(t.why ?? '', 400)}
+                  </li>
+                ))}
+              </ol>
+            </div>
+          ) : null}
+        </>
+      )}
     </>
   );
 }

@@ -7,7 +7,7 @@ import { said } from '../state/actions';
 import { byPowerOfTwo, histogramOfCounts, powerOf } from '../state/log-histogram';
 import { timeContext } from '../state/store';
 import { duration, grouped, point, shortDuration } from '../time/format';
-import { shareOf, spanOf } from '../time/range';
+import { type Range, shareOf, spanOf } from '../time/range';
 import type { Measured } from './measured';
 import { rangeShown } from './ranges';
 import { theme } from './settings';
@@ -128,9 +128,10 @@ const BOX_PX = 4;
 /** Durations over time: a click goes to the nearest one, a box takes all that are in it. Arrows go along them, with Shift they make a box. */
 export function Points({
   points,
+  over: range,
   pick,
   go,
-}: Pick<Drawn, 'points' | 'pick'> & { go: (p: Measured) => void }): JSX.Element {
+}: Pick<Drawn, 'points' | 'pick'> & { over?: Range; go: (p: Measured) => void }): JSX.Element {
   const ref = useRef<HTMLCanvasElement>(null);
   const places = useRef<readonly { x: number; y: number; of: Measured }[]>([]);
   const own = useRef<{
@@ -147,7 +148,7 @@ export function Points({
         const g = canvas?.getContext('2d');
         if (!canvas || !g) return;
         const colours = theme.value;
-        const over = rangeShown();
+        const over = range ?? rangeShown();
         const width = canvas.clientWidth;
         resize(canvas, width, POINTS_PX, devicePixelRatio);
         g.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);

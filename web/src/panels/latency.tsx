@@ -1,13 +1,16 @@
 // Two questions about the selection: how long from one event to another, and which values are far from the others.
+
 import { type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useRef } from 'preact/hooks';
-import { chooseEvent, reveal, setCursor } from '../state/actions';
+import type { Heat } from '../api/types';
+import { chooseEvent, reveal, select, setCursor } from '../state/actions';
 import { type Answer, answer } from '../state/answers';
 import { eventAnswer, rangeQuery } from '../state/selection';
 import { ask, epoch } from '../state/session';
 import { state, timeContext } from '../state/store';
 import { duration, grouped, point } from '../time/format';
+import { HeatMap } from './heat';
 import { Histogram, Points } from './histogram';
 import { goToPoint, type Measured, pickPoints } from './measured';
 import { clipped, onListKey } from './parts';
@@ -19,6 +22,7 @@ interface Pairs {
   readonly summary?: readonly { n: number }[];
   readonly histogram?: readonly [number, number][];
   readonly left_out?: Readonly<Record<string, number>>;
+  readonly heat?: Heat;
 }
 
 /** The events without a pair, in words. */
@@ -177,6 +181,7 @@ export function Between(): JSX.Element {
               <p class="nothing">No such pair is in the selection.</p>
             )}
             {points.length ? <Points points={points} pick={pick} go={goToPoint} /> : null}
+            {value.heat ? <HeatMap heat={value.heat} take={select} /> : null}
             {points.length ? (
               <p class="hint2">
                 {rest ? `The longest ${grouped(points.length)} of ${grouped(points.length + rest)}. ` : ''}A bar, or a

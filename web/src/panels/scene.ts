@@ -1,19 +1,22 @@
 // The state and the answers as plain values, from which timeline, ruler and overview are drawn.
 import { signal } from '@preact/signals';
+import type { PathPart } from '../api/types';
 import { moving, shown } from '../draw/frame';
 import type { OverviewInput } from '../draw/overview';
 import { COLUMN_PX } from '../draw/overview';
 import type { RulerInput } from '../draw/ruler';
 import { type Scale, scaleOf } from '../draw/scale';
-import type { TimelineInput } from '../draw/timeline';
+import type { PathSegment, TimelineInput } from '../draw/timeline';
 import { markOf } from '../state/actions';
 import { titles, wakeupsAnswer } from '../state/overlays';
 import { overviewLevel, overviewTracks } from '../state/overview';
 import { problemsAnswer } from '../state/selection';
 import { phase } from '../state/session';
+import { pathColour } from '../state/states';
 import { fullRange, origin, session, state } from '../state/store';
 import { filteredTiles, plainTiles, tilesArrived, tilesShown } from '../state/tiles-fetch';
 import { layout, scroll } from '../state/tracks';
+import { pathShown } from '../state/why';
 import { type Range, tileBegin, tilesOf } from '../time/range';
 import { theme } from './settings';
 
@@ -49,7 +52,24 @@ export function timelineInput(width: number, height: number, ratio: number): Tim
     wakes: state.value.slice
       ? (wakeupsAnswer.value.value?.wakeups ?? []).map((w) => ({ ns: BigInt(w.ns), from: w.from, to: w.to }))
       : [],
+    path: pathOf(pathShown.value),
   };
+}
+
+let converted: { of: readonly PathPart[]; segments: readonly PathSegment[] } = { of: [], segments: [] };
+
+/** The parts of a path as they are drawn: the same array for the same answer. */
+function pathOf(parts: readonly PathPart[]): readonly PathSegment[] {
+  if (converted.of !== parts) {
+    const segments = parts.map((p) => ({
+      begin: BigInt(p.from),
+      end: BigInt(p.to),
+      track: p.track,
+      colour: pathColour(p.state ?? ''),
+    }));
+    converted = { of: parts, segments };
+  }
+  return converted.segments;
 }
 
 export const rulerInput = (width: number, height: number, ratio: number): RulerInput => ({

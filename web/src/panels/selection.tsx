@@ -1,8 +1,8 @@
 // Statistics of the selection: how often and how far apart, and how long calls took. The server counts, the page shows.
 import { computed, signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import type { CallStatistics, NameStatistics } from '../api/types';
-import { goToNext, searchForName } from '../state/actions';
+import type { CallStatistics, Heat, NameStatistics } from '../api/types';
+import { goToNext, searchForName, select } from '../state/actions';
 import { answer } from '../state/answers';
 import { applyFilter } from '../state/filter';
 import { exactly, isNamed } from '../state/filters';
@@ -13,6 +13,7 @@ import { hasCalls } from '../state/tracks';
 import { duration, grouped, point } from '../time/format';
 import { spanOf } from '../time/range';
 import { cutTrace, saveStatistics } from './export';
+import { HeatMap } from './heat';
 import { Histogram, Points } from './histogram';
 import { Between, OutliersView } from './latency';
 import { goToPoint, type Measured, pickPoints } from './measured';
@@ -72,6 +73,7 @@ interface Pairs {
   readonly points: readonly { begin: string; duration: string }[];
   readonly summary?: readonly { n: number }[];
   readonly histogram?: readonly [number, number][];
+  readonly heat?: Heat;
 }
 interface CallDurations extends Pairs {
   readonly points: readonly { begin: string; duration: string; track?: string; call?: number }[];
@@ -184,6 +186,7 @@ function Distribution({ of, name }: { of: 'events' | 'calls'; name: string }): J
     <>
       <Histogram title={title} points={points} all={fresh.histogram} pick={pick} />
       <Points points={points} pick={pick} go={goToPoint} />
+      {fresh.heat ? <HeatMap heat={fresh.heat} take={select} /> : null}
       <div class="chartfoot">
         <p>
           {rest ? `The longest ${grouped(points.length)} of ${grouped(points.length + rest)}. ` : ''}A bar or a box is a

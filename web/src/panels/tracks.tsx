@@ -25,6 +25,7 @@ import { phase } from '../state/session';
 import { change, session, state, timeContext, view } from '../state/store';
 import { awaitsTiles, filteredTiles, plainTiles, tilesArrived, tilesLate, tilesShown } from '../state/tiles-fetch';
 import { busiestFirst, groupsAnswer, layout, rowsInSight, scroll, trackById, tracks, viewport } from '../state/tracks';
+import { canShowPath, pathShown, togglePath } from '../state/why';
 import { duration, grouped, inOrder, numberOf, point, signed } from '../time/format';
 import { ordered, type Range, spanOf } from '../time/range';
 import { clockOf, groupOf } from './dialogs';
@@ -422,6 +423,7 @@ function countOf(track: Track): { text: string; bad: boolean } {
   if (reading) return { text: `by ${groupWords(reading.group)} ${Math.floor(100 * reading.done)} %`, bad: false };
   const more = session.value?.index.state === 'complete' ? '' : '>\u202f';
   if (track.kind === 'heading') return { text: numberOf(track.threads ?? 0, 'thread'), bad: false };
+  if (track.missed != null) return { text: `${grouped(track.missed)} missed`, bad: track.missed > 0 };
   if (track.kind === 'state')
     return { text: track.busy === undefined ? '' : shareOfView(BigInt(track.busy)), bad: false };
   if (track.kind === 'calls')
@@ -475,6 +477,7 @@ export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuI
         busiestFirst.value = !busiestFirst.peek();
       },
     });
+  if (canShowPath(id)) items.push({ label: 'Critical path', key: 'k', run: () => togglePath(id) });
   if (group) items.push({ label: 'Group by', run: () => openMenu(x, y, `Group ${group.name} by`, groupItems(group)) });
   if (state.peek().plots.includes(id)) items.push({ label: 'Remove', run: () => act.unplot(id) });
   if (state.peek().hidden.length) items.push({ label: 'Show hidden tracks', run: act.showHidden });
@@ -576,6 +579,7 @@ function Timeline(): JSX.Element {
         sliceAnswer.value,
         titles.value,
         wakeupsAnswer.value,
+        pathShown.value,
         phase.value,
         session.value,
         tilesLate.value,

@@ -211,7 +211,8 @@ export async function cursorToBoundary(direction: 'next' | 'previous'): Promise<
 
 export function select(range: Range | null, tracks?: readonly string[]): void {
   change(tracks ? { selection: range, chosen: tracks } : { selection: range });
-  if (range && !(['selection', 'flame', 'calls'] as Tab[]).includes(state.peek().tab)) change({ tab: 'selection' });
+  if (range && !(['selection', 'flame', 'calls', 'analyses'] as Tab[]).includes(state.peek().tab))
+    change({ tab: 'selection' });
 }
 
 export function selectFrom(): void {
@@ -496,13 +497,17 @@ export async function toCallee(): Promise<void> {
 
 /** Ends the selection, then the choice. */
 export function onEscape(): boolean {
-  const { selection, chosen, event, call, slice, cursor } = state.peek();
+  const { selection, chosen, event, call, slice, cursor, path } = state.peek();
   if (selection || chosen.length) {
     change({ selection: null, chosen: [] });
     return true;
   }
   if (event !== null || call !== null || slice !== null) {
     change(NOTHING_CHOSEN);
+    return true;
+  }
+  if (path !== null) {
+    change({ path: null });
     return true;
   }
   if (cursor !== null) {
@@ -620,7 +625,9 @@ export const tabsShown = (): readonly Tab[] =>
       ? hasCalls.value || hasSamples.value
       : t === 'calls'
         ? hasCalls.value
-        : t !== 'sql' || (session.value?.features.includes('sql') ?? false),
+        : t === 'analyses'
+          ? (session.value?.features.includes('analyses') ?? false)
+          : t !== 'sql' || (session.value?.features.includes('sql') ?? false),
   );
 
 export function nextTab(): void {

@@ -8,7 +8,8 @@ export interface Activity {
   readonly busy: string;
 }
 
-const isThread = (track: Track): boolean => track.kind === 'state' && subjectOf(track.id) === 'thread';
+/** Whether a track shows the states of a thread. */
+export const isThread = (track: Track): boolean => track.kind === 'state' && subjectOf(track.id) === 'thread';
 
 /** The heading above the threads of a trace that ran in view, and above those that did not. */
 export const activeId = (group: string): string => `active.${group}`;

@@ -31,6 +31,9 @@ export function writeFragment(state: State): string {
   put('by', writeList(state.groups));
   put('sql', encode(state.sql));
   put('plot', writeList(state.plots));
+  put('an', encode(state.analysis));
+  put('per', encode(state.period));
+  put('path', state.path === null ? '' : `${encode(state.path.track)}:${writeRange(state.path.range)}`);
   return [...parts, ...state.unknown].join('&');
 }
 
@@ -116,6 +119,18 @@ export function readFragment(fragment: string): State {
       case 'plot':
         state.plots = readList(value);
         break;
+      case 'an':
+        state.analysis = decode(value);
+        break;
+      case 'per':
+        state.period = decode(value);
+        break;
+      case 'path': {
+        const colon = value.lastIndexOf(':');
+        const range = readRange(value.slice(colon + 1));
+        state.path = colon > 0 && range !== null ? { track: decode(value.slice(0, colon)), range } : null;
+        break;
+      }
       default:
         unknown.push(part);
     }

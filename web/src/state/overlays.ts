@@ -12,7 +12,9 @@ const REST_MS = 100;
 /** Arrows from who woke to who was woken, of the thread whose state is chosen. */
 export const wakeupsAnswer = answer<{ wakeups: Wakeup[]; left_out: number }>(() => {
   const { slice } = state.value;
-  if (!session.value?.features.includes('wakeups') || slice === null || phase.value === 'ended') return null;
+  // Periods have slices, too, and are woken by nobody.
+  const isState = slice !== null && /^s\d/.test(slice.track);
+  if (!session.value?.features.includes('wakeups') || !isState || phase.value === 'ended') return null;
   const { begin, end } = view.value;
   return {
     key: `${slice.track} ${begin} ${end}\n${epoch.value}`,

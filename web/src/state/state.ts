@@ -3,9 +3,9 @@
 import type { TimeFormat } from '../time/format';
 import type { Range } from '../time/range';
 
-export type Tab = 'events' | 'selection' | 'flame' | 'calls' | 'problems' | 'sql';
+export type Tab = 'events' | 'selection' | 'flame' | 'calls' | 'analyses' | 'problems' | 'sql';
 
-export const TABS: readonly Tab[] = ['events', 'selection', 'flame', 'calls', 'problems', 'sql'];
+export const TABS: readonly Tab[] = ['events', 'selection', 'flame', 'calls', 'analyses', 'problems', 'sql'];
 
 export interface Bookmark {
   readonly ns: bigint;
@@ -23,6 +23,12 @@ export interface SlicePlace {
   readonly track: string;
   readonly at: bigint;
   readonly depth: number;
+}
+
+/** A thread, and the time of it whose critical path is shown. */
+export interface PathPlace {
+  readonly track: string;
+  readonly range: Range;
 }
 
 export interface State {
@@ -57,6 +63,12 @@ export interface State {
   readonly sql: string;
   /** Tracks of fields that are shown as counters. */
   readonly plots: readonly string[];
+  /** The critical path that is drawn over the tracks. */
+  readonly path: PathPlace | null;
+  /** The table of an analysis, as `NAME/OF/BY/VIEW`; empty is the first one. */
+  readonly analysis: string;
+  /** The periods whose table is shown, as the id of their track; empty is none. */
+  readonly period: string;
   /** Parts of the link that this version does not know, as they were. */
   readonly unknown: readonly string[];
 }
@@ -85,5 +97,8 @@ export const INITIAL: State = {
   groups: [],
   sql: '',
   plots: [],
+  path: null,
+  analysis: '',
+  period: '',
   unknown: [],
 };

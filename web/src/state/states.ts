@@ -22,10 +22,26 @@ const LOOKS: readonly (readonly [string, Shape])[] = [
   ['kernel', 'full'],
   ['unknown', 'dotted'],
   ['suspended', 'line'],
+  // Of periods: within their deadline, and beyond it.
+  ['met', 'hollow'],
+  ['missed', 'full'],
 ];
 
 /** States that look like another one. */
 const LIKE: Readonly<Record<string, string>> = { trap: 'kernel', exiting: 'kernel', new: 'blocked', zombie: 'blocked' };
+
+/** States of a critical path, as `analyze path` has them, that look like a state of threads. */
+const ON_PATH: Readonly<Record<string, string>> = {
+  running: 'user',
+  wait_cpu: 'runnable',
+  interrupted: 'interrupt',
+  irq: 'interrupt',
+  softirq: 'softirq',
+  ended: 'blocked',
+  blocked: 'blocked',
+  unknown: 'unknown',
+  suspended: 'suspended',
+};
 
 /** Colours of names and of states together. */
 export const PALETTE = COLOURS + LOOKS.length;
@@ -34,6 +50,9 @@ const places = new Map(LOOKS.map(([word], i) => [word, COLOURS + i]));
 
 /** The colour of a state; undefined for what is none, such as the name of a thread. */
 export const stateColour = (word: string): number | undefined => places.get(LIKE[word] ?? word);
+
+/** The colour of a part of a critical path: waits for what is not a thread, such as a disk, have one together. */
+export const pathColour = (word: string): number => places.get(ON_PATH[word] ?? 'kernel') ?? 0;
 
 /** By colour; looking for one in front of a list would be slow. */
 const shapes: readonly Shape[] = [

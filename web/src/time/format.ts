@@ -170,3 +170,10 @@ export const numberOf = (n: number, thing: string): string => `${grouped(n)} ${t
 
 /** A text in which no sign changes the order of those around it. */
 export const inOrder = (text: string): string => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+
+/** A size in bytes, as `tracemill` prints it. */
+export function size(bytes: number): string {
+  let [n, unit] = [bytes, 'B'];
+  for (const next of ['KiB', 'MiB', 'GiB']) if (n >= 1024) [n, unit] = [n / 1024, next];
+  return unit === 'B' ? `${bytes} B` : `${n.toFixed(1)} ${unit}`;
+}
