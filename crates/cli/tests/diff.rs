@@ -226,3 +226,116 @@ fn wrong_usage_and_what_is_no_trace() {
     folder.run("diff a.jsonl b.jsonl -o out.txt").ends(0, &[]);
     assert!(std::fs::read_to_string(folder.path("out.txt")).expect("it was written").ends_with("no difference\n"));
 }
+
+/// Orders of a thread that waits for a worker, then for its CPU: 20 us of its own, 100 of the worker, and so many.
+fn orders(waits_us: impl IntoIterator<Item = u64>) -> String {
+    let mut lines = String::new();
+    let mut event = |us: u64, cpu: u32, name: &str, payload: Value| {
+        let line = json!({"ns": us * 1000, "name": name, "cpu": cpu, "stream": cpu, "payload": payload});
+        lines.push_str(&format!("{line}\n"));
+    };
+    let switch = |prev: i64, state: i64, next: i64| json!({"prev_comm": format!("t{prev}"), "prev_tid": prev, "prev_state": state, "next_comm": format!("t{next}"), "next_tid": next});
+    event(1, 0, "sched_switch", switch(0, 0, 5));
+    event(1, 1, "sched_switch", switch(0, 0, 7));
+    let mut at = 100;
+    for wait in waits_us {
+        event(at, 0, "order:begin", json!({}));
+        event(at + 10, 0, "sched_switch", switch(5, 1, 0));
+        event(at + 110, 1, "sched_waking", json!({"tid": 5, "target_cpu": 0}));
+        event(at + 110 + wait, 0, "sched_switch", switch(0, 0, 5));
+        event(at + 120 + wait, 0, "order:end", json!({}));
+        at += 1000;
+    }
+    lines
+}
+
+const ORDER: &str = "--period order --period-begin name==\"order:begin\" --period-end name==\"order:end\"";
+
+#[test]
+fn paths_of_periods_say_what_makes_the_difference() {
+    let folder = Folder::new();
+    folder.file("a.jsonl", orders([50; 12])).file("b.jsonl", orders((0..10).map(|at| 400 + 10 * at)));
+    let found = object(&folder, &format!("{ORDER} a.jsonl b.jsonl"), 4);
+    let path = &found["paths"][0];
+    assert_eq!(path["a"], json!({"periods": 12, "of_unknown_threads": 0, "mean_ns": 170_000.0}));
+    assert_eq!(path["b"], json!({"periods": 10, "of_unknown_threads": 0, "mean_ns": 565_000.0}));
+    let causes: Vec<Value> = path["causes"]
+        .as_array()
+        .expect("causes")
+        .iter()
+        .map(|cause| {
+            json!([cause["why"], cause["own"], cause["a_mean_ns"], cause["b_mean_ns"], cause["difference_ns"]])
+        })
+        .collect();
+    let wanted = [
+        json!(["for CPU 0, which was idle", true, 50_000.0, 445_000.0, 395_000.0]),
+        json!(["while t7 7 ran (t5 5 waited for t7 7)", false, 100_000.0, 100_000.0, 0.0]),
+        json!(["running", true, 20_000.0, 20_000.0, 0.0]),
+    ];
+    assert_eq!(causes.len(), wanted.len(), "{path}");
+    wanted.iter().for_each(|cause| assert!(causes.contains(cause), "{cause} in {path}"));
+    assert_eq!(causes[0], wanted[0]);
+    assert_eq!(
+        path["sentence"],
+        "`order` took 170.0 us in A and 565.0 us in B, 395.0 us more: 395.0 for CPU 0, which was idle"
+    );
+    let row = value(&found, "duration", "order", json!("period"));
+    assert_eq!((&row["a"]["count"], &row["b"]["count"], &row["verdict"]), (&json!(12), &json!(10), &json!("differs")));
+    // The other way round, and as a table.
+    let run = folder.run(&format!("diff --quiet {ORDER} b.jsonl a.jsonl")).ends(4, &[]);
+    let table = "\nPaths of `order`: 10 periods in A, 12 periods in B\n\
+                 `order` took 565.0 us in A and 170.0 us in B, 395.0 us less: 395.0 for CPU 0, which was idle\n\
+                 why                                       A_us     B_us  change_us  change\n\
+                 for CPU 0, which was idle              445.000   50.000   -395.000  -88.8%\n";
+    assert!(run.stdout.contains(table), "{}", run.stdout);
+    // A trace and itself: no difference, and nothing that makes one.
+    let same = object(&folder, &format!("{ORDER} a.jsonl a.jsonl"), 0);
+    assert_eq!(same["paths"][0]["sentence"], "`order` took 170.0 us in A and in B");
+}
+
+#[test]
+fn periods_without_paths_are_counted() {
+    let folder = Folder::new();
+    let bare = lines([(10, "order:begin", json!({})), (20, "order:end", json!({}))]);
+    folder.file("a.jsonl", orders([50; 3])).file("bare.jsonl", bare);
+    let found = object(&folder, &format!("{ORDER} a.jsonl bare.jsonl"), 4);
+    let path = &found["paths"][0];
+    assert_eq!((&path["a"]["periods"], &path["b"]["periods"], &path["sentence"]), (&json!(3), &json!(0), &Value::Null));
+    assert_eq!(value(&found, "duration", "order", json!("period"))["b"]["count"], 1);
+    let run = folder.run(&format!("diff --quiet {ORDER} a.jsonl bare.jsonl")).ends(4, &[]);
+    assert!(run.stdout.contains("no path of `order` is known in B\n"), "{}", run.stdout);
+    folder.run(&format!("diff {ORDER} --filter cpu==0 a.jsonl a.jsonl")).ends(2, &["--filter leaves some out"]);
+    folder.run("diff --period order a.jsonl a.jsonl").ends(2, &["--period-begin 0 times"]);
+}
+
+#[test]
+fn a_page_has_all_facts_and_needs_nothing_else() {
+    let folder = Folder::new();
+    folder.file("<a&b>.jsonl", orders([50; 12])).file("b.jsonl", orders([450; 12]));
+    let run = folder.run(&format!("diff --quiet --format html -o page.html {ORDER} <a&b>.jsonl b.jsonl")).ends(4, &[]);
+    assert_eq!(run.stdout, "");
+    let page = std::fs::read_to_string(folder.path("page.html")).expect("a page");
+    assert!(page.starts_with("<!doctype html>\n") && page.ends_with("</main></body></html>\n"));
+    for text in [
+        "<title>&lt;a&amp;b&gt;.jsonl and b.jsonl - tracemill diff</title>",
+        "default-src 'none'",
+        "The traces differ.",
+        "<h2>Critical paths of order</h2>",
+        "400.0 us more: 400.0 for CPU 0, which was idle",
+        "<h2>Times and values</h2>",
+        "<h2>Counts of events</h2>",
+        "<h2>Event classes</h2>",
+        "<h2>Order of events</h2>",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    for outside in ["http://", "https://", "<script", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    // Each tag that is opened is closed.
+    for tag in ["div", "table", "tr", "td", "th", "details", "svg", "p", "h2"] {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    folder.run("diff --quiet --format html b.jsonl b.jsonl").ends(0, &[]);
+}

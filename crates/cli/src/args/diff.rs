@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::sql::RowLimit;
-use super::{EventOptions, InputOptions};
+use super::{EventOptions, InputOptions, PeriodOptions};
 
 /// `tracemill diff`.
 #[derive(Args)]
@@ -15,6 +15,9 @@ pub(crate) struct DiffOptions {
 
     #[command(flatten)]
     pub(crate) events: EventOptions,
+
+    #[command(flatten)]
+    pub(crate) periods: PeriodOptions,
 
     /// Show also the rows that do not count as differences: equal counts, and values whose difference is noise or small
     #[arg(long)]
@@ -44,6 +47,8 @@ pub(crate) enum DiffFormat {
     Table,
     /// One JSON object; times in nanoseconds.
     Json,
+    /// One page for a browser, with all rows.
+    Html,
 }
 
 /// `tracemill diff`, which takes two traces.

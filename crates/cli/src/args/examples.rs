@@ -76,6 +76,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "A part of each, for a script",
                 "tracemill diff --begin +0.1s --end +0.6s --format json my-trace other-trace",
             ),
+            ("All of it as a page for a browser", "tracemill diff --format html -o diff.html my-trace other-trace"),
         ],
     ),
     (

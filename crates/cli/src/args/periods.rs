@@ -34,7 +34,7 @@ impl PeriodOption {
             PeriodOption::Name,
             "period",
             "NAME",
-            "With `periods` and --per: a span between events, called NAME; its other options follow, all may be repeated",
+            "For `periods`, --per and `diff`: a span between events, called NAME; its other options follow, all may be repeated",
         ),
         (
             PeriodOption::Begin,

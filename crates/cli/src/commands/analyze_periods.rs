@@ -16,14 +16,20 @@ use crate::args::{AnalyzeOptions, PeriodOption, PeriodOptions};
 /// Periods that analyses are made for, at most.
 const MAX_PERIODS: usize = 10_000;
 
-/// Reads the definitions, and checks that something asks for them.
-pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Descriptor]) -> Result<Option<Definitions>, Error> {
+/// Definitions as they are written, those of the file first.
+pub(super) fn written(options: &PeriodOptions) -> Result<Vec<Definition>, Error> {
     let mut written = Vec::new();
-    if let Some(file) = &options.periods.file {
+    if let Some(file) = &options.file {
         let text = std::fs::read_to_string(file).map_err(|error| Error::io("read the file", file, &error))?;
         written = Definition::read(file, &text)?;
     }
-    written.extend(from_options(&options.periods)?);
+    written.extend(from_options(options)?);
+    Ok(written)
+}
+
+/// Reads the definitions, and checks that something asks for them.
+pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Descriptor]) -> Result<Option<Definitions>, Error> {
+    let written = written(&options.periods)?;
     let is_named = names.iter().any(|known| known.name == "periods");
     if written.is_empty() && (is_named || options.per.is_some()) {
         let error = Error::misuse("no period is defined");

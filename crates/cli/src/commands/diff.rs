@@ -8,7 +8,7 @@ use tracemill_analyses::diff::{
     EventNames, FirstDifference, SchemaDifference, Side, SpreadRow, Verdict, add_states, compare_shapes,
     compare_spreads, first_difference, first_difference_of_all, pair_streams, shapes,
 };
-use tracemill_analyses::kernel;
+use tracemill_analyses::kernel::{self, Definitions, PathComparison, Table};
 use tracemill_analyses::run::Input;
 use tracemill_engine::filter::Filter;
 use tracemill_engine::merge::Note;
@@ -22,7 +22,9 @@ use tracemill_semantics::Concepts;
 
 use super::losses::report_note;
 use super::request::RequestOptions;
-use super::{diff_calls as calls, diff_forms as forms, diff_json as json, no_events};
+use super::{
+    diff_calls as calls, diff_forms as forms, diff_html as html, diff_json as json, diff_paths as paths, no_events,
+};
 use crate::args::{DiffFormat, DiffOptions, InputOptions};
 use crate::progress;
 use crate::report::{Outcome, OutputSink, Reporter};
@@ -32,17 +34,31 @@ pub(crate) fn run(options: &DiffOptions) -> Result<Outcome, Error> {
     let [a, b] = options.input.traces.as_slice() else {
         return Err(Error::misuse("`diff` compares two traces").with_help("put the traces of a side into one folder"));
     };
+    let definitions = paths::definitions(&options.periods)?;
+    if definitions.is_some() && options.events.filter.is_some() {
+        let error = Error::misuse("--period of `diff` needs all events, and --filter leaves some out");
+        return Err(error.with_help("--begin and --end choose a part of the time"));
+    }
     let open = |trace| OpenedSide::open(InputOptions { traces: vec![trace], ..options.input.clone() }, options);
     let Some((a, mut of_a)) = open(a.clone())? else { return Ok(Outcome::Nothing) };
     let Some((b, mut of_b)) = open(b.clone())? else { return Ok(Outcome::Nothing) };
     let sink = OutputSink::open(options.output.as_deref(), &options.input.traces)?;
     let mut names = EventNames::default();
-    let Some(side_a) = a.read(options, &mut of_a, &mut names) else { return Ok(Outcome::Nothing) };
-    let Some(side_b) = b.read(options, &mut of_b, &mut names) else { return Ok(Outcome::Nothing) };
-    let difference = TraceDifference::new([&a, &b], [side_a, side_b], names);
+    let Some(mut side_a) = a.read(options, &mut of_a, &mut names) else { return Ok(Outcome::Nothing) };
+    let Some(mut side_b) = b.read(options, &mut of_b, &mut names) else { return Ok(Outcome::Nothing) };
+    let compared = match &definitions {
+        Some(definitions) => {
+            let of_a = a.paths(definitions, options, &mut side_a)?;
+            let of_b = b.paths(definitions, options, &mut side_b)?;
+            paths::compare(definitions, [&of_a, &of_b])
+        }
+        None => Vec::new(),
+    };
+    let difference = TraceDifference::new([&a, &b], [side_a, side_b], names, compared);
     let text = match options.format {
         DiffFormat::Table => forms::table(&difference, options),
         DiffFormat::Json => json::object(&difference),
+        DiffFormat::Html => html::page(&difference),
     };
     let outcome = match [of_a.outcome(), of_b.outcome()] {
         [Outcome::Done, Outcome::Done] if difference.is_different() => Outcome::Differs,
@@ -78,6 +94,26 @@ impl OpenedSide {
         Input { session: &self.session, streams: &self.streams, selection, filter }
     }
 
+    fn kernel_input(&self) -> kernel::Input<'_> {
+        kernel::Input {
+            session: &self.session,
+            streams: &self.streams,
+            selection: self.selection.clone(),
+            concepts: Concepts::built_in(),
+            same_host: false,
+        }
+    }
+
+    /// The paths of the periods that are compared.
+    fn paths(
+        &self,
+        definitions: &Definitions,
+        options: &DiffOptions,
+        side: &mut Side,
+    ) -> Result<Vec<Vec<Table>>, Error> {
+        paths::paths(definitions, &self.kernel_input(), options.clock_gmt, side)
+    }
+
     /// Reads all events; `None` when an error ends that.
     fn read(&self, options: &DiffOptions, reporter: &mut Reporter, names: &mut EventNames) -> Option<Side> {
         let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
@@ -95,15 +131,8 @@ impl OpenedSide {
         }
         // States follow from all events of a kernel. Losses and errors were reported above.
         if self.filter.is_none() {
-            let input = kernel::Input {
-                session: &self.session,
-                streams: &self.streams,
-                selection: self.selection.clone(),
-                concepts: Concepts::built_in(),
-                same_host: false,
-            };
             // Traces whose events have no time have no states.
-            let _ = add_states(input, &mut side.spreads, &mut |_| ControlFlow::Continue(()));
+            let _ = add_states(self.kernel_input(), &mut side.spreads, &mut |_| ControlFlow::Continue(()));
         }
         let events = (self.streams.as_slice(), &self.selection, self.filter.as_ref());
         calls::add_durations(&self.session, events, &mut side, reporter).then_some(side)
@@ -182,10 +211,12 @@ pub(super) struct TraceDifference {
     pub(super) only_streams: [Vec<String>; 2],
     /// All that both sides have, what differs most first.
     pub(super) values: Vec<SpreadRow>,
+    /// The critical paths of the periods that were defined.
+    pub(super) paths: Vec<PathComparison>,
 }
 
 impl TraceDifference {
-    fn new([a, b]: [&OpenedSide; 2], mut sides: [Side; 2], mut names: EventNames) -> Self {
+    fn new([a, b]: [&OpenedSide; 2], mut sides: [Side; 2], mut names: EventNames, paths: Vec<PathComparison>) -> Self {
         let inputs = [&a.input(), &b.input()];
         let pairs = pair_streams(&a.streams, &b.streams);
         let of_sides = [&sides[0], &sides[1]];
@@ -217,6 +248,7 @@ impl TraceDifference {
                 pairs.only[1].iter().map(|at| b.stream_name(*at)).collect(),
             ],
             values: compare_spreads(spreads_a, spreads_b),
+            paths,
             sides: [a.facts(side_a), b.facts(side_b)],
             names,
         }

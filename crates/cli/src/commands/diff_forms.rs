@@ -1,9 +1,10 @@
 //! `tracemill diff` as tables for people.
 
 use tracemill_analyses::diff::{FieldDifference, FirstDifference, Metric, SpreadRow, Verdict};
+use tracemill_analyses::kernel::PathComparison;
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
-use tracemill_table::{Align, Layout, Unit, Value};
+use tracemill_table::{Align, Layout, Unit, Value, put_wrapped};
 
 use super::diff::{CountRow, SideFacts, StreamRow, TraceDifference};
 use super::report_forms::cell;
@@ -13,6 +14,9 @@ use crate::report::counted;
 /// Streams whose first difference is shown, unless all rows are.
 const STREAMS_SHOWN: usize = 3;
 
+/// Characters of a line of a sentence.
+const SENTENCE_WIDTH: usize = 100;
+
 /// The tables.
 pub(super) fn table(of: &TraceDifference, options: &DiffOptions) -> String {
     let mut page = DiffPage { of, options, out: Out::default() };
@@ -21,6 +25,7 @@ pub(super) fn table(of: &TraceDifference, options: &DiffOptions) -> String {
     page.put_schema();
     page.put_order();
     page.put_values();
+    page.put_paths();
     page.out.put(if of.is_different() { b"\nthe traces differ\n" } else { b"\nno difference\n" });
     String::from_utf8_lossy(page.out.written()).into_owned()
 }
@@ -58,18 +63,7 @@ impl DiffPage<'_> {
     }
 
     fn put_sides(&mut self) {
-        let [a, b] = &self.of.sides;
-        let line = |title: &str, value: &dyn Fn(&SideFacts) -> String| vec![title.to_string(), value(a), value(b)];
-        let duration = |of: &SideFacts| of.side.duration_ns().map_or("-".into(), |ns| microseconds(Value::Integer(ns)));
-        let lines = [
-            line("", &|of| if std::ptr::eq(of, a) { "A".into() } else { "B".into() }),
-            line("path", &|of| escaped(&of.path)),
-            line("format", &|of| of.formats.join(", ")),
-            line("streams", &|of| of.streams.to_string()),
-            line("events", &|of| of.side.events.to_string()),
-            line("duration_us", &duration),
-        ];
-        self.put_table(3, &lines);
+        self.put_table(3, &side_lines(self.of));
     }
 
     fn put_counts(&mut self) {
@@ -82,7 +76,7 @@ impl DiffPage<'_> {
             return;
         }
         let (shown, more) = self.shown(wanted);
-        let mut lines = vec![strings(["event", "A", "B", "difference", "change", "A_per_s", "B_per_s"])];
+        let mut lines = vec![count_head()];
         lines.extend(of.counts[..shown].iter().map(|row| count_line(of, row)));
         self.put_table(1, &lines);
         self.put_more(more);
@@ -191,23 +185,90 @@ impl DiffPage<'_> {
                 continue;
             }
             let (shown, more) = self.shown(rows.len());
-            let mut head = strings(["kind", "of", "A", "B"]);
-            head.extend(["A_p50", "B_p50", "A_p99", "B_p99"].map(|title| format!("{title}{unit}")));
-            head.extend(strings(["mean_change", "distance", "p"]));
-            head.extend(self.options.all.then(|| "verdict".to_string()));
-            let mut lines = vec![head];
+            let mut lines = vec![value_head(unit, self.options.all)];
             lines.extend(rows[..shown].iter().map(|row| value_line(row, self.options.all)));
             self.put_table(2, &lines);
             self.put_more(more);
         }
     }
+
+    fn put_paths(&mut self) {
+        for of in &self.of.paths {
+            let [a, b] = of.periods.map(|count| counted(count as u64, "period"));
+            self.out.put_fmt(format_args!("\nPaths of `{}`: {a} in A, {b} in B\n", escaped(&of.name)));
+            for sentence in path_sentences(of) {
+                put_wrapped(&mut self.out, "", &escaped(&sentence), 2, SENTENCE_WIDTH);
+            }
+            let lines = path_lines(of);
+            let (shown, more) = self.shown(lines.len() - 1);
+            if shown > 0 {
+                self.put_table(1, &lines[..=shown]);
+                self.put_more(more);
+            }
+        }
+    }
+}
+
+/// Sentences about the paths of periods, besides their causes.
+pub(super) fn path_sentences(of: &PathComparison) -> Vec<String> {
+    let mut sentences: Vec<String> = of.sentence.iter().cloned().collect();
+    for (at, side) in ["A", "B"].into_iter().enumerate() {
+        match (of.periods[at], of.unknown[at]) {
+            (0, 0) => sentences.push(format!("no path of `{}` is known in {side}", of.name)),
+            (_, 0) => {}
+            (_, unknown) => {
+                let periods = counted(unknown as u64, "period");
+                sentences.push(format!("of {periods} in {side} no event says which thread ended them"));
+            }
+        }
+    }
+    sentences
+}
+
+/// The head of the causes of paths, and a line for each.
+pub(super) fn path_lines(of: &PathComparison) -> Vec<Vec<String>> {
+    let mut lines = vec![strings(["why", "A_us", "B_us", "change_us", "change"])];
+    lines.extend(of.causes.iter().map(|cause| {
+        let [a, b] = cause.mean_ns;
+        let us = |ns: f64| microseconds(Value::Real(ns));
+        let sign = if cause.change() >= 0.0 { "+" } else { "" };
+        vec![escaped(&cause.why), us(a), us(b), format!("{sign}{}", us(cause.change())), change(a, b)]
+    }));
+    lines
+}
+
+/// A line for each fact about both sides, after one with their letters.
+pub(super) fn side_lines(of: &TraceDifference) -> Vec<Vec<String>> {
+    let [a, b] = &of.sides;
+    let line = |title: &str, value: &dyn Fn(&SideFacts) -> String| vec![title.to_string(), value(a), value(b)];
+    let duration = |of: &SideFacts| of.side.duration_ns().map_or("-".into(), |ns| microseconds(Value::Integer(ns)));
+    vec![
+        strings(["", "A", "B"]),
+        line("path", &|of| escaped(&of.path)),
+        line("format", &|of| of.formats.join(", ")),
+        line("streams", &|of| of.streams.to_string()),
+        line("events", &|of| of.side.events.to_string()),
+        line("duration_us", &duration),
+    ]
+}
+
+pub(super) fn count_head() -> Vec<String> {
+    strings(["event", "A", "B", "difference", "change", "A_per_s", "B_per_s"])
+}
+
+pub(super) fn value_head(unit: &str, has_verdict: bool) -> Vec<String> {
+    let mut head = strings(["kind", "of", "A", "B"]);
+    head.extend(["A_p50", "B_p50", "A_p99", "B_p99"].map(|title| format!("{title}{unit}")));
+    head.extend(strings(["mean_change", "distance", "p"]));
+    head.extend(has_verdict.then(|| "verdict".to_string()));
+    head
 }
 
 fn strings<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(String::from).to_vec()
 }
 
-fn count_line(of: &TraceDifference, row: &CountRow) -> Vec<String> {
+pub(super) fn count_line(of: &TraceDifference, row: &CountRow) -> Vec<String> {
     let rate = |at: usize| of.sides[at].per_second(row.counts[at]).map_or("-".into(), |rate| format!("{rate:.1}"));
     let [a, b] = row.counts;
     vec![
@@ -230,17 +291,17 @@ fn change(a: f64, b: f64) -> String {
     }
 }
 
-fn field_line(of: &FieldDifference) -> Vec<String> {
+pub(super) fn field_line(of: &FieldDifference) -> Vec<String> {
     let kind = |at: usize| of.sides[at].as_ref().map_or("-".to_string(), |shape| shape.kind.clone());
     vec![escaped(&of.event), escaped(&of.field), kind(0), kind(1)]
 }
 
-fn stored_line(of: &FieldDifference) -> Vec<String> {
+pub(super) fn stored_line(of: &FieldDifference) -> Vec<String> {
     let encoding = |at: usize| of.sides[at].as_ref().map_or("-".to_string(), |shape| shape.encoding.clone());
     vec![escaped(&of.event), escaped(&of.field), encoding(0), encoding(1)]
 }
 
-fn value_line(row: &SpreadRow, has_verdict: bool) -> Vec<String> {
+pub(super) fn value_line(row: &SpreadRow, has_verdict: bool) -> Vec<String> {
     let [a, b] = &row.sides;
     let shown = |value: Option<f64>| match value {
         None => "-".to_string(),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tracemill_analyses::diff::{FieldDifference, FieldShape, FirstDifference, SequencePlace, SpreadRow, ValueSpread};
+use tracemill_analyses::kernel::{PathCause, PathComparison};
 
 use super::diff::{CountRow, SideFacts, StreamRow, TraceDifference};
 
@@ -22,6 +23,7 @@ pub(super) fn object(of: &TraceDifference) -> String {
         "counts": of.counts.iter().map(|row| count(of, row)).collect::<Vec<_>>(),
         "order": of.order.iter().map(stream).collect::<Vec<_>>(),
         "values": of.values.iter().map(value).collect::<Vec<_>>(),
+        "paths": of.paths.iter().map(path).collect::<Vec<_>>(),
     });
     format!("{object}\n")
 }
@@ -86,6 +88,25 @@ fn value(row: &SpreadRow) -> Value {
         "distance": row.distance,
         "p": row.p,
         "verdict": row.verdict.name(),
+    })
+}
+
+fn path(of: &PathComparison) -> Value {
+    let side =
+        |at: usize| json!({"periods": of.periods[at], "of_unknown_threads": of.unknown[at], "mean_ns": of.mean_ns[at]});
+    let cause = |cause: &PathCause| {
+        let [a, b] = cause.mean_ns;
+        json!({
+            "why": cause.why, "state": cause.state, "own": cause.is_own, "a_mean_ns": a, "b_mean_ns": b,
+            "difference_ns": cause.change(),
+        })
+    };
+    json!({
+        "period": of.name,
+        "a": side(0),
+        "b": side(1),
+        "sentence": of.sentence,
+        "causes": of.causes.iter().map(cause).collect::<Vec<_>>(),
     })
 }
 

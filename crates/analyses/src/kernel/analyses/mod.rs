@@ -29,6 +29,8 @@ mod wait_facts;
 mod why;
 mod work;
 
+pub use why::{PathCause, PathComparison};
+
 use super::{custom, periods};
 use crate::kernel::analysis::Descriptor;
 

@@ -132,19 +132,23 @@ impl Cause {
     }
 }
 
-/// The slowest one of a hundred periods, at least one, beside the faster half of all.
-fn compared(query: &AnalysisQuery, tables: &[Table]) -> Table {
-    let range = tables.iter().filter_map(|table| table.range);
-    let range = range.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
-    let mut table = empty(query, range);
-    // Of a period whose thread is unknown there is no path.
-    let known = |table: &&Table| table.totals.as_ref().is_some_and(|(_, rows)| !rows.is_empty());
-    let mut order: Vec<&Table> = tables.iter().filter(known).collect();
-    order.sort_by_key(|table| length(table));
-    let count = order.len();
-    let slow_count = count.div_ceil(SLOW_ONE_IN);
-    let fast_count = (count / 2).min(count - slow_count);
-    let (fast, slow) = (&order[..fast_count], &order[count - slow_count..]);
+/// Has the thread of a period a path? Of a period whose thread is unknown there is none.
+fn has_path(table: &&Table) -> bool {
+    table.totals.as_ref().is_some_and(|(_, rows)| !rows.is_empty())
+}
+
+/// The mean of a sum; 0 of none.
+fn mean(sum: Ns, count: usize) -> f64 {
+    if count > 0 { sum as f64 / count as f64 } else { 0.0 }
+}
+
+/// The mean length of some periods.
+fn mean_length(tables: &[&Table]) -> f64 {
+    mean(tables.iter().map(|table| length(table)).sum(), tables.len())
+}
+
+/// The times of each cause in some periods, and in those that are slower.
+fn causes_of(fast: &[&Table], slow: &[&Table]) -> BTreeMap<Cause, CauseSums> {
     let mut sums: BTreeMap<Cause, CauseSums> = BTreeMap::new();
     for (tables, is_slow) in [(slow, true), (fast, false)] {
         for (columns, rows) in tables.iter().filter_map(|table| table.totals.as_ref()) {
@@ -153,9 +157,97 @@ fn compared(query: &AnalysisQuery, tables: &[Table]) -> Table {
             }
         }
     }
-    let mean = |sum: Ns, count: usize| if count > 0 { sum as f64 / count as f64 } else { 0.0 };
-    let [fast_mean, slow_mean] = [fast, slow].map(|of| mean(of.iter().map(|table| length(table)).sum(), of.len()));
-    let mut rows: Vec<Difference> = sums
+    sums
+}
+
+/// The mean paths of the periods of two sides, such as two traces.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PathComparison {
+    /// Name of the periods.
+    pub name: String,
+    /// Periods whose path is known, by side.
+    pub periods: [usize; 2],
+    /// Periods of which no event says which thread ended them.
+    pub unknown: [usize; 2],
+    /// Their mean length in ns; `None` without any.
+    pub mean_ns: [Option<f64>; 2],
+    /// The causes of their time, those that differ most first.
+    pub causes: Vec<PathCause>,
+    /// The difference in a sentence; `None` where one side has no periods.
+    pub sentence: Option<String>,
+}
+
+/// A kind of wait, or what was done instead: its mean time in a period of each side.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PathCause {
+    /// In words, as `analyze why` has them.
+    pub why: String,
+    /// The state, as `analyze path` has it.
+    pub state: &'static str,
+    /// Is it a time of the thread that ended the periods?
+    pub is_own: bool,
+    /// Ns of a period, by side.
+    pub mean_ns: [f64; 2],
+}
+
+impl PathCause {
+    /// By how much the second side is longer.
+    pub fn change(&self) -> f64 {
+        self.mean_ns[1] - self.mean_ns[0]
+    }
+}
+
+impl PathComparison {
+    /// Compares the tables that `why` has for the periods of two sides.
+    pub fn new(name: &str, sides: [&[Table]; 2]) -> PathComparison {
+        let known = sides.map(|tables| tables.iter().filter(has_path).collect::<Vec<&Table>>());
+        let [a, b] = [&known[0], &known[1]].map(|tables| &tables[..]);
+        let counts = [a.len(), b.len()];
+        let mean_ns = [a, b].map(|tables| (!tables.is_empty()).then(|| mean_length(tables)));
+        let cause = |sums: CauseSums| {
+            let cause = sums.common?.1;
+            let mean_ns = [mean(sums.fast, counts[0]), mean(sums.slow, counts[1])];
+            Some(PathCause { why: cause.words(), state: cause.state, is_own: cause.is_own, mean_ns })
+        };
+        let mut causes: Vec<PathCause> = causes_of(a, b).into_values().filter_map(cause).collect();
+        // Equal changes come in the order of their time.
+        let size = |cause: &PathCause| (cause.change().abs(), cause.mean_ns[0].max(cause.mean_ns[1]));
+        causes.sort_by(|one, other| {
+            let (one, other) = (size(one), size(other));
+            other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1))
+        });
+        let sentence = mean_ns[0].zip(mean_ns[1]).map(|(of_a, of_b)| {
+            let unit = UnitOf::new(of_a.max(of_b) as Ns);
+            let whole = |mean: f64| unit.whole(mean);
+            let difference = (of_b - of_a).abs();
+            if difference < 1.0 {
+                return format!("`{name}` took {} in A and in B", whole(of_a));
+            }
+            let word = if of_b < of_a { "less" } else { "more" };
+            let way = (of_b - of_a).signum();
+            let parts = causes.iter().map(|cause| (cause.change() * way, cause.why.clone()));
+            let parts = list(&unit, difference, parts.filter(|(change, _)| *change > 0.0));
+            let (of_a, of_b) = (whole(of_a), whole(of_b));
+            format!("`{name}` took {of_a} in A and {of_b} in B, {} {word}: {parts}", whole(difference))
+        });
+        let unknown = [sides[0].len() - counts[0], sides[1].len() - counts[1]];
+        PathComparison { name: name.to_string(), periods: counts, unknown, mean_ns, causes, sentence }
+    }
+}
+
+/// The slowest one of a hundred periods, at least one, beside the faster half of all.
+fn compared(query: &AnalysisQuery, tables: &[Table]) -> Table {
+    let range = tables.iter().filter_map(|table| table.range);
+    let range = range.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    let mut table = empty(query, range);
+    let mut order: Vec<&Table> = tables.iter().filter(has_path).collect();
+    order.sort_by_key(|table| length(table));
+    let count = order.len();
+    let slow_count = count.div_ceil(SLOW_ONE_IN);
+    let fast_count = (count / 2).min(count - slow_count);
+    let (fast, slow) = (&order[..fast_count], &order[count - slow_count..]);
+    let [fast_mean, slow_mean] = [fast, slow].map(mean_length);
+    let mut rows: Vec<Difference> = causes_of(fast, slow)
         .into_values()
         .filter_map(|sums| {
             let cause = sums.common?.1;

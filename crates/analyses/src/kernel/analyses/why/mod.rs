@@ -16,6 +16,7 @@ use tracemill_semantics::states::{
 };
 
 use self::cause::{Cause, NamedThread, UnitOf, list};
+pub use self::compare::{PathCause, PathComparison};
 use self::facts::Facts;
 use crate::kernel::analyses::path::{PathPiece, Pieces};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
