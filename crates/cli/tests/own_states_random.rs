@@ -331,7 +331,8 @@ fn random_definitions_are_followed_as_by_a_second_program() {
                     wanted.push(with_key(at, of, &key, [count.to_string()].into_iter().chain(values).collect()));
                 }
             }
-            (changes.sort(), wanted.sort());
+            changes.sort();
+            wanted.sort();
             let question = format!("analyze custom --of counters --states d.states {range}");
             let found = table(&folder, &format!("{question} --log"));
             assert_eq!(
