@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value as Json, json};
 use tracemill_analyses::kernel::{
-    ANALYSES, AnalysisForm, AnalysisOption, AnalysisQuery, Cell, Column, Descriptor, FormWord, Numbers, RowForm,
-    RowSink, Rows, StateRow, StateSink, Unit, Value, View,
+    ANALYSES, AnalysisForm, AnalysisOption, AnalysisQuery, BoundCustom, Cell, Column, Descriptor, FormWord, Numbers,
+    RowForm, RowSink, Rows, StateRow, StateSink, Unit, Value, View,
 };
 
 use crate::error::{Answer, ApiError};
-use crate::kernel::{KernelQuestion, unanswered};
+use crate::kernel::{CUSTOM, KernelQuestion, unanswered};
 use crate::period_track::PeriodId;
 use crate::periods;
 use crate::points::Points;
@@ -55,6 +55,14 @@ fn list(state: &TraceState) -> Json {
         json!({ "name": known.name, "about": known.about, "forms": forms })
     };
     json!({ "analyses": known.map(analysis).collect::<Vec<_>>() })
+}
+
+/// The states and counters of the file that the command line names.
+fn custom_of(state: &TraceState) -> Answer<Rc<BoundCustom>> {
+    let traces = &state.input.traces;
+    let custom = traces.custom.as_ref().ok_or_else(|| unanswered(CUSTOM))?;
+    let bound = BoundCustom::new(&custom.definitions, &traces.session, custom.gmt);
+    bound.map(Rc::new).map_err(|error| ApiError::request(error.message()))
 }
 
 /// Can the spans of a form be listed? Those of some are lists over periods, which are not asked for here.
@@ -144,6 +152,9 @@ impl AnalyzeQuestion {
     fn table(self, state: &TraceState, query: &Query) -> Answer<Json> {
         let AnalyzeQuestion { known, mut asked, has_points, limit, sort, period } = self;
         asked.periods = period.as_ref().map(|period| periods::bind(state, period)).transpose()?;
+        if known.name == CUSTOM {
+            asked.custom = Some(custom_of(state)?);
+        }
         let noun = known.row_noun(&asked);
         let question = KernelQuestion::new(&state.input.traces, known.name, asked, &query.asker.flag());
         let mut question = question.ok_or_else(|| unanswered(known.name))?;

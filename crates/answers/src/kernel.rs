@@ -125,7 +125,10 @@ impl TraceState {
             }
             let has = Reading::new(input(traces, &Arc::default())).concepts();
             let query = AnalysisQuery::default();
-            ANALYSES.iter().filter(|known| known.is_fed(&query, &has)).map(|known| known.name).collect()
+            // States of users come from a file, which the command line names.
+            let is_there = |name: &str| name != CUSTOM || traces.custom.is_some();
+            let fed = ANALYSES.iter().filter(|known| is_there(known.name) && known.is_fed(&query, &has));
+            fed.map(|known| known.name).collect()
         })
     }
 
@@ -134,6 +137,9 @@ impl TraceState {
         KernelQuestion::new(&self.input.traces, name, AnalysisQuery::default(), &Arc::default()).is_some()
     }
 }
+
+/// The analysis of the states and counters that users define.
+pub(crate) const CUSTOM: &str = "custom";
 
 /// The error for a question that the events do not answer.
 pub(crate) fn unanswered(name: &str) -> ApiError {

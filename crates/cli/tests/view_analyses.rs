@@ -293,3 +293,32 @@ fn periods_are_tracks_that_show_which_missed_their_deadline() {
         assert_eq!(viewer.ask("GET", &format!("/api/track/{wrong}"), "").0, status, "{wrong}");
     }
 }
+
+/// States that the user defines are an analysis where the command line names their file, and none without.
+#[test]
+fn states_of_a_file_have_tables() {
+    let (trace, file) = (demo("orders"), demo("../states/orders.states"));
+    let names = |viewer: &Viewer| {
+        let list = viewer.get("analyze")["analyses"].as_array().expect("a list").clone();
+        list.iter().map(|analysis| analysis["name"].as_str().expect("a name").to_string()).collect::<Vec<_>>()
+    };
+    let without = Viewer::new(&[&trace]);
+    assert!(!names(&without).contains(&"custom".to_string()));
+    assert_eq!(without.ask("GET", "/api/analyze?name=custom", "").0, 404);
+    let viewer = Viewer::new(&[&trace, "--states", &file]);
+    assert!(names(&viewer).contains(&"custom".to_string()));
+    let mut compared = 0;
+    for (of, view, words) in [("", "statistics", &[][..]), ("", "log", &["--log"]), ("counters", "statistics", &[])] {
+        let mut all = vec!["custom", "--states", &*file];
+        all.extend(words);
+        let mut question = format!("analyze?name=custom&limit=10000&view={view}");
+        if !of.is_empty() {
+            question += &format!("&of={of}");
+            all.extend(["--of", of]);
+        }
+        let (answer, wanted) = (viewer.get(&question), analyzed(&all, &trace));
+        compare_rows(&answer["columns"], &answer["rows"], &wanted["rows"], &all.join(" "));
+        compared += wanted["rows"].as_array().expect("rows").len();
+    }
+    assert!(compared > 20, "{compared}");
+}
