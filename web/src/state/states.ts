@@ -1,10 +1,11 @@
 // States of CPUs and threads: their words have colours and shapes of their own, after those of names.
 import { COLOURS } from './names';
 
-/** The things that have the states of a track, by its id: `custom` is what the user defines. */
-export const subjectOf = (id: string): 'CPU' | 'thread' | 'custom' => {
+/** The things that have the states of a track, by its id: `custom` and `period` are what the user defines. */
+export const subjectOf = (id: string): 'CPU' | 'thread' | 'custom' | 'period' => {
   const of = /^s\d+\.(cpu|x)/.exec(id)?.[1];
-  return of === 'cpu' ? 'CPU' : of === 'x' ? 'custom' : 'thread';
+  if (of) return of === 'cpu' ? 'CPU' : 'custom';
+  return id.startsWith('s') ? 'thread' : 'period';
 };
 
 /** The ways to draw states: filled, hollow, a thin line, dotted. */
