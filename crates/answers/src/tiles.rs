@@ -142,7 +142,7 @@ struct TrackList<'a> {
     level: u32,
     /// First and last tile.
     range: (u64, u64),
-    /// The same in ns.
+    /// Their range in ns.
     span: (i128, i128),
     /// The density of base tracks, by index; each once, however many groups hold it.
     densities: BTreeMap<usize, Density>,

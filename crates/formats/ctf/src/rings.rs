@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_format::{EntryKind, Storage};
+use tracemill_format::{EntryKind, FirstBytes, Storage};
 use tracemill_model::error::Error;
 use tracemill_ring::{self as ring, Header, SlotContents};
 
@@ -72,7 +72,7 @@ impl Rings {
         ring.moved = end.sequence;
         let header = bytes.bytes().get(end.last_offset as usize..).and_then(|last| last.get(..ring::packet::LEN));
         ring.last = header.filter(|_| end.len > 0).map(<[u8]>::to_vec);
-        if end.len == bytes.bytes().len() as u64 { bytes } else { Arc::new(Prefix { bytes, len: end.len as usize }) }
+        FirstBytes::of(bytes, end.len as usize)
     }
 
     /// A sentence about rings that are read, if there are any.
@@ -108,29 +108,5 @@ impl EventRing {
         let fault = |message: String| Error::malformed(message).in_file(&self.path);
         let faults = slots.damaged.into_iter().map(fault).collect();
         RingFile { path: self.path, name: ring::stream_name(self.number), bytes, faults }
-    }
-}
-
-/// The first bytes of a file.
-struct Prefix {
-    bytes: Arc<dyn Bytes>,
-    len: usize,
-}
-
-impl Bytes for Prefix {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes.bytes()[..self.len]
-    }
-
-    fn will_read(&self, offset: usize, len: usize) {
-        self.bytes.will_read(offset, len);
-    }
-
-    fn len_now(&self) -> u64 {
-        self.bytes.len_now().min(self.len as u64)
-    }
-
-    fn can_vanish(&self) -> bool {
-        self.bytes.can_vanish()
     }
 }

@@ -195,7 +195,7 @@ fn libraries_with_tracepoints_come_and_go() {
     record(Command::new(folder.join("host")).arg(&library), &path, "ctf2");
     let expected = expected("ctf2");
     assert_eq!(described(&path), [&expected[..], &expected, &expected].concat());
-    // The same classes, described once.
+    // Three copies share their classes: the metadata describes each once.
     let metadata = std::fs::read_to_string(path.join("metadata")).expect("it is text");
     let numbers = "\"mill:numbers\", \"attributes\": {\"babeltrace.org,2020\": {\"log-level\": \"warning\"}}";
     assert_eq!(metadata.matches(numbers).count(), 1);

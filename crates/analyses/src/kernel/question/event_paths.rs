@@ -47,7 +47,7 @@ pub(crate) fn check_column(written: &Written, name: &str, own: &[&str], is_known
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+enum PathSource {
     /// One of the paths of the event.
     Event(usize),
     /// One of the values beside the event.
@@ -56,7 +56,7 @@ enum Part {
 
 /// Reads the values of some paths, in one thread.
 pub(crate) struct PathReader {
-    parts: Vec<Part>,
+    parts: Vec<PathSource>,
     /// Reads those of the event.
     fields: Option<KeyReader>,
     key: Vec<u8>,
@@ -71,12 +71,12 @@ impl PathReader {
         let (mut parts, mut of_event) = (Vec::new(), Vec::new());
         for WrittenPath { written, beside } in paths {
             parts.push(match beside {
-                Some(member) => Part::Beside(*member),
+                Some(member) => PathSource::Beside(*member),
                 None => {
                     let list = ColumnList::parse(written.text()).and_then(|list| list.bind(session));
                     list.map_err(|error| written.placed(error))?;
                     of_event.push(written.text());
-                    Part::Event(of_event.len() - 1)
+                    PathSource::Event(of_event.len() - 1)
                 }
             });
         }
@@ -90,9 +90,9 @@ impl PathReader {
     pub(crate) fn values(&mut self, event: &Event<'_>, state: &StateOf<'_>) -> Option<Rc<[KeyValue]>> {
         let PathReader { parts, fields, key } = self;
         let of_event = fields.as_mut().map_or(Vec::new(), |fields| fields.values(event, key));
-        let value = |part: &Part| match part {
-            Part::Event(at) => of_event.get(*at).map(|(_, value)| value.clone()),
-            Part::Beside(member) => match state.value(*member)? {
+        let value = |part: &PathSource| match part {
+            PathSource::Event(at) => of_event.get(*at).map(|(_, value)| value.clone()),
+            PathSource::Beside(member) => match state.value(*member)? {
                 CapturedValue::Integer(value) => Some(KeyValue::Integer(value)),
                 CapturedValue::Text(text) => Some(KeyValue::Text(text.to_vec())),
                 _ => None,

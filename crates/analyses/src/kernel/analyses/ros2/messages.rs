@@ -57,14 +57,14 @@ struct Published {
 }
 
 /// A message that was taken and not yet given to a callback.
-struct Taken {
+struct TakenMessage {
     at: Ns,
     subscription: Rc<Endpoint>,
     message: Option<Rc<Published>>,
 }
 
 /// A callback that runs.
-struct Open {
+struct OpenCallback {
     callback: u64,
     label: u32,
     from: Ns,
@@ -75,10 +75,10 @@ struct Open {
 
 #[derive(Default)]
 struct Thread {
-    open: Vec<Open>,
-    taken: Option<Taken>,
+    open: Vec<OpenCallback>,
+    taken: Option<TakenMessage>,
     /// The same, inside of the process.
-    dequeued: Option<Taken>,
+    dequeued: Option<TakenMessage>,
     /// The message that is on its way to the middleware.
     published: Option<Rc<Published>>,
     /// The message that is on its way to the buffers of other subscriptions of the process.
@@ -290,7 +290,7 @@ impl Messages {
             thread.open.remove(0);
             self.unknown.begins += 1;
         }
-        self.thread(of).open.push(Open { callback, label, from: at, delay, chain });
+        self.thread(of).open.push(OpenCallback { callback, label, from: at, delay, chain });
     }
 
     fn end(
@@ -376,7 +376,7 @@ impl Messages {
         let topic = subscription.topic.as_ref().map(|topic| self.names.number(topic));
         let stamp = happening.values.integer(Field::Stamp);
         let message = topic.zip(stamp).and_then(|key| self.sent.get_mut(&key)?.clone());
-        self.thread(of).taken = Some(Taken { at, subscription, message });
+        self.thread(of).taken = Some(TakenMessage { at, subscription, message });
     }
 
     fn enqueue(&mut self, of: (u32, i64), happening: &Happening<'_>) {
@@ -395,7 +395,7 @@ impl Messages {
         let place = happening.values.integer(Field::Nr);
         let message = place.and_then(|place| self.buffered.remove(&(of.0, buffer, place)));
         let subscription = self.objects.owner(of.0, buffer).cloned();
-        self.thread(of).dequeued = subscription.map(|subscription| Taken { at, subscription, message });
+        self.thread(of).dequeued = subscription.map(|subscription| TakenMessage { at, subscription, message });
     }
 
     fn label(&mut self, label: CallbackLabel) -> u32 {
