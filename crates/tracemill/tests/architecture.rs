@@ -50,7 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "format",
         ],
     ),
-    ("engine", &["format", "semantics", "codec", "model"]),
+    ("engine", &["ring", "format", "semantics", "codec", "model"]),
     ("render", &["engine", "format", "semantics", "codec", "model"]),
     ("debug-info", &["render", "engine", "format", "semantics", "codec", "model"]),
     ("columnar", &["columns", "engine", "format", "semantics", "codec", "model"]),

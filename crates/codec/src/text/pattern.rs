@@ -30,6 +30,20 @@ impl Pattern {
         Pattern { parts }
     }
 
+    /// The glob as text.
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut text = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            match part {
+                PatternPart::Any => text.push(b'*'),
+                PatternPart::One => text.push(b'?'),
+                PatternPart::Byte(byte @ (b'*' | b'?' | b'\\')) => text.extend([b'\\', *byte]),
+                PatternPart::Byte(byte) => text.push(*byte),
+            }
+        }
+        text
+    }
+
     /// Does the whole text match? Takes time in the product of both lengths at worst.
     pub fn matches(&self, text: &[u8]) -> bool {
         let (mut part, mut at) = (0, 0);
@@ -93,7 +107,9 @@ mod tests {
             ("*", "", true),
             ("?", "", false),
         ] {
-            assert_eq!(Pattern::glob(glob).matches(text.as_bytes()), want, "{glob} {text}");
+            let pattern = Pattern::glob(glob);
+            assert_eq!(pattern.matches(text.as_bytes()), want, "{glob} {text}");
+            assert_eq!(pattern.to_text(), glob.as_bytes());
         }
     }
 

@@ -26,6 +26,7 @@
 //! | `capture` | the fields of an event | the values of the paths |
 //! | `eval` | values | true, false or unknown |
 //! | `matcher` | an event | yes or no |
+//! | `condition` | the tree | what a recorder evaluates where an event is recorded |
 //! | `rows` | a row of a table, values beside an event | the same |
 //! | `columns` | a list of paths and a session | what a CSV shows of them |
 //! | `fields` | a path and an event | its value |
@@ -35,6 +36,7 @@
 mod bind;
 mod capture;
 mod columns;
+mod condition;
 mod eval;
 mod fields;
 mod keys;

@@ -201,6 +201,16 @@ impl NumberLiteral {
         self.real.is_none()
     }
 
+    /// Is it between two integers?
+    pub(super) fn has_fraction(&self) -> bool {
+        self.has_fraction
+    }
+
+    /// The nearest float, when it is written with a point or an exponent.
+    pub(super) fn real(&self) -> Option<f64> {
+        self.real
+    }
+
     /// Its exact value when it is an integer, otherwise the one below.
     pub(super) fn floor(&self) -> &EventNumber<'static> {
         &self.floor

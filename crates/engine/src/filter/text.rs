@@ -64,6 +64,11 @@ impl TextLiteral {
         self.glob.is_some()
     }
 
+    /// The texts that it stands for, when they are several.
+    pub(super) fn glob(&self) -> Option<&Pattern> {
+        self.glob.as_ref()
+    }
+
     /// The text itself, for an order by bytes.
     pub(super) fn plain(&self) -> &[u8] {
         &self.plain

@@ -1,10 +1,15 @@
 //! The layout of the files into which tracemill records: a *ring* is a file of fixed size with slots, a slot of a ring of
 //! events is one CTF packet, complete at every instant. `docs/record.md` has the tables.
 //!
+//! Also what a recorder and those who command it share: [conditions](condition) about events, and [globs](glob).
+//!
 //! This crate touches neither files nor other memory than the bytes that it is given: writers map rings, readers copy
 //! them.
 #![forbid(unsafe_code)]
 
+pub mod bytes;
+pub mod condition;
+pub mod glob;
 pub mod header;
 mod layout;
 pub mod packet;

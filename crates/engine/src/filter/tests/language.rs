@@ -1,6 +1,7 @@
 //! Operators, literals, precedence.
 
 use super::kernel;
+use crate::filter::Expression;
 
 #[test]
 fn globs_and_plain_strings() {
@@ -168,4 +169,48 @@ fn ten_thousand_terms_need_no_stack() {
     assert_eq!(input.matching(&format!("{} vtid == 4711", "not ".repeat(10_000))), [0, 2]);
     assert_eq!(input.matching(&format!("vtid {} == 4711", "& -1 ".repeat(10_000))), [0, 2]);
     assert_eq!(input.matching(&format!("{}vtid == 4711{}", "(".repeat(100), ")".repeat(100))), [0, 2]);
+}
+
+#[test]
+fn recorders_take_what_is_about_names_and_fields() {
+    use tracemill_ring::condition::PlainValue;
+    let condition = |text: &str| Expression::parse(text).expect("an expression").condition();
+    let is_true = |text: &str, name: &str| {
+        let values = [
+            PlainValue::Integer(7),
+            PlainValue::Real(1.5),
+            PlainValue::Bool(true),
+            PlainValue::Text("Mühle".as_bytes()),
+        ];
+        let bound = condition(text).expect("a condition").bind(name, &["sack", "grams", "ok", "what"]);
+        bound.is_true(name, |at| values[at])
+    };
+    for (text, want) in [
+        ("sack == 7 and payload.grams < 2", true),
+        ("sack in (1, 7)", true),
+        ("sack & 6 == 6 and not sack & 8", true),
+        ("grams >= 1.5 and ok == true", true),
+        (r#"what == "M?h*" and name == "app:*""#, true),
+        (r#"what == "M\*""#, false),
+        ("sack > grams or false", true),
+        ("missing != 1", false),
+        ("not missing == 1", true),
+        ("sack < 1e40 and sack > -99999999999999999999999999999999999999999999", true),
+    ] {
+        assert_eq!(is_true(text, "app:request"), want, "{text}");
+    }
+    assert!(!is_true(r#"name == "app:*""#, "lib:x"));
+    for (text, why) in [
+        ("cpu == 1", "`cpu`"),
+        ("id == 1", "`id`"),
+        ("$ctx.tid == 1", "`$ctx.tid`"),
+        ("sack == 7 and time > \"+1s\"", "`time`"),
+        ("what =~ \"M.h\"", "regular expressions"),
+        ("payload.list[1] == 2", "parts of a field"),
+    ] {
+        let error = condition(text).expect_err("it is about more");
+        assert!(error.to_string().contains(why), "{text}: {error}");
+    }
+    let deep = "not (".repeat(40) + "sack == 1" + &" or ok)".repeat(40);
+    assert!(condition(&deep).expect_err("too deep").to_string().contains("nested"));
 }
