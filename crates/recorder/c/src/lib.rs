@@ -9,7 +9,7 @@
 //! * Texts of the user end with 0 or are null, as the header's documentation demands.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use record::c::{CEvent, CField, StatePlace};
-use record::{FieldClass, Format, IntegerClass, Mode, Options, StartError, ValueLabel};
+use record::{FieldClass, Format, IntegerClass, Level, Mode, Options, StartError, ValueLabel};
 
 const EINVAL: c_int = 22;
 const EIO: c_int = 5;
@@ -72,6 +72,7 @@ pub struct COptions {
     text_bytes: u32,
     sync: u8,
     follow_fork: u8,
+    no_control: u8,
 }
 
 /// A text of the user.
@@ -188,7 +189,8 @@ unsafe fn event(site: &Site) -> Option<CEvent<'static>> {
     let fields = fields.iter().map(field).collect::<Option<_>>()?;
     // SAFETY: as above.
     let (target, name) = unsafe { (constant(site.target)?, constant(site.name)?) };
-    Some(CEvent { target, name, level: site.level.try_into().ok(), fields })
+    let level = site.level.try_into().ok().and_then(Level::of_number);
+    Some(CEvent { target, name, level, fields })
 }
 
 /// Makes an event known, or asks again whether it is on, and gives its state.
@@ -209,6 +211,34 @@ pub unsafe extern "C" fn tm_record_register_(site: *const Site) -> u32 {
     site.thread.store(process.thread as i64, Ordering::Relaxed);
     site.longest_text.store(process.longest_text, Ordering::Relaxed);
     record::c::register(StatePlace(&site.state), &event)
+}
+
+/// Records an event that needs more than to be written.
+///
+/// # Safety
+/// Only for the functions of the header: so many bytes stand at `fields`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tm_record_special_(site: *const Site, fields: *const u8, len: u64, frame: *const c_void) {
+    // SAFETY: a static variable of the program, until it is forgotten; the bytes are there until this returns.
+    let (site, fields): (&'static Site, _) = unsafe { (&*site, std::slice::from_raw_parts(fields, len as usize)) };
+    // SAFETY: as above.
+    record::c::record_special(StatePlace(&site.state), || unsafe { event(site) }, fields, frame as usize);
+}
+
+/// Memory for the fields of such an event, as [`record::c::allocate`].
+#[unsafe(no_mangle)]
+pub extern "C" fn tm_record_allocate_(len: u64) -> *mut u8 {
+    record::c::allocate(len)
+}
+
+/// Gives it back.
+///
+/// # Safety
+/// It is memory of `tm_record_allocate_` of this length, which nothing uses any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tm_record_free_(bytes: *mut u8, len: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { record::c::free(bytes, len) }
 }
 
 /// Forgets the sites of a list: their library is unloaded.
@@ -291,6 +321,7 @@ unsafe fn in_rust(options: &COptions) -> Option<Options> {
         rust.text_bytes = options.text_bytes as usize;
     }
     (rust.sync, rust.follow_fork) = (options.sync != 0, options.follow_fork != 0);
+    rust.control = options.no_control == 0;
     Some(rust)
 }
 

@@ -4,6 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use record::control::EventCondition;
+use tracemill_ring::condition::{Comparison, FieldCondition, Literal, Number, Operand, OperandPart};
+
 use self::util::{Folder, WARNINGS, by_babeltrace, discarded, events, has, libraries, root, run};
 
 mod util;
@@ -246,6 +249,88 @@ fn tracepoints_are_chosen_by_name() {
         events(&folder.join("trace")),
         ["mill:sack_in sack=1 name=rye", "mill:sack_out sack=2 name=(null)", "oven:closed door=-1"]
     );
+}
+
+/// The condition `field OP literal`.
+fn compared(field: &str, comparison: Comparison, literal: Literal) -> FieldCondition {
+    FieldCondition::Compare(operand(field), comparison, literal)
+}
+
+fn operand(field: &str) -> Operand {
+    Operand { parts: vec![OperandPart::Field(field.to_string())] }
+}
+
+/// Conditions know the fields of LTTng's macros, and events have them after their contexts.
+#[test]
+fn tracepoints_have_conditions_contexts_and_levels() {
+    let folder = Folder::new("lttng-rules");
+    if !has("gcc") {
+        return;
+    }
+    let program = folder.join("mill");
+    run(link(&mut compile(GCC, &SOURCES, &[], &program)));
+    let record = |name: &str, events: &str, commands: &[record::control::Command]| {
+        let mut chosen = Command::new(&program);
+        chosen.env("TRACEMILL_RECORD", folder.join(name)).env("TRACEMILL_RECORD_EVENTS", events);
+        // Its status says whether tracepoints are all on or all off, which they need not be.
+        chosen.env("TRACEMILL_RECORD_RULES", record::control::rules(commands)).output().expect("it runs");
+        assert_eq!(discarded(&folder.join(name)), 0);
+        described(&folder.join(name))
+    };
+    let all = expected("ctf2");
+    let starting = |starts: &[&str]| -> Vec<String> {
+        all.iter().filter(|line| starts.iter().any(|start| line.starts_with(start))).cloned().collect()
+    };
+
+    let err = "lttng_ust_tracelog:LTTNG_UST_TRACEPOINT_LOGLEVEL_ERR";
+    let debug = "lttng_ust_tracelog:LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG ";
+    assert_eq!(record("levels", "-*,*@error", &[]), starting(&["oven:baked", err]));
+    assert_eq!(record("lines", "*,-*@debug:line", &[]), starting(&["lttng_ust_tracef", debug]));
+
+    let text = |text: &str| Literal::Text(text.into());
+    let number = |floor| Literal::Number(Number { floor, has_fraction: false, real: None });
+    let filter = |condition| {
+        let events = "*".to_string();
+        record::control::Command::Filter(EventCondition { events, source: String::new(), condition })
+    };
+    let contexts = record::control::Command::Contexts {
+        events: "*".to_string(),
+        contexts: record::control::Contexts::parse("cpu,tid").expect("contexts"),
+    };
+    // Up to the field by which the two are told apart.
+    let lists = "mill:lists array=[1, -2] array_hex=[1, -2] array_network=[16777216, -16777217] \
+                 array_network_hex=[16777216, -16777217] array_text=";
+    let [flour, digits] = ["flour", "123456"].map(|text| format!("{lists}{text}"));
+    for (at, (condition, starts)) in [
+        (compared("grain", Comparison::Equal, text("rye")), &["mill:grains grain=-1"][..]),
+        (compared("small", Comparison::Equal, number(40)), &["mill:grains grain=40"]),
+        (compared("network", Comparison::Equal, number(513)), &["mill:numbers"]),
+        (compared("heat", Comparison::Equal, Literal::Glob(b"h*".into())), &["oven:baked"]),
+        (FieldCondition::Truth(operand("sequence")), &[flour.as_str()]),
+        (compared("array_text", Comparison::Equal, text("123456")), &[digits.as_str()]),
+        (FieldCondition::Truth(operand("array_hex")), &["mill:lists"]),
+        (compared("array_hex", Comparison::Equal, number(1)), &[]),
+        (compared("name", Comparison::Equal, text("rye")), &["mill:sack_in"]),
+        (
+            compared("msg", Comparison::Equal, Literal::Glob(b"xx*".into())),
+            &["lttng_ust_tracef:event _msg_length=2000"],
+        ),
+        (
+            compared("func", Comparison::Equal, text("formatted")),
+            &["lttng_ust_tracelog:LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_LINE"],
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(record(&format!("{at}"), "", &[filter(condition.clone())]), starting(starts), "{condition:?}");
+        let name = format!("{at}-contexts");
+        assert_eq!(record(&name, "", &[filter(condition), contexts.clone()]), starting(starts));
+        for event in tracemill::open([folder.join(&name)]).expect("a trace").events() {
+            let event = event.expect("a sound event");
+            assert!(event.get("event_context.vtid").is_some() && event.get("event_context.cpu_id").is_some());
+        }
+    }
 }
 
 #[test]

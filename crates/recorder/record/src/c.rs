@@ -7,16 +7,20 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use crate::encoded::{DecodedFields, Encoded};
 use crate::error::StartError;
 use crate::field::LONGEST_TEXT;
 use crate::handle::{self, Recorder};
-use crate::local::process;
+use crate::local::{process, scratch};
 use crate::options::Options;
 use crate::recorder::{self, Summary};
 use crate::ring::Reserve;
+use crate::site::record::write;
+use crate::site::special::Way;
 use crate::{clock, local};
 
 pub use self::event::{CEvent, CField, StatePlace};
+pub use crate::local::scratch::free;
 
 pub(crate) mod event;
 
@@ -43,6 +47,36 @@ pub fn process() -> Process {
 /// Makes an event known, or asks again whether it is on. Its state is stored, and given: 0 when this time it is discarded.
 pub fn register(place: StatePlace, event: &CEvent<'_>) -> u32 {
     recorder::register_place(place, event).unwrap_or(0)
+}
+
+/// Records an event of a place whose state says that it needs more than to be written. Its fields are encoded. `event` describes
+/// it, which is asked for only if the recorder has changed its mind; `frame` is the frame pointer of the function that records.
+pub fn record_special<'a>(place: StatePlace, event: impl Fn() -> Option<CEvent<'a>>, bytes: &[u8], frame: usize) {
+    loop {
+        let state = match place.0.load(Ordering::Acquire) {
+            0 => event().map_or(1, |event| register(place, &event)),
+            state => state,
+        };
+        let is_done = match Way::of_state(state) {
+            None => return,
+            Some(Way::Special(special)) => special.write(&DecodedFields { classes: &special.classes, bytes }, frame),
+            Some(Way::Plain(id)) => write(id, &Encoded(bytes)),
+        };
+        if is_done {
+            return;
+        }
+    }
+}
+
+/// Memory for the fields of an event, which signal handlers may ask for, too. Null when no event is so long, or when there is
+/// none; the event is counted then.
+pub fn allocate(len: u64) -> *mut u8 {
+    let longest = *tracemill_ring::header::SLOT_SIZES.end();
+    let pages = if len <= longest { scratch::allocate(len as usize) } else { std::ptr::null_mut() };
+    if pages.is_null() {
+        recorder::count_unplaced();
+    }
+    pages
 }
 
 /// Forgets the place of an event. Nothing is stored there any more.
@@ -83,13 +117,15 @@ fn current() -> io::Result<std::mem::ManuallyDrop<Recorder>> {
     handle::current().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "nothing is recorded"))
 }
 
-/// Ends recording.
+/// Ends recording. One that somebody ended by the socket is ended once more without an error.
 ///
 /// # Errors
 /// When there is no recording, and those of [`Recorder::finish`].
 pub fn stop() -> io::Result<Summary> {
-    let recorder = std::mem::ManuallyDrop::into_inner(current()?);
-    process::uncancelled(|| recorder.finish())
+    match current() {
+        Ok(recorder) => process::uncancelled(|| std::mem::ManuallyDrop::into_inner(recorder).finish()),
+        Err(none) => process::uncancelled(recorder::take_ended).unwrap_or(Err(none)),
+    }
 }
 
 /// Copies what is recorded so far.

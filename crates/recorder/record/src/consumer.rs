@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use tracemill_ring::{self as ring_file, Pair, header, packet};
 
-use crate::clock;
+use crate::control::server::Server;
 use crate::local::system;
 use crate::options::{Mode, Options};
 use crate::recorder::{self, ProcessRing};
 use crate::ring::Mapping;
+use crate::{clock, folder, trigger};
 
 /// Time between two looks while packets come.
 const BUSY: Duration = Duration::from_millis(1);
@@ -28,16 +30,22 @@ pub(crate) struct Consumer {
     /// Rings that it does not know yet.
     added: Mutex<Vec<Arc<ProcessRing>>>,
     is_over: AtomicBool,
+    /// The socket for commands; negative without one.
+    socket: RawFd,
+}
+
+/// The consumer of a recording, as that has it.
+pub(crate) struct ConsumerThread {
+    pub(crate) consumer: Arc<Consumer>,
+    pub(crate) thread: JoinHandle<()>,
 }
 
 /// Begins to consume rings of the trace in `folder`.
-pub(crate) fn start(
-    folder: &Path,
-    options: &Options,
-    frequency: u64,
-    first: Pair,
-) -> io::Result<(Arc<Consumer>, JoinHandle<()>)> {
-    let consumer = Arc::new(Consumer { added: Mutex::new(Vec::new()), is_over: AtomicBool::new(false) });
+pub(crate) fn start(folder: &Path, options: &Options, frequency: u64, first: Pair) -> io::Result<ConsumerThread> {
+    // Without a socket, as on a file system that has none, there are no commands.
+    let server = if options.control { Server::new(folder).ok() } else { None };
+    let socket = server.as_ref().map_or(-1, Server::descriptor);
+    let consumer = Arc::new(Consumer { added: Mutex::new(Vec::new()), is_over: AtomicBool::new(false), socket });
     let mover = Mover {
         consumer: consumer.clone(),
         folder: folder.to_path_buf(),
@@ -45,10 +53,18 @@ pub(crate) fn start(
         frequency,
         first,
         rings: Vec::new(),
+        snapshots: 0,
     };
     let thread = std::thread::Builder::new().name("tracemill".into());
-    let thread = system::without_signals(|| thread.spawn(move || mover.run()))?;
-    Ok((consumer, thread))
+    let thread = system::without_signals(|| thread.spawn(move || mover.run(server)))?;
+    Ok(ConsumerThread { consumer, thread })
+}
+
+impl ConsumerThread {
+    /// Is it the calling thread?
+    pub(crate) fn is_current(&self) -> bool {
+        self.thread.thread().id() == std::thread::current().id()
+    }
 }
 
 impl Consumer {
@@ -63,6 +79,13 @@ impl Consumer {
     pub(crate) fn stop(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         system::wake_consumer();
+    }
+
+    /// Leaves the socket to the parent, in a child that has a copy of it.
+    pub(crate) fn leave_socket(&self) {
+        if self.socket >= 0 {
+            system::close_inherited(self.socket);
+        }
     }
 }
 
@@ -81,14 +104,17 @@ struct Mover {
     /// The first reading of the clocks.
     first: Pair,
     rings: Vec<MovedRing>,
+    /// Snapshots that triggers led to.
+    snapshots: u32,
 }
 
 impl Mover {
-    fn run(mut self) {
+    fn run(mut self, mut server: Option<Server>) {
         let (mut paired, mut flushed) = (Instant::now(), Instant::now());
         while !self.consumer.is_over.load(Ordering::SeqCst) {
+            let wakes = system::wakes();
             self.take_new();
-            let is_busy = self.options.mode != Mode::Flight && self.move_packets();
+            let mut is_busy = self.options.mode != Mode::Flight && self.move_packets();
             if paired.elapsed() >= PAIRS {
                 paired = Instant::now();
                 let pair = clock::pair();
@@ -106,10 +132,38 @@ impl Mover {
                 recorder::ask_to_flush();
             }
             self.write_beacons();
+            if let Some((number, at)) = trigger::pending() {
+                self.take_snapshot(number, at);
+            }
+            if let Some(server) = &mut server {
+                is_busy |= server.serve(|commands| recorder::execute(&self.consumer, commands));
+            }
             if !self.consumer.is_over.load(Ordering::SeqCst) {
-                system::sleep_as_consumer(if is_busy { BUSY } else { IDLE });
+                system::sleep_as_consumer(wakes, if is_busy { BUSY } else { IDLE });
             }
         }
+        if let Some(server) = server {
+            server.finish();
+        }
+    }
+
+    /// Makes the snapshot of a trigger.
+    fn take_snapshot(&mut self, number: u32, at: u64) {
+        if let Some(before) = recorder::snapshot_before(&self.consumer, number) {
+            self.snapshots += 1;
+            let (made, to) = trigger::folders(&self.folder);
+            let cycles = before.as_nanos() * u128::from(self.frequency) / 1_000_000_000;
+            let since = if before.is_zero() { 0 } else { at.saturating_sub(cycles.try_into().unwrap_or(u64::MAX)) };
+            // It gets its name when it is whole.
+            let snapshot = folder::snapshot_since(&self.folder, &made, since).and_then(|_| std::fs::rename(&made, &to));
+            if let Err(error) = snapshot {
+                let _ = writeln!(io::stderr(), "tracemill-record: {}: no snapshot: {error}", to.display());
+            }
+            if self.snapshots >= trigger::MAX_SNAPSHOTS {
+                recorder::end_triggers(&self.consumer);
+            }
+        }
+        trigger::done();
     }
 
     fn take_new(&mut self) {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tracemill_ring::condition::PlainValue;
+
 use crate::ring::event_buf::EventBuf;
 
 pub use self::integer::{IntegerClass, ValueLabel};
@@ -99,13 +101,17 @@ pub trait Field: sealed::Sealed {
     /// Writes it.
     #[doc(hidden)]
     fn put(&self, place: &mut EventBuf<'_>);
+
+    /// The value, for conditions.
+    #[doc(hidden)]
+    fn value(&self) -> PlainValue<'_>;
 }
 
 /// A value that slices can have as elements.
 pub trait SliceElement: Field + Copy {}
 
 macro_rules! numbers {
-    ($($type:ty as $as:ty => $class:expr),* $(,)?) => {$(
+    ($($type:ty as $as:ty => $class:expr, $kind:ident $widest:ty;)*) => {$(
         impl sealed::Sealed for $type {}
 
         impl Field for $type {
@@ -120,6 +126,10 @@ macro_rules! numbers {
             fn put(&self, place: &mut EventBuf<'_>) {
                 place.put((*self as $as).to_le_bytes());
             }
+
+            fn value(&self) -> PlainValue<'_> {
+                PlainValue::$kind(*self as $widest)
+            }
         }
 
         impl SliceElement for $type {}
@@ -127,18 +137,18 @@ macro_rules! numbers {
 }
 
 numbers! {
-    u8 as u8 => FieldClass::Unsigned(8),
-    u16 as u16 => FieldClass::Unsigned(16),
-    u32 as u32 => FieldClass::Unsigned(32),
-    u64 as u64 => FieldClass::Unsigned(64),
-    usize as u64 => FieldClass::Unsigned(64),
-    i8 as i8 => FieldClass::Signed(8),
-    i16 as i16 => FieldClass::Signed(16),
-    i32 as i32 => FieldClass::Signed(32),
-    i64 as i64 => FieldClass::Signed(64),
-    isize as i64 => FieldClass::Signed(64),
-    f32 as f32 => FieldClass::Float(32),
-    f64 as f64 => FieldClass::Float(64),
+    u8 as u8 => FieldClass::Unsigned(8), Integer i128;
+    u16 as u16 => FieldClass::Unsigned(16), Integer i128;
+    u32 as u32 => FieldClass::Unsigned(32), Integer i128;
+    u64 as u64 => FieldClass::Unsigned(64), Integer i128;
+    usize as u64 => FieldClass::Unsigned(64), Integer i128;
+    i8 as i8 => FieldClass::Signed(8), Integer i128;
+    i16 as i16 => FieldClass::Signed(16), Integer i128;
+    i32 as i32 => FieldClass::Signed(32), Integer i128;
+    i64 as i64 => FieldClass::Signed(64), Integer i128;
+    isize as i64 => FieldClass::Signed(64), Integer i128;
+    f32 as f32 => FieldClass::Float(32), Real f64;
+    f64 as f64 => FieldClass::Float(64), Real f64;
 }
 
 impl sealed::Sealed for bool {}
@@ -154,6 +164,10 @@ impl Field for bool {
     #[inline(always)]
     fn put(&self, place: &mut EventBuf<'_>) {
         place.put([u8::from(*self)]);
+    }
+
+    fn value(&self) -> PlainValue<'_> {
+        PlainValue::Bool(*self)
     }
 }
 
@@ -191,6 +205,10 @@ impl Field for str {
         place.put((bytes.len() as u32).to_le_bytes());
         place.put_bytes(bytes);
     }
+
+    fn value(&self) -> PlainValue<'_> {
+        PlainValue::Text(cut(self))
+    }
 }
 
 impl sealed::Sealed for String {}
@@ -206,6 +224,10 @@ impl Field for String {
     #[inline(always)]
     fn put(&self, place: &mut EventBuf<'_>) {
         self.as_str().put(place);
+    }
+
+    fn value(&self) -> PlainValue<'_> {
+        self.as_str().value()
     }
 }
 
@@ -224,6 +246,10 @@ impl<T: SliceElement> Field for [T] {
         place.put((self.len() as u32).to_le_bytes());
         self.iter().for_each(|element| element.put(place));
     }
+
+    fn value(&self) -> PlainValue<'_> {
+        PlainValue::List(!self.is_empty())
+    }
 }
 
 impl<T: SliceElement, const N: usize> sealed::Sealed for [T; N] {}
@@ -240,6 +266,10 @@ impl<T: SliceElement, const N: usize> Field for [T; N] {
     fn put(&self, place: &mut EventBuf<'_>) {
         self.as_slice().put(place);
     }
+
+    fn value(&self) -> PlainValue<'_> {
+        self.as_slice().value()
+    }
 }
 
 impl<T: Field + ?Sized> sealed::Sealed for &T {}
@@ -255,6 +285,10 @@ impl<T: Field + ?Sized> Field for &T {
     #[inline(always)]
     fn put(&self, place: &mut EventBuf<'_>) {
         (**self).put(place);
+    }
+
+    fn value(&self) -> PlainValue<'_> {
+        (**self).value()
     }
 }
 
@@ -275,6 +309,10 @@ pub trait Fields: sealed::Sealed {
     /// Writes them.
     #[doc(hidden)]
     fn put(&self, place: &mut EventBuf<'_>);
+
+    /// One of them, for conditions.
+    #[doc(hidden)]
+    fn value(&self, at: usize) -> PlainValue<'_>;
 }
 
 macro_rules! tuples {
@@ -292,6 +330,13 @@ macro_rules! tuples {
             #[inline(always)]
             fn put(&self, _place: &mut EventBuf<'_>) {
                 $(self.$at.put(_place);)*
+            }
+
+            fn value(&self, at: usize) -> PlainValue<'_> {
+                match at {
+                    $($at => self.$at.value(),)*
+                    _ => PlainValue::List(false),
+                }
             }
         }
     )*};
@@ -311,62 +356,6 @@ tuples! {
     (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9)
     (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10)
     (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11)
-}
-
-/// Fields that are encoded already.
-#[cfg(feature = "tracing")]
-pub(crate) struct Encoded<'a>(pub(crate) &'a [u8]);
-
-#[cfg(feature = "tracing")]
-impl sealed::Sealed for Encoded<'_> {}
-
-#[cfg(feature = "tracing")]
-impl Fields for Encoded<'_> {
-    const CLASSES: &'static [FieldClass] = &[];
-
-    #[inline(always)]
-    fn encoded_len(&self) -> usize {
-        self.0.len()
-    }
-
-    #[inline(always)]
-    fn put(&self, place: &mut EventBuf<'_>) {
-        // Two numbers, or a short text.
-        if self.0.len() <= 16 {
-            return place.put_bytes(self.0);
-        }
-        // Few bytes are nearly always numbers: a call of `memcpy` would cost more.
-        let (words, rest) = if self.0.len() <= 64 { self.0.as_chunks() } else { (&[][..], self.0) };
-        words.iter().for_each(|word: &[u8; 8]| place.put(*word));
-        if !rest.is_empty() {
-            place.put_bytes(rest);
-        }
-    }
-}
-
-/// Two numbers of eight bytes that are encoded already.
-#[cfg(feature = "tracing")]
-pub(crate) struct EncodedTwo<'a>(pub(crate) &'a [u8; 16]);
-
-#[cfg(feature = "tracing")]
-impl sealed::Sealed for EncodedTwo<'_> {}
-
-#[cfg(feature = "tracing")]
-impl Fields for EncodedTwo<'_> {
-    const CLASSES: &'static [FieldClass] = &[];
-
-    #[inline(always)]
-    fn encoded_len(&self) -> usize {
-        16
-    }
-
-    #[inline(always)]
-    fn put(&self, place: &mut EventBuf<'_>) {
-        let (first, second) = self.0.split_at(8);
-        for number in [first, second].map(|bytes| bytes.first_chunk::<8>()) {
-            place.put(number.copied().unwrap_or_default());
-        }
-    }
 }
 
 #[cfg(test)]

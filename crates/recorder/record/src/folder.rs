@@ -44,7 +44,7 @@ pub fn recover(folder: &Path) -> io::Result<Recovered> {
     }
     let pairs = rings.iter().map(|ring| &ring.header.pairs).max_by_key(|pairs| pairs.last().map(|pair| pair.cycles));
     let clock = pairs.and_then(|pairs| estimated(pairs));
-    finish_rings(folder, folder, rings, clock, true, problems)
+    finish_rings((folder, folder), rings, clock, true, problems, 0)
 }
 
 /// Makes the folder of a new recording, and those above it.
@@ -93,7 +93,7 @@ fn after_exec(first: &Path) -> io::Result<Option<PathBuf>> {
 pub(crate) fn finish(folder: &Path, clock: Option<RecordedClock>, sync: bool) -> io::Result<Recovered> {
     let mut problems = Vec::new();
     let rings = read_rings(folder, &mut problems)?;
-    finish_rings(folder, folder, rings, clock, sync, problems)
+    finish_rings((folder, folder), rings, clock, sync, problems, 0)
 }
 
 /// Copies what is in the folder of a recorder, alive or dead, to the folder `to`, which must not exist.
@@ -101,8 +101,13 @@ pub(crate) fn finish(folder: &Path, clock: Option<RecordedClock>, sync: bool) ->
 /// # Errors
 /// When there are no rings, or files cannot be read or written.
 pub fn snapshot(from: &Path, to: &Path) -> io::Result<Recovered> {
+    snapshot_since(from, to, 0)
+}
+
+/// As [`snapshot`], without packets that end before this time of their clock.
+pub(crate) fn snapshot_since(from: &Path, to: &Path, since: u64) -> io::Result<Recovered> {
     fs::create_dir(to)?;
-    let copied = copy(from, to);
+    let copied = copy(from, to, since);
     if copied.is_err() {
         // A part of a copy is of no use.
         let _ = fs::remove_dir_all(to);
@@ -110,7 +115,7 @@ pub fn snapshot(from: &Path, to: &Path) -> io::Result<Recovered> {
     copied
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<Recovered> {
+fn copy(from: &Path, to: &Path, since: u64) -> io::Result<Recovered> {
     let mut problems = Vec::new();
     // Rings first: what is moved out of them meanwhile is in both, and told apart by its number.
     let rings = read_rings(from, &mut problems)?;
@@ -118,24 +123,41 @@ fn copy(from: &Path, to: &Path) -> io::Result<Recovered> {
         let entry = entry?;
         let name = entry.file_name();
         if name.to_string_lossy().starts_with("stream_") {
-            copy_packets(&entry.path(), &to.join(name))?;
+            copy_packets(&entry.path(), &to.join(name), since)?;
         }
     }
     let clock = rings.iter().find_map(|ring| estimated(&ring.header.pairs));
     // Classes are described before their events are written: so metadata come last.
     fs::copy(from.join("metadata"), to.join("metadata"))?;
-    let mut copied = finish_rings(from, to, rings, clock, false, problems)?;
+    let mut copied = finish_rings((from, to), rings, clock, false, problems, since)?;
     // Slots that were being written over are no damage.
     copied.damaged.clear();
     Ok(copied)
 }
 
-/// Copies the whole packets of a stream file.
-fn copy_packets(from: &Path, to: &Path) -> io::Result<()> {
-    let file = File::open(from)?;
+/// Copies the whole packets of a stream file, from the first one on that does not end before this time.
+fn copy_packets(from: &Path, to: &Path, since: u64) -> io::Result<()> {
+    let mut file = File::open(from)?;
     let end = end_of(&file)?;
-    let copied = io::copy(&mut io::Read::take(file, end.len), &mut File::create_new(to)?)?;
-    if copied < end.len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    let mut begin = 0;
+    while since > 0 && begin < end.len {
+        let mut start = [0; packet::LEN];
+        file.read_exact_at(&mut start, begin)?;
+        let len = number_at(&start, packet::TOTAL) / 8;
+        if number_at(&start, packet::END) >= since || len == 0 {
+            break;
+        }
+        begin += len;
+    }
+    let wanted = end.len.saturating_sub(begin);
+    io::Seek::seek(&mut file, io::SeekFrom::Start(begin))?;
+    let copied = io::copy(&mut io::Read::take(file, wanted), &mut File::create_new(to)?)?;
+    if copied < wanted { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+/// A number of a packet's header.
+fn number_at(packet: &[u8], at: usize) -> u64 {
+    packet.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
 fn end_of(file: &File) -> io::Result<ring_file::StreamEnd> {
@@ -218,19 +240,19 @@ fn is_written(folder: &Path, ring: &FolderRing) -> bool {
 }
 
 /// Moves what is in copies of the rings of `from` to the stream files of `to`; with `sync` they are on the disk before the
-/// rings are removed.
+/// rings are removed. Packets that end before the time `since` are left out.
 fn finish_rings(
-    from: &Path,
-    to: &Path,
+    (from, to): (&Path, &Path),
     rings: Vec<FolderRing>,
     clock: Option<RecordedClock>,
     sync: bool,
     problems: Vec<String>,
+    since: u64,
 ) -> io::Result<Recovered> {
     let mut recovered = Recovered { damaged: problems, ..Recovered::default() };
     for ring in rings {
         recovered.discarded += ring.header.discarded;
-        ring.finish(to, sync, &mut recovered)?;
+        ring.finish(to, sync, since, &mut recovered)?;
     }
     if let Some(clock) = clock {
         let (path, new) = (to.join("metadata"), to.join(".metadata.new"));
@@ -247,7 +269,7 @@ fn finish_rings(
 }
 
 impl FolderRing {
-    fn finish(self, to: &Path, sync: bool, recovered: &mut Recovered) -> io::Result<()> {
+    fn finish(self, to: &Path, sync: bool, since: u64, recovered: &mut Recovered) -> io::Result<()> {
         let path = to.join(ring_file::stream_name(self.number));
         let file = File::options().read(true).append(true).create(true).open(&path)?;
         let end = end_of(&file)?;
@@ -263,6 +285,9 @@ impl FolderRing {
         recovered.damaged.extend(slots.damaged.into_iter().map(|why| format!("ring {ring}: {why}")));
         for slot in &slots.packets {
             let Some(packet) = ring_file::copy_of(&self.header, &self.bytes, slot) else { continue };
+            if number_at(&packet, packet::END) < since {
+                continue;
+            }
             (&file).write_all(&packet)?;
             last = packet.first_chunk().copied();
             recovered.packets += 1;

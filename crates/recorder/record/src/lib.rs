@@ -41,6 +41,10 @@ compile_error!("rings are little endian, and are written as they are in memory")
 pub mod c;
 mod clock;
 mod consumer;
+mod contexts;
+pub mod control;
+#[cfg(any(feature = "c", feature = "tracing"))]
+mod encoded;
 mod error;
 mod field;
 mod folder;
@@ -52,9 +56,11 @@ mod metadata;
 mod options;
 mod recorder;
 mod ring;
+mod rules;
 mod site;
 #[cfg(feature = "tracing")]
 pub mod tracing;
+mod trigger;
 mod wakeup;
 
 pub use error::StartError;
@@ -64,8 +70,10 @@ pub use handle::Recorder;
 pub use metadata::{CallHalf, Format};
 pub use options::{Mode, Options};
 pub use recorder::Summary;
+pub use rules::Level;
 pub use site::Site;
 pub use site::record::Span;
+pub use trigger::{Cause, Trigger};
 #[doc(hidden)]
 pub use wakeup::Bell;
 

@@ -1,5 +1,6 @@
 //! Belongings of a thread, or of the process as a whole: here the pointer to a thread's writer; in `process` the recorder's
-//! lock, forks, the end of threads; in `system` waiting and waking.
+//! lock, forks, the end of threads; in `system` waiting and waking; in `frames`, `counters`, `signals` and `scratch` what is done only
+//! where a user asks for it.
 //!
 //! # Why the `unsafe` here is sound
 //!
@@ -15,7 +16,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::ring::RingWriter;
 
+pub(crate) mod counters;
+pub(crate) mod frames;
 pub(crate) mod process;
+#[cfg(feature = "c")]
+pub(crate) mod scratch;
+pub(crate) mod signals;
 pub(crate) mod system;
 
 thread_local! {

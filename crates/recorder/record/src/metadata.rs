@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read};
 
+use crate::contexts::Contexts;
 use crate::field::{FieldClass, IntegerClass};
+use crate::rules::Level;
 
 /// The dialect of CTF that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,45 +72,15 @@ pub enum CallHalf {
     Exit,
 }
 
-/// A level of events: LTTng's number, and the name that babeltrace2 has for it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct EventLevel {
-    pub(crate) number: u8,
-    pub(crate) name: &'static str,
-}
-
-#[cfg(any(feature = "tracing", feature = "c"))]
-impl EventLevel {
-    /// LTTng's level of a number.
-    pub(crate) fn new(number: u8) -> Option<EventLevel> {
-        const NAMES: [&str; 15] = [
-            "emergency",
-            "alert",
-            "critical",
-            "error",
-            "warning",
-            "notice",
-            "info",
-            "debug:system",
-            "debug:program",
-            "debug:process",
-            "debug:module",
-            "debug:unit",
-            "debug:function",
-            "debug:line",
-            "debug",
-        ];
-        NAMES.get(usize::from(number)).map(|name| EventLevel { number, name })
-    }
-}
-
 /// A class of events.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedClass {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) call: CallHalf,
-    pub(crate) level: Option<EventLevel>,
+    pub(crate) level: Option<Level>,
+    /// Facts that are recorded with each event, before its fields.
+    pub(crate) contexts: Contexts,
     pub(crate) fields: Vec<(String, FieldClass)>,
 }
 
@@ -301,7 +273,8 @@ fn members(fields: &[(String, FieldClass)], said: impl Fn(&str) -> String) -> Ve
     with_length.collect()
 }
 
-fn ctf2_class(class: &RecordedClass) -> String {
+/// The members of a structure, with the lengths that stand before some of them. `scope` is the name of the structure.
+fn ctf2_members(fields: &[(String, FieldClass)], scope: &str) -> String {
     let array = |length: String, name: String, location: &str, element: &str| {
         let array = format!(
             "{{\"type\": \"dynamic-length-array\", \"length-field-location\": {location}, \"element-field-class\": \
@@ -309,27 +282,32 @@ fn ctf2_class(class: &RecordedClass) -> String {
         );
         [(length, ctf2_unsigned(32, "")), (name, array)]
     };
-    let mut payload = Vec::new();
-    for ((name, length), (_, field)) in members(&class.fields, str::to_string).into_iter().zip(&class.fields) {
-        let location = format!("{{\"origin\": \"event-record-payload\", \"path\": [{}]}}", quoted(&length));
+    let mut all = Vec::new();
+    for ((name, length), (_, field)) in members(fields, str::to_string).into_iter().zip(fields) {
+        let location = format!("{{\"origin\": \"{scope}\", \"path\": [{}]}}", quoted(&length));
         match field {
             FieldClass::Text | FieldClass::SequenceText => {
                 let text = format!("{{\"type\": \"dynamic-length-string\", \"length-field-location\": {location}}}");
-                payload.extend([(length, ctf2_unsigned(32, "")), (name, text)]);
+                all.extend([(length, ctf2_unsigned(32, "")), (name, text)]);
             }
-            FieldClass::Slice(element) => payload.extend(array(length, name, &location, &ctf2_field(**element))),
+            FieldClass::Slice(element) => all.extend(array(length, name, &location, &ctf2_field(**element))),
             FieldClass::Sequence(element) => {
-                payload.extend(array(length, name, &location, &ctf2_described(*element)));
+                all.extend(array(length, name, &location, &ctf2_described(*element)));
             }
-            field => payload.push((name, ctf2_field(*field))),
+            field => all.push((name, ctf2_field(*field))),
         }
     }
+    ctf2_structure(all.iter().map(|(name, class)| (name.as_str(), class.clone())))
+}
+
+fn ctf2_class(class: &RecordedClass) -> String {
     let call = match class.call {
         CallHalf::None => None,
         CallHalf::Entry => Some("\"tracemill\": {\"call\": \"entry\"}".to_string()),
         CallHalf::Exit => Some("\"tracemill\": {\"call\": \"exit\"}".to_string()),
     };
-    let level = class.level.map(|level| format!("\"babeltrace.org,2020\": {{\"log-level\": \"{}\"}}", level.name));
+    let level =
+        class.level.map(|level| format!("\"babeltrace.org,2020\": {{\"log-level\": \"{}\"}}", level.name_in_traces()));
     let attributes = match (call, level) {
         (None, None) => String::new(),
         (call, level) => {
@@ -337,9 +315,17 @@ fn ctf2_class(class: &RecordedClass) -> String {
             format!(", \"attributes\": {{{}}}", attributes.join(", "))
         }
     };
-    let payload = ctf2_structure(payload.iter().map(|(name, class)| (name.as_str(), class.clone())));
+    let payload = ctf2_members(&class.fields, "event-record-payload");
+    let context = match class.contexts.fields() {
+        fields if fields.is_empty() => String::new(),
+        fields => {
+            let context = ctf2_members(&fields, "event-record-specific-context");
+            format!(", \"specific-context-field-class\": {context}")
+        }
+    };
     format!(
-        "\x1e{{\"type\": \"event-record-class\", \"id\": {}, \"name\": {}{attributes}, \"payload-field-class\": {payload}}}\n",
+        "\x1e{{\"type\": \"event-record-class\", \"id\": {}, \"name\": {}{attributes}{context}, \
+         \"payload-field-class\": {payload}}}\n",
         class.id,
         quoted(&class.name)
     )
@@ -418,19 +404,28 @@ fn ctf18_type(class: FieldClass) -> String {
     }
 }
 
-fn ctf18_class(class: &RecordedClass) -> String {
-    let mut fields = String::new();
-    for ((name, length), (_, field)) in members(&class.fields, ctf18_name).into_iter().zip(&class.fields) {
+fn ctf18_members(fields: &[(String, FieldClass)]) -> String {
+    let mut all = String::new();
+    for ((name, length), (_, field)) in members(fields, ctf18_name).into_iter().zip(fields) {
         let type_ = ctf18_type(*field);
         let _ = match field {
-            FieldClass::Array(count, _) | FieldClass::FixedText(count) => write!(fields, " {type_} {name}[{count}];"),
-            _ if length.is_empty() => write!(fields, " {type_} {name};"),
-            _ => write!(fields, " u32 {length}; {type_} {name}[{length}];"),
+            FieldClass::Array(count, _) | FieldClass::FixedText(count) => write!(all, " {type_} {name}[{count}];"),
+            _ if length.is_empty() => write!(all, " {type_} {name};"),
+            _ => write!(all, " u32 {length}; {type_} {name}[{length}];"),
         };
     }
-    let level = class.level.map(|level| format!(" loglevel = {};", level.number)).unwrap_or_default();
+    all
+}
+
+fn ctf18_class(class: &RecordedClass) -> String {
+    let fields = ctf18_members(&class.fields);
+    let level = class.level.map(|level| format!(" loglevel = {};", level.number())).unwrap_or_default();
+    let context = match class.contexts.fields() {
+        fields if fields.is_empty() => String::new(),
+        fields => format!(" context := struct {{{} }};", ctf18_members(&fields)),
+    };
     format!(
-        "event {{ id = {}; name = {}; stream_id = 0;{level} fields := struct {{{fields} }}; }};\n",
+        "event {{ id = {}; name = {}; stream_id = 0;{level}{context} fields := struct {{{fields} }}; }};\n",
         class.id,
         quoted(&class.name)
     )

@@ -1,13 +1,17 @@
 //! How to record, as a program or the environment says.
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::control::{self, Command};
 use crate::error::StartError;
 use crate::field::TEXT_LIMIT;
 use crate::metadata::Format;
+use crate::rules::{self, EventRules};
+use crate::trigger::Trigger;
 
 /// Behaviour when a thread's ring is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,8 +39,13 @@ pub struct Options {
     pub packet_bytes: u64,
     /// Dialect of CTF.
     pub format: Format,
-    /// Which events: globs of their full names, `-` before those that are off; the last one that matches decides.
+    /// Which events: globs of their full names, `-` before those that are off; the last one that matches decides. A glob
+    /// with `@LEVEL` at its end means events of at least that level.
     pub filter: String,
+    /// The other rules about events, which commands change.
+    pub(crate) rules: EventRules,
+    /// Does the recorder take [commands](crate::control) by a socket in the folder of the rings?
+    pub control: bool,
     /// How often packets that are not full are moved, too; zero is never. Not in the mode flight.
     pub flush: Duration,
     /// Longest text in bytes; longer ones are cut.
@@ -56,6 +65,8 @@ impl Default for Options {
             packet_bytes: 64 << 10,
             format: Format::default(),
             filter: String::new(),
+            rules: EventRules::default(),
+            control: true,
             flush: Duration::from_secs(1),
             text_bytes: TEXT_LIMIT,
             sync: false,
@@ -92,6 +103,19 @@ impl Options {
     /// Dialect of CTF.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
+        self
+    }
+
+    /// Lets the recorder take [commands](crate::control), or not: its thread then makes no calls of the system for them.
+    pub fn control(mut self, control: bool) -> Self {
+        self.control = control;
+        self
+    }
+
+    /// Makes a snapshot next to the trace, `PATH.trigger1` and so on, whenever a cause comes true. Up to 16 triggers, and 100
+    /// snapshots, after which nothing looks for causes any more.
+    pub fn trigger(mut self, trigger: Trigger) -> Self {
+        self.rules.add_trigger(trigger);
         self
     }
 
@@ -167,6 +191,19 @@ impl Options {
                 _ => return wrong("TRACEMILL_RECORD_FORMAT", &format, "`ctf2` or `ctf1.8`"),
             };
         }
+        if let Some(text) = variable("TRACEMILL_RECORD_RULES") {
+            match control::rules_of(&text) {
+                Some(commands) => self.follow(commands),
+                None => return wrong("TRACEMILL_RECORD_RULES", &text, "what `tracemill record` gives"),
+            }
+        }
+        if let Some(text) = variable("TRACEMILL_RECORD_CONTROL") {
+            self.control = match text.as_str() {
+                "on" => true,
+                "off" => false,
+                _ => return wrong("TRACEMILL_RECORD_CONTROL", &text, "`on` or `off`"),
+            };
+        }
         if let Some(text) = variable("TRACEMILL_RECORD_FLUSH") {
             let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             match seconds {
@@ -175,6 +212,24 @@ impl Options {
             }
         }
         Ok(self)
+    }
+
+    /// Does what commands say before a recording begins.
+    fn follow(&mut self, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::Enable(globs) => self.filter = rules::extended(&self.filter, &globs),
+                Command::Filter(condition) => _ = self.rules.set_condition(condition),
+                Command::Contexts { events, contexts } => match contexts.try_counters() {
+                    Ok(_) => _ = self.rules.set_contexts(events, contexts),
+                    // Best effort: stderr may be closed.
+                    Err(why) => _ = writeln!(io::stderr(), "tracemill-record: without contexts: {why}"),
+                },
+                Command::Trigger(trigger) => _ = self.rules.add_trigger(trigger),
+                Command::NoTriggers => self.rules.clear_triggers(),
+                Command::List | Command::Rotate(_) | Command::Stop => {}
+            }
+        }
     }
 
     /// Size of a slot, and number of slots.
@@ -212,43 +267,6 @@ fn size(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift).filter(|&size| size > 0)
 }
 
-/// Does a list of globs let this name through?
-pub(crate) fn is_allowed(globs: &str, name: &str) -> bool {
-    let mut globs = globs.split(',').filter(|glob| !glob.is_empty()).peekable();
-    // A list that only leaves out begins with everything.
-    let mut is_on = globs.peek().is_none_or(|first| first.starts_with('-'));
-    for glob in globs {
-        let (glob, lets) = glob.strip_prefix('-').map_or((glob, true), |rest| (rest, false));
-        if matches(glob.as_bytes(), name.as_bytes()) {
-            is_on = lets;
-        }
-    }
-    is_on
-}
-
-/// Does a name match a glob of `*` and `?`? Takes time in the product of their lengths at most.
-fn matches(glob: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
-    let mut star = None;
-    while from < name.len() {
-        match glob.get(at) {
-            Some(b'*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            Some(&c) if c == b'?' || c == name[from] => (at, from) = (at + 1, from + 1),
-            _ => match star {
-                Some((star_at, tried)) => {
-                    star = Some((star_at, tried + 1));
-                    (at, from) = (star_at + 1, tried + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    glob[at..].iter().all(|&c| c == b'*')
-}
-
 /// The folder of a forked child's trace.
 pub(crate) fn folder_of_child(parent: &Path) -> PathBuf {
     let mut name = parent.as_os_str().to_owned();
@@ -259,21 +277,6 @@ pub(crate) fn folder_of_child(parent: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_last_glob_that_matches_decides() {
-        for (globs, name, lets) in [
-            ("", "a:b", true),
-            ("app:*,-app:poll", "app:read", true),
-            ("app:*,-app:poll", "app:poll", false),
-            ("app:*,-app:poll", "other", false),
-            ("-*:poll", "a:read", true),
-            ("-*,a:*d", "a:read", true),
-            ("-*,a:*d?", "a:read", false),
-        ] {
-            assert_eq!(is_allowed(globs, name), lets, "{globs} {name}");
-        }
-    }
 
     #[test]
     fn the_environment_wins() {

@@ -9,26 +9,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tracemill_ring::condition::FieldCondition;
 use tracemill_ring::{self as ring_file, Pair, header};
 
-use crate::consumer::{self, Consumer};
+use crate::consumer::{self, ConsumerThread};
+use crate::contexts::Contexts;
 use crate::error::StartError;
 use crate::field::{FieldClass, LONGEST_TEXT};
 use crate::local::{process, system};
-use crate::metadata::{self, CallHalf, Environment, EventLevel, RecordedClass, RecordedClock};
-use crate::options::{Mode, Options, folder_of_child, is_allowed};
+use crate::metadata::{self, CallHalf, Environment, RecordedClass, RecordedClock};
+use crate::options::{Mode, Options, folder_of_child};
 use crate::ring::{Mapping, Reserve, RingWriter};
-use crate::site::Site;
-use crate::{clock, folder, local};
+use crate::rules::{self, Level, is_allowed};
+use crate::site::special::{self, Special, Way};
+use crate::site::{MAX_CLASSES, Site};
+use crate::{clock, folder, local, trigger};
 
 #[cfg(feature = "c")]
 use self::known::Mirror;
 use self::known::RegisteredSite;
 
+pub(crate) use self::commands::{end_triggers, execute, snapshot_before};
+#[cfg(feature = "c")]
+pub(crate) use self::ends::take_ended;
+pub(crate) use self::ends::{finish, finish_at_exit, rotate, start, start_from_environment};
+
+mod commands;
+mod ends;
 mod known;
 
-/// Ids that classes can have.
-const MAX_CLASSES: u32 = 65_533;
 /// Longest wait for threads to leave their events.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Time for which a disk that took no description of a class is not asked again: every event of such a class asks.
@@ -54,6 +63,10 @@ pub(crate) struct ProcessState {
     /// Writers whose threads live; below, those without a thread.
     writers: Vec<&'static RingWriter>,
     idle: Vec<&'static RingWriter>,
+    /// Consumers that finish their recordings by themselves, as somebody told them by the socket.
+    leaving: Vec<JoinHandle<()>>,
+    /// The end of the last recording that ended this way, for the program that finishes it once more.
+    ended: Option<(u64, io::Result<Summary>)>,
 }
 
 /// A recording.
@@ -73,7 +86,7 @@ struct Running {
     ids: HashMap<ClassIdentity, u32>,
     rings: Vec<Arc<ProcessRing>>,
     free: Vec<usize>,
-    consumer: Option<(Arc<Consumer>, JoinHandle<()>)>,
+    consumer: Option<ConsumerThread>,
 }
 
 /// All that tells classes apart.
@@ -81,7 +94,8 @@ struct Running {
 struct ClassIdentity {
     name: String,
     call: CallHalf,
-    level: Option<EventLevel>,
+    level: Option<Level>,
+    contexts: Contexts,
     fields: Vec<(String, FieldClass)>,
 }
 
@@ -112,6 +126,8 @@ impl ProcessState {
             sites: Vec::new(),
             writers: Vec::new(),
             idle: Vec::new(),
+            leaving: Vec::new(),
+            ended: None,
         }
     }
 
@@ -124,7 +140,7 @@ impl ProcessState {
     fn begin_pending(&mut self) {
         let Some(mut options) = self.pending.take() else { return };
         options.path = folder_of_child(&options.path);
-        match Running::new(options) {
+        match Running::new(options, None) {
             Ok(running) => self.begin(running),
             Err(error) => {
                 let _ = writeln!(io::stderr(), "tracemill-record: a child is not recorded: {error}");
@@ -137,16 +153,14 @@ impl ProcessState {
     fn decide(&mut self, at: usize) {
         self.begin_pending();
         let RegisteredSite { site, classes, shape, .. } = self.sites[at];
-        let name = site.full_name();
-        match self.running.as_mut().filter(|running| is_allowed(&running.options.filter, &name)) {
-            None => site.turn_off(),
-            Some(running) => match running.add_class(site, name, classes) {
-                Some(id) => site.turn_on(id, shape),
-                None => {
-                    site.recheck();
-                    self.discard();
-                }
-            },
+        match self.running.as_mut().map_or(Decision::Off, |running| running.decide(site, classes)) {
+            Decision::Off => site.turn_off(),
+            Decision::Plain(id) => site.turn_on(id, shape),
+            Decision::Special(state) => site.turn_special(state, shape),
+            Decision::Discarded => {
+                site.recheck();
+                self.discard();
+            }
         }
         self.sites[at].copy_state();
     }
@@ -165,6 +179,8 @@ impl ProcessState {
         self.generation += 1;
         self.uncounted = 0;
         LONGEST_TEXT.store(running.options.text_bytes, Ordering::Relaxed);
+        trigger::end();
+        trigger::watch(running.options.rules.triggers());
         self.running = Some(running);
         self.sites.iter().for_each(RegisteredSite::recheck);
     }
@@ -201,16 +217,33 @@ impl ProcessState {
     }
 }
 
+/// The decision about the events of a site.
+enum Decision {
+    /// They are not recorded.
+    Off,
+    /// They are written, with this id of their class.
+    Plain(u32),
+    /// They need what this state of the table of needs says.
+    Special(u32),
+    /// They cannot be recorded now.
+    Discarded,
+}
+
 impl Running {
-    fn new(options: Options) -> Result<Running, StartError> {
+    /// Begins a recording. With the first readings of the clocks of the recording before, it need not wait for the second
+    /// ones.
+    fn new(options: Options, first: Option<Pair>) -> Result<Running, StartError> {
         let folder = options.folder();
         let failed = |error| StartError::Io(folder.clone(), error);
         process::prepare();
         clock::choose();
         let folder = folder::make(&folder).map_err(failed)?;
         fs::create_dir(folder.join(ring_file::FOLDER)).map_err(failed)?;
-        let first = clock::pair();
-        std::thread::sleep(FIRST_PAIRS);
+        let first = first.unwrap_or_else(|| {
+            let first = clock::pair();
+            std::thread::sleep(FIRST_PAIRS);
+            first
+        });
         let pair = clock::pair();
         let (frequency, origin_ns) = ring_file::estimate(first, pair).unwrap_or((1_000_000_000, 0));
         let clock = RecordedClock { frequency, origin_ns };
@@ -241,15 +274,41 @@ impl Running {
         Ok(running)
     }
 
+    /// Decides about the events of a site with fields of these classes.
+    fn decide(&mut self, site: &Site, classes: &[FieldClass]) -> Decision {
+        let (name, level) = (site.full_name(), site.level());
+        if !is_allowed(&self.options.filter, &name, level) {
+            return Decision::Off;
+        }
+        let condition = self.options.rules.condition(&name, level);
+        let condition = condition
+            .map_or(FieldCondition::Const(true), |rule| rules::bound(&rule.condition, &name, site.fields(), classes));
+        if condition == FieldCondition::Const(false) {
+            return Decision::Off;
+        }
+        let contexts = self.options.rules.contexts(&name, level);
+        let mut triggers = Vec::new();
+        for (number, trigger) in (0..).zip(self.options.rules.triggers()) {
+            trigger.bind(number, self.clock.frequency, (&name, level, site.fields(), classes), &mut triggers);
+        }
+        let Some(id) = self.add_class(site, name.clone(), contexts, classes) else { return Decision::Discarded };
+        if condition == FieldCondition::Const(true) && contexts.is_empty() && triggers.is_empty() {
+            return Decision::Plain(id);
+        }
+        let classes = classes.to_vec();
+        let state = special::state_of(Special { id, name, classes, condition, contexts, triggers });
+        state.map_or(Decision::Discarded, Decision::Special)
+    }
+
     /// The id of the class of a site's events. `None` when there are too many, or the disk is full or was just now.
-    fn add_class(&mut self, site: &Site, name: String, classes: &[FieldClass]) -> Option<u32> {
-        let fields = site.fields().iter().map(|name| name.to_string()).zip(classes.iter().copied());
-        let kind = ClassIdentity { name, call: site.call(), level: site.level(), fields: fields.collect() };
+    fn add_class(&mut self, site: &Site, name: String, contexts: Contexts, classes: &[FieldClass]) -> Option<u32> {
+        let fields = site.fields().iter().map(|name| name.to_string()).zip(classes.iter().copied()).collect();
+        let kind = ClassIdentity { name, call: site.call(), level: site.level(), contexts, fields };
         match self.ids.get(&kind) {
             Some(id) => Some(*id),
             None => {
-                let ClassIdentity { name, call, level, fields } = kind;
-                self.describe(RecordedClass { id: 0, name, call, level, fields })
+                let ClassIdentity { name, call, level, contexts, fields } = kind;
+                self.describe(RecordedClass { id: 0, name, call, level, contexts, fields })
             }
         }
     }
@@ -266,8 +325,8 @@ impl Running {
         if self.refused.is_some() {
             return None;
         }
-        let RecordedClass { name, call, level, fields, .. } = class.clone();
-        self.ids.insert(ClassIdentity { name, call, level, fields }, id);
+        let RecordedClass { name, call, level, contexts, fields, .. } = class.clone();
+        self.ids.insert(ClassIdentity { name, call, level, contexts, fields }, id);
         self.classes.push(class);
         Some(id)
     }
@@ -322,7 +381,7 @@ impl Running {
     /// Ends the recording when its writers are closed. A thread that is still inside of an event keeps its ring mapped.
     fn finish(mut self, are_quiet: bool, uncounted: u64) -> io::Result<Summary> {
         let mut last = clock::pair();
-        if let Some((consumer, thread)) = self.consumer.take() {
+        if let Some(ConsumerThread { consumer, thread }) = self.consumer.take() {
             consumer.stop();
             if thread.join().is_err() {
                 last = self.pair;
@@ -358,115 +417,6 @@ fn append(file: &mut File, text: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Begins to record. Gives the number of the recording.
-pub(crate) fn start(options: Options) -> Result<u64, StartError> {
-    let is_recording = |state: &mut ProcessState| {
-        let is_claimed = std::mem::take(&mut state.is_unclaimed) && state.running.is_some();
-        if is_claimed { Ok(state.generation) } else { Err(state.running.is_some()) }
-    };
-    match process::locked(is_recording) {
-        Some(Ok(generation)) => return Ok(generation),
-        Some(Err(false)) => {}
-        _ => return Err(StartError::IsRecording),
-    }
-    // Without the lock: it takes 20 ms.
-    let running = Running::new(options)?;
-    let begun = process::locked(|state| {
-        if state.running.is_some() {
-            return Err(Box::new(running));
-        }
-        // Of events that nothing recorded.
-        UNPLACED.store(0, Ordering::Relaxed);
-        state.begin(running);
-        Ok(state.generation)
-    });
-    match begun {
-        Some(Ok(generation)) => Ok(generation),
-        Some(Err(second)) => {
-            // An empty trace is left: no event was recorded.
-            let _ = second.finish(true, 0);
-            Err(StartError::IsRecording)
-        }
-        None => Err(StartError::IsRecording),
-    }
-}
-
-/// Begins before `main`, when the environment says so.
-pub(crate) fn start_from_environment() {
-    if std::env::var_os("TRACEMILL_RECORD").is_none_or(|path| path.is_empty()) {
-        return;
-    }
-    match Options::default().with_environment(|name| std::env::var_os(name)).and_then(start) {
-        // It ends with the process, or by the recorder of the program, which is the same then.
-        Ok(_) => {
-            process::locked(|state| state.is_unclaimed = true);
-        }
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "tracemill-record: nothing is recorded: {error}");
-        }
-    }
-}
-
-/// Ends a recording.
-pub(crate) fn finish(generation: u64) -> io::Result<Summary> {
-    let ended = process::locked(|state| {
-        state.running_of(generation)?;
-        state.sites.iter().for_each(RegisteredSite::turn_off);
-        let are_quiet = state.close_writers();
-        // Events that wait for room find none any more.
-        state.uncounted += state.writers.iter().filter(|writer| writer.is_waiting()).count() as u64;
-        state.settle();
-        Some((state.running.take()?, are_quiet, state.uncounted))
-    });
-    let Some((running, are_quiet, uncounted)) = ended.flatten() else { return Err(has_ended()) };
-    running.finish(are_quiet, uncounted)
-}
-
-/// Finishes what still records when the process ends.
-pub(crate) fn finish_at_exit() {
-    // Without a recording of this process there is nothing to tell.
-    let is_ours = |running: &&Running| running.pid == std::process::id();
-    let Some(Some(generation)) =
-        process::locked(|state| state.running.as_ref().filter(is_ours).map(|_| state.generation))
-    else {
-        return;
-    };
-    let told = match finish(generation) {
-        Ok(Summary { discarded: 0, .. }) => return,
-        Ok(Summary { discarded, .. }) => format!("{discarded} events were discarded"),
-        Err(error) => format!("the trace is not finished: {error}"),
-    };
-    let _ = writeln!(io::stderr(), "tracemill-record: {told}");
-}
-
-/// Finishes a recording, and goes on in another folder.
-pub(crate) fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
-    let options = process::locked(|state| Some(state.running_of(generation)?.options.clone()));
-    let options = options.flatten().ok_or_else(has_ended)?;
-    let mut next = Some(Running::new(Options { path, ..options })?);
-    let rotated = process::locked(|state| {
-        let classes = &state.running_of(generation).ok_or_else(has_ended)?.classes;
-        // Ids stay, so that sites need not be asked: an event that is on its way has the id that it had.
-        let described =
-            next.as_mut().is_some_and(|next| classes.iter().all(|class| next.describe(class.clone()).is_some()));
-        if !described {
-            return Err(io::Error::other("the classes of events cannot be written to the new folder"));
-        }
-        let are_quiet = state.close_writers();
-        state.settle();
-        let before = std::mem::replace(&mut state.running, next.take());
-        Ok(before.map(|before| (before, are_quiet, std::mem::take(&mut state.uncounted))))
-    });
-    if let Some(unused) = next {
-        // No event was recorded into it.
-        let folder = unused.folder.clone();
-        let _ = unused.finish(true, 0);
-        let _ = fs::remove_dir_all(folder);
-    }
-    let (before, are_quiet, uncounted) = rotated.ok_or_else(has_ended)??.ok_or_else(has_ended)?;
-    before.finish(are_quiet, uncounted)
-}
-
 /// The folder of a recording.
 pub(crate) fn folder(generation: u64) -> io::Result<PathBuf> {
     let folder = process::locked(|state| Some(state.running_of(generation)?.folder.clone()));
@@ -492,7 +442,7 @@ pub(crate) fn current() -> Option<u64> {
 /// discarded: what it is later is for others.
 pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], shape: u64) -> Option<u32> {
     let registered = process::locked(|state| {
-        if site.id().is_some() {
+        if site.is_known_on() {
             return site.state();
         }
         let at = state.sites.iter().position(|known| std::ptr::eq(known.site, site)).unwrap_or_else(|| {
@@ -520,14 +470,16 @@ pub(crate) fn count_unplaced() {
     UNPLACED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The id of a class of events of this site whose fields are others than those it was registered with.
-pub(crate) fn class_of(site: &Site, classes: &[FieldClass]) -> Option<u32> {
-    let known = process::locked(|state| {
-        let id = state.running.as_mut()?.add_class(site, site.full_name(), classes);
-        if id.is_none() {
+/// The way of events of this site whose fields are others than those it was registered with.
+pub(crate) fn way_of(site: &Site, classes: &[FieldClass]) -> Option<Way> {
+    let known = process::locked(|state| match state.running.as_mut()?.decide(site, classes) {
+        Decision::Off => None,
+        Decision::Plain(id) => Some(Way::Plain(id)),
+        Decision::Special(special) => Way::of_state(special),
+        Decision::Discarded => {
             state.discard();
+            None
         }
-        id
     });
     if known.is_none() {
         count_unplaced();
@@ -583,7 +535,7 @@ fn open(state: &mut ProcessState, writer: &RingWriter) -> bool {
             // Events that could not be counted so far are counted here.
             let unplaced = UNPLACED.swap(0, Ordering::Relaxed) + std::mem::take(&mut state.uncounted);
             ring.mapping.u64(header::DISCARDED).fetch_add(unplaced, Ordering::Relaxed);
-            if let Some((consumer, _)) = &running.consumer {
+            if let Some(ConsumerThread { consumer, .. }) = &running.consumer {
                 consumer.add(ring.clone());
             }
             writer.open(&ring.mapping, ring.number as u32, running.options.mode == Mode::Block);
@@ -672,7 +624,13 @@ pub(crate) fn forget(state: &mut ProcessState) {
     std::mem::take(&mut state.writers).iter().for_each(|writer| writer.close());
     state.idle.clear();
     UNPLACED.store(0, Ordering::Relaxed);
+    std::mem::take(&mut state.leaving).into_iter().for_each(std::mem::forget);
+    state.ended = None;
+    trigger::end();
     let Some(running) = state.running.take() else { return };
+    if let Some(ConsumerThread { consumer, .. }) = &running.consumer {
+        consumer.leave_socket();
+    }
     state.generation += 1;
     // Beside the folder of the parent, wherever the child goes.
     let child = || Options { path: running.folder.clone(), ..running.options.clone() };

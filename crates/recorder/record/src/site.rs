@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::metadata::{CallHalf, EventLevel};
+use crate::metadata::CallHalf;
+use crate::rules::Level;
 
 pub(crate) mod record;
+pub(crate) mod special;
 
 /// Not known to the recorder.
 const UNKNOWN: u32 = 0;
@@ -12,6 +14,10 @@ const UNKNOWN: u32 = 0;
 const OFF: u32 = 1;
 /// Added to the id of the class.
 const FIRST: u32 = 2;
+/// Ids that classes can have.
+pub(crate) const MAX_CLASSES: u32 = 65_533;
+/// In states of sites whose events need more than to be written; the rest is a number of the [table](special) of needs.
+pub(crate) const SPECIAL: u32 = 1 << 31;
 
 /// A place in a program where an event of one class is recorded. Made by the macros [`event!`](crate::event) and
 /// [`span!`](crate::span).
@@ -23,7 +29,7 @@ pub struct Site {
     name: &'static str,
     call: CallHalf,
     fields: &'static [&'static str],
-    level: Option<EventLevel>,
+    level: Option<Level>,
 }
 
 impl Site {
@@ -39,17 +45,17 @@ impl Site {
     }
 
     /// The site with a level.
-    #[cfg(any(feature = "tracing", feature = "c"))]
-    pub(crate) fn with_level(self, level: Option<EventLevel>) -> Site {
-        Site { level, ..self }
+    #[must_use]
+    pub const fn with_level(mut self, level: Level) -> Site {
+        self.level = Some(level);
+        self
     }
 
-    /// The id of its class, when it is known to be on.
-    #[cfg(feature = "tracing")]
+    /// The id of its class, when it is known to be on, and its events are only to be written.
     #[inline(always)]
     pub(crate) fn id_when_on(&self) -> Option<u32> {
-        let state = self.state.load(Ordering::Relaxed);
-        state.checked_sub(FIRST)
+        let id = self.state.load(Ordering::Relaxed).wrapping_sub(FIRST);
+        (id < MAX_CLASSES).then_some(id)
     }
 
     /// Is it on, as far as that is known?
@@ -79,7 +85,7 @@ impl Site {
         self.state.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn level(&self) -> Option<EventLevel> {
+    pub(crate) fn level(&self) -> Option<Level> {
         self.level
     }
 
@@ -96,6 +102,12 @@ impl Site {
         self.state.store(id + FIRST, Ordering::Release);
     }
 
+    /// Turns it on with a state of the table of needs.
+    pub(crate) fn turn_special(&self, state: u32, shape: u64) {
+        self.shape.store(shape, Ordering::Relaxed);
+        self.state.store(state, Ordering::Release);
+    }
+
     pub(crate) fn turn_off(&self) {
         self.state.store(OFF, Ordering::Relaxed);
     }
@@ -105,8 +117,8 @@ impl Site {
         self.state.store(UNKNOWN, Ordering::Relaxed);
     }
 
-    /// The id of its class, when it is on.
-    pub(crate) fn id(&self) -> Option<u32> {
-        self.state.load(Ordering::Relaxed).checked_sub(FIRST)
+    /// Has the recorder turned it on, and not changed its mind since?
+    pub(crate) fn is_known_on(&self) -> bool {
+        self.state.load(Ordering::Relaxed) > OFF
     }
 }

@@ -37,12 +37,14 @@ use tracing_core::field::{Field, Visit};
 use tracing_core::span::Record;
 use tracing_core::{Event, Metadata};
 
-use crate::field::{Encoded, EncodedTwo, FieldClass, LONGEST_TEXT, cut};
+use crate::encoded::{Encoded, EncodedTwo};
+use crate::field::{FieldClass, LONGEST_TEXT, cut};
 use crate::inline_buf::InlineBuf;
 use crate::local;
-use crate::metadata::{CallHalf, EventLevel};
+use crate::metadata::CallHalf;
 use crate::ring::RingWriter;
 use crate::ring::write::write;
+use crate::rules::Level;
 use crate::site::Site;
 
 pub use spans::{Layer, Subscriber};
@@ -423,15 +425,15 @@ impl Variant {
     }
 }
 
-/// LTTng's levels, in the same order.
-fn level(place: &Metadata<'_>) -> Option<EventLevel> {
-    EventLevel::new(match *place.level() {
-        tracing_core::Level::ERROR => 3,
-        tracing_core::Level::WARN => 4,
-        tracing_core::Level::INFO => 6,
-        tracing_core::Level::DEBUG => 7,
-        tracing_core::Level::TRACE => 14,
-    })
+/// The recorder's levels, in the same order.
+fn level(place: &Metadata<'_>) -> Level {
+    match *place.level() {
+        tracing_core::Level::ERROR => Level::Error,
+        tracing_core::Level::WARN => Level::Warning,
+        tracing_core::Level::INFO => Level::Info,
+        tracing_core::Level::DEBUG => Level::Debug,
+        tracing_core::Level::TRACE => Level::Trace,
+    }
 }
 
 /// A place in the program, for ever.

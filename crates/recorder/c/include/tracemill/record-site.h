@@ -22,7 +22,7 @@ struct tm_record_field_ {
 
 /* A class of events, one for each source file that names it. */
 struct tm_record_site_ {
-    uint32_t state; /* 0 is not known, 1 off, else the number of the class and 2 */
+    uint32_t state; /* 0 is not known, 1 off, to 65534 the number of the class and 2, else it needs more than to be written */
     uint32_t has_counter;
     int64_t thread; /* where a thread has the pointer to its writer, from the thread pointer on */
     uint32_t longest_text;
@@ -32,7 +32,7 @@ struct tm_record_site_ {
     const struct tm_record_field_ *fields;
     struct tm_record_site_ *next; /* of those that the library knows of this source file */
     uint32_t is_listed;
-    int32_t level; /* LTTng's number, or -1 */
+    int32_t level; /* a tm_level */
 };
 
 /* Classes of fields: the kind and the bits, or a property of integers and those. */

@@ -10,7 +10,7 @@
  *         tm_stop();
  *     }
  *
- * C11 with GNU extensions, or C++17; GCC or Clang, Linux, little endian. Where TM_DISABLE is defined all of it vanishes, and
+ * C99 to C23, or C++11 to C++23; GCC or Clang, Linux, little endian. Where TM_DISABLE is defined all of it vanishes, and
  * no library is needed.
  *
  * Fields, at most twelve: tm_u8 to tm_u64, tm_i8 to tm_i64, tm_f32, tm_f64, tm_bool; tm_str, a C string, which may be null;
@@ -55,6 +55,26 @@ typedef enum tm_format {
     TM_CTF18 /* which babeltrace2 2.0 reads, too */
 } tm_format;
 
+/* How serious an event is, for TM_EVENT_AT and for rules such as "app:*@warning". The numbers are LTTng's. */
+typedef enum tm_level {
+    TM_NO_LEVEL = -1,
+    TM_EMERGENCY,
+    TM_ALERT,
+    TM_CRITICAL,
+    TM_ERROR,
+    TM_WARNING,
+    TM_NOTICE,
+    TM_INFO,
+    TM_DEBUG,
+    TM_DEBUG_PROGRAM,
+    TM_DEBUG_PROCESS,
+    TM_DEBUG_MODULE,
+    TM_DEBUG_UNIT,
+    TM_DEBUG_FUNCTION,
+    TM_DEBUG_LINE,
+    TM_TRACE
+} tm_level;
+
 /* How to record. What is 0 is as usual. */
 typedef struct tm_options {
     const char *path; /* folder of the trace, which must not exist; %p is the process id */
@@ -67,6 +87,7 @@ typedef struct tm_options {
     uint32_t text_bytes;   /* longest text; 4095 */
     bool sync;             /* packets are brought to the disk when they are moved */
     bool follow_fork;      /* children of fork record as well, each in the folder PATH.PID */
+    bool no_control;       /* no socket for commands of `tracemill record --list` and the like */
 } tm_options;
 
 /* These return 0, or a negative number of errno. Environment variables win over options; a wrong one is reported on stderr.
@@ -75,7 +96,8 @@ typedef struct tm_options {
  * tm_stop: recording ends, and the folder is a plain trace. It also ends with the process.
  * tm_snapshot: copies what is recorded so far to a folder, which must not exist.
  * tm_rotate: finishes the trace, and goes on in another folder; when that cannot be made, in the one before.
- * The last three return -ENOENT when nothing is recorded. */
+ * The last three return -ENOENT when nothing is recorded. A recording that `tracemill record --stop` ended is stopped once more
+ * without an error. */
 #ifndef TM_DISABLE
 int tm_record_start_(const tm_options *options, size_t size) TM_RECORD_NOTHROW_;
 int tm_stop(void) TM_RECORD_NOTHROW_;
@@ -146,6 +168,12 @@ struct tm_record_thread_ *tm_record_writer_(void) TM_RECORD_NOTHROW_;
 /* 1, or 0 when the event is not to be written, or 2 when the state of its site is to be read again. */
 uint32_t tm_record_room_(uint64_t len, uint64_t clock) TM_RECORD_NOTHROW_;
 uint64_t tm_record_clock_(void) TM_RECORD_NOTHROW_;
+/* Records an event whose fields are these bytes, and that needs more than to be written. */
+void tm_record_special_(const struct tm_record_site_ *site, const void *fields, uint64_t len, const void *frame)
+    TM_RECORD_NOTHROW_;
+/* Memory that signal handlers may ask for, too. Null when no event is so long, or there is none; the event is counted then. */
+void *tm_record_allocate_(uint64_t len) TM_RECORD_NOTHROW_;
+void tm_record_free_(void *bytes, uint64_t len) TM_RECORD_NOTHROW_;
 
 /* Offsets in the header of a packet. */
 enum { TM_RECORD_END_AT_ = 40, TM_RECORD_CONTENT_AT_ = 48 };
@@ -154,6 +182,11 @@ enum { TM_RECORD_END_AT_ = 40, TM_RECORD_CONTENT_AT_ = 48 };
 #define TM_RECORD_RARE_(condition) __builtin_expect(!!(condition), 0)
 /* The compiler keeps the order; of one thread and its handlers the processor keeps it anyway. */
 #define TM_RECORD_FENCE_() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
+/* Is it the state of events that need more than to be written? */
+#define TM_RECORD_IS_SPECIAL_(state) ((state) > 65534u)
+/* Is it not the number of a class? */
+#define TM_RECORD_IS_OTHER_(state) ((state) - 2u > 65532u)
 
 /* The sites of this source file that are known to the library. */
 static struct tm_record_site_ *tm_record_sites_ __attribute__((unused));
@@ -259,7 +292,8 @@ TM_RECORD_INLINE_ uint32_t tm_record_begin_(const struct tm_record_site_ *site, 
     }
 }
 
-/* Takes the place of an event of so many bytes, unless it is not to be written. The state of its site is as it is then. */
+/* Takes the place of an event of so many bytes, unless it is not to be written, or now needs more than that: the state of its
+ * site says so. */
 TM_RECORD_INLINE_ bool tm_record_open_(struct tm_record_site_ *site, uint32_t *state, uint64_t len,
                                        struct tm_record_event_ *event) {
     struct tm_record_thread_ *const thread = tm_record_own_(site);
@@ -269,9 +303,30 @@ TM_RECORD_INLINE_ bool tm_record_open_(struct tm_record_site_ *site, uint32_t *s
         if (room == 0) return false;
         *state = __atomic_load_n(&site->state, __ATOMIC_ACQUIRE);
         if (*state == 0) *state = tm_record_ask_(site);
-        if (*state <= 1) return false;
+        if (TM_RECORD_IS_OTHER_(*state)) return false;
     }
     return true;
+}
+
+/* The fields of an event that needs more than to be written. */
+struct tm_record_scratch_ {
+    unsigned char *bytes;
+    uint64_t len;
+    unsigned char few[1024];
+};
+
+/* Where they are to be written; null when that is nowhere. */
+static inline __attribute__((unused)) unsigned char *tm_record_begin_special_(struct tm_record_scratch_ *scratch, uint64_t len) {
+    scratch->len = len;
+    scratch->bytes = len <= sizeof scratch->few ? scratch->few : (unsigned char *)tm_record_allocate_(len);
+    return scratch->bytes;
+}
+
+/* Does with them what is needed. The frame is that of the function that records, or that it has called. */
+static inline __attribute__((unused)) void tm_record_end_special_(const struct tm_record_site_ *site,
+                                                                  struct tm_record_scratch_ *scratch, const void *frame) {
+    tm_record_special_(site, scratch->bytes, scratch->len, frame);
+    if (scratch->bytes != scratch->few) tm_record_free_(scratch->bytes, scratch->len);
 }
 
 /* Writes the header of an event behind its fields, makes it visible, and leaves it. */
@@ -414,6 +469,8 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
 #define TM_RECORD_LEN_(type, name) +TM_RECORD_CAT_(TM_RECORD_LEN_, tm_record_kind_##type)(name)
 #define TM_RECORD_PUT_(type, name) TM_RECORD_CAT_(TM_RECORD_PUT_, tm_record_kind_##type)(name)
 #define TM_RECORD_IGNORE_(type, name) (void)name;
+#define TM_RECORD_FIRST_ARGUMENT_(type, name) name
+#define TM_RECORD_ARGUMENT_(type, name) , name
 
 /* EACH(for none, for each, for the first, target, event, fields...) */
 #define TM_RECORD_EACH_0_(none, each, first, t, e) none
@@ -454,20 +511,42 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
         TM_RECORD_EACH_##count##_(, TM_RECORD_FIELD_, TM_RECORD_FIELD_, __VA_ARGS__){NULL, 0, 0, NULL}}; \
     static struct tm_record_site_ tm_record_site_##target##_##event = { \
         0, 0, 0, 0, count, #target, #event, tm_record_fields_##target##_##event, NULL, 0, level}; \
+    static __attribute__((unused, noinline, cold)) void tm_record_special_##target##_##event( \
+        TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
+        struct tm_record_site_ *const tm_record_site = &tm_record_site_##target##_##event; \
+        TM_RECORD_EACH_##count##_(, TM_RECORD_KEEP_, TM_RECORD_KEEP_, __VA_ARGS__) \
+        const uint64_t tm_record_len = 0 TM_RECORD_EACH_##count##_(, TM_RECORD_LEN_, TM_RECORD_LEN_, __VA_ARGS__); \
+        struct tm_record_scratch_ tm_record_scratch; \
+        unsigned char *tm_record_at = tm_record_begin_special_(&tm_record_scratch, tm_record_len); \
+        if (!tm_record_at) return; \
+        TM_RECORD_EACH_##count##_(, TM_RECORD_PUT_, TM_RECORD_PUT_, __VA_ARGS__) \
+        (void)tm_record_at; \
+        tm_record_end_special_(tm_record_site, &tm_record_scratch, __builtin_frame_address(0)); \
+    } \
     static inline __attribute__((unused)) void tm_##target##_##event( \
         TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
         struct tm_record_site_ *const tm_record_site = &tm_record_site_##target##_##event; \
         uint32_t tm_record_state = __atomic_load_n(&tm_record_site->state, __ATOMIC_ACQUIRE); \
         /* What is off should cost least. */ \
         if (__builtin_expect(tm_record_state == 1, 1)) return; \
-        if (TM_RECORD_RARE_(tm_record_state == 0)) { \
-            tm_record_state = tm_record_ask_(tm_record_site); \
+        if (TM_RECORD_RARE_(TM_RECORD_IS_OTHER_(tm_record_state))) { \
+            if (tm_record_state == 0) tm_record_state = tm_record_ask_(tm_record_site); \
             if (tm_record_state <= 1) return; \
+            if (TM_RECORD_IS_SPECIAL_(tm_record_state)) { \
+                tm_record_special_##target##_##event( \
+                    TM_RECORD_EACH_##count##_(, TM_RECORD_ARGUMENT_, TM_RECORD_FIRST_ARGUMENT_, __VA_ARGS__)); \
+                return; \
+            } \
         } \
         TM_RECORD_EACH_##count##_(, TM_RECORD_KEEP_, TM_RECORD_KEEP_, __VA_ARGS__) \
         const uint64_t tm_record_len = 8 TM_RECORD_EACH_##count##_(, TM_RECORD_LEN_, TM_RECORD_LEN_, __VA_ARGS__); \
         struct tm_record_event_ tm_record_event; \
-        if (!tm_record_open_(tm_record_site, &tm_record_state, tm_record_len, &tm_record_event)) return; \
+        if (!tm_record_open_(tm_record_site, &tm_record_state, tm_record_len, &tm_record_event)) { \
+            if (TM_RECORD_IS_SPECIAL_(tm_record_state)) \
+                tm_record_special_##target##_##event( \
+                    TM_RECORD_EACH_##count##_(, TM_RECORD_ARGUMENT_, TM_RECORD_FIRST_ARGUMENT_, __VA_ARGS__)); \
+            return; \
+        } \
         unsigned char *tm_record_at = tm_record_event.at + 8; \
         TM_RECORD_EACH_##count##_(, TM_RECORD_PUT_, TM_RECORD_PUT_, __VA_ARGS__) \
         (void)tm_record_at; \
@@ -483,9 +562,9 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
 
 /* A class of events: TM_EVENT(target, name, (type, field), ...) at file scope defines the function tm_TARGET_NAME, which
  * records an event TARGET:NAME. Several source files may say the same. */
-#define TM_EVENT(...) TM_EVENT_AT(-1, __VA_ARGS__)
+#define TM_EVENT(...) TM_EVENT_AT(TM_NO_LEVEL, __VA_ARGS__)
 
-/* The same with a level as LTTng numbers them, from 0 for emergencies to 14 for debugging: TM_EVENT_AT(level, target, ...). */
+/* As TM_EVENT, of events with a level: TM_EVENT_AT(TM_WARNING, target, name, (type, field), ...) */
 #define TM_EVENT_AT(level, ...) \
     TM_RECORD_EVENT_(TM_RECORD_COUNT_(__VA_ARGS__), level, TM_RECORD_TARGET_(__VA_ARGS__, 0), TM_RECORD_NAME_(__VA_ARGS__, 0), \
                      __VA_ARGS__)

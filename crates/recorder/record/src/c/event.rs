@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicU32;
 
 use crate::field::{FieldClass, IntegerClass, ValueLabel};
-use crate::metadata::{CallHalf, EventLevel};
+use crate::metadata::CallHalf;
+use crate::rules::Level;
 use crate::site::Site;
 
 /// The place in a C program where the state of an event is.
@@ -25,8 +26,8 @@ pub struct CEvent<'a> {
     pub target: &'a str,
     /// The part after it.
     pub name: &'a str,
-    /// Its level, as LTTng numbers them.
-    pub level: Option<u8>,
+    /// Its level, if it has one.
+    pub level: Option<Level>,
     /// Its fields.
     pub fields: Vec<CField<'a>>,
 }
@@ -69,17 +70,13 @@ fn leaked(text: &str) -> &'static str {
 }
 
 impl CEvent<'_> {
-    fn recorded_level(&self) -> Option<EventLevel> {
-        self.level.and_then(EventLevel::new)
-    }
-
     pub(crate) fn is_of(&self, site: &Site, classes: &[FieldClass]) -> bool {
         let same_fields = || {
             let known = site.fields().iter().zip(classes);
             known.zip(&self.fields).all(|((name, class), field)| *name == field.name && field.is_of(*class))
         };
         site.names() == (self.target, self.name)
-            && site.level() == self.recorded_level()
+            && site.level() == self.level
             && classes.len() == self.fields.len()
             && same_fields()
     }
@@ -88,7 +85,10 @@ impl CEvent<'_> {
     pub(crate) fn leak(&self) -> (&'static Site, &'static [FieldClass]) {
         let fields = self.fields.iter().map(|field| leaked(field.name)).collect::<Vec<_>>().leak();
         let site = Site::new(leaked(self.target), leaked(self.name), CallHalf::None, fields);
-        let site = Box::leak(Box::new(site.with_level(self.recorded_level())));
-        (site, self.fields.iter().map(CField::leaked_class).collect::<Vec<_>>().leak())
+        let site = match self.level {
+            Some(level) => site.with_level(level),
+            None => site,
+        };
+        (Box::leak(Box::new(site)), self.fields.iter().map(CField::leaked_class).collect::<Vec<_>>().leak())
     }
 }

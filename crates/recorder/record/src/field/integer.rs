@@ -1,5 +1,7 @@
 //! Integers with properties that the types of Rust do not have: those of programs in C.
 
+use super::FieldClass;
+
 /// An integer of whole bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct IntegerClass {
@@ -27,6 +29,11 @@ pub struct ValueLabel<'a> {
 }
 
 impl IntegerClass {
+    /// The class of a number of its length and sign.
+    pub(crate) fn number(self) -> FieldClass {
+        if self.is_signed { FieldClass::Signed(self.bits) } else { FieldClass::Unsigned(self.bits) }
+    }
+
     /// The ranges that have a name, in the order in which they were given. Those that are empty have none.
     pub(crate) fn ranges(self) -> impl Iterator<Item = (&'static str, i128, i128)> {
         let value = move |bits: u64| if self.is_signed { i128::from(bits as i64) } else { i128::from(bits) };

@@ -15,6 +15,7 @@ thread_local! {
 
 extern "C" fn end_of_thread(writer: *mut libc::c_void) {
     local::forget_writer();
+    local::counters::end_of_thread();
     // SAFETY: the key has values of `set_writer` only.
     if let Some(writer) = unsafe { writer.cast::<RingWriter>().cast_const().as_ref() } {
         recorder::take_back(writer);

@@ -2,6 +2,9 @@
 //!
 //! They take pointers to statics, to this stack, or to what the caller keeps.
 
+use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -30,10 +33,42 @@ pub(crate) fn barrier() {
     }
 }
 
+/// The user whose rights this process has.
+pub(crate) fn user() -> u32 {
+    // SAFETY: a call without arguments.
+    unsafe { libc::geteuid() }
+}
+
+/// The user of the process at the other end of a socket.
+pub(crate) fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+    // SAFETY: zeros are credentials; pointers to this stack, and the length of what stands there.
+    unsafe {
+        let mut peer: libc::ucred = std::mem::zeroed();
+        let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+        let found = (&raw mut peer).cast();
+        match libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, found, &mut len) {
+            0 => Ok(peer.uid),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Closes the copy of a descriptor that a child has of its parent, which nobody else here uses.
+pub(crate) fn close_inherited(descriptor: RawFd) {
+    // SAFETY: a call without pointers.
+    unsafe { libc::close(descriptor) };
+}
+
 /// Id of the calling thread.
 pub(crate) fn tid() -> u32 {
     // SAFETY: a call without arguments.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// The processor on which the calling thread runs now.
+pub(crate) fn cpu() -> u32 {
+    // SAFETY: a call without arguments.
+    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(u32::MAX)
 }
 
 /// Runs something with all signals blocked, so that threads that it starts get none.
@@ -71,9 +106,19 @@ pub(crate) fn wake_consumer() {
     }
 }
 
-/// Sleeps so long, or until [`wake_consumer`].
-pub(crate) fn sleep_as_consumer(time: Duration) {
-    let before = WAKE.load(Ordering::SeqCst);
+/// Wakes the consumer, also when it is only about to sleep.
+pub(crate) fn wake_consumer_surely() {
+    WAKE.fetch_add(1, Ordering::SeqCst);
+    futex(WAKE.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1, None);
+}
+
+/// How often the consumer was woken: it looks here before it looks for work.
+pub(crate) fn wakes() -> u32 {
+    WAKE.load(Ordering::SeqCst)
+}
+
+/// Sleeps so long, or until it is woken once more than `before` times.
+pub(crate) fn sleep_as_consumer(before: u32, time: Duration) {
     SLEEPS.store(1, Ordering::SeqCst);
     futex(WAKE.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, before, Some(time));
     SLEEPS.store(0, Ordering::SeqCst);

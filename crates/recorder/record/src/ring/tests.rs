@@ -3,6 +3,7 @@
 
 use super::write::write;
 use super::*;
+use tracemill_ring::condition::PlainValue;
 use tracemill_ring::{Header, slots};
 
 use super::event_buf::EventBuf;
@@ -163,6 +164,10 @@ impl Fields for Interrupted<'_> {
             self.0.put(self.1 + 1);
         }
         place.put(self.1.to_le_bytes());
+    }
+
+    fn value(&self, _: usize) -> PlainValue<'_> {
+        PlainValue::Integer(self.1.into())
     }
 }
 

@@ -2,20 +2,59 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{FIRST, OFF, Site, UNKNOWN};
+use super::special::{Special, Way};
+use super::{OFF, Site, UNKNOWN};
+use crate::contexts::WithContexts;
 use crate::field::{FieldClass, Fields};
+use crate::local::frames;
 use crate::ring::write;
 use crate::{local, recorder};
+
+impl Way {
+    /// Records an event, of a function with this frame pointer. `false` when nothing was done, since the class may be of an
+    /// earlier recording.
+    #[inline(always)]
+    pub(crate) fn write<V: Fields>(self, values: &V, frame: usize) -> bool {
+        match self {
+            Way::Plain(id) => write(id, values),
+            Way::Special(special) => special.write(values, frame),
+        }
+    }
+}
+
+impl Special {
+    /// Does to an event what is needed. `false` when nothing was done, since the class may be of an earlier recording. `frame` is the
+    /// frame pointer of the function that records.
+    pub(crate) fn write<V: Fields>(&self, values: &V, frame: usize) -> bool {
+        if !self.condition.is_true(&self.name, |at| values.value(at)) {
+            return true;
+        }
+        let is_done = match self.contexts.is_empty() {
+            true => write(self.id, values),
+            false => write(self.id, &WithContexts { contexts: self.contexts.take(frame), values }),
+        };
+        if is_done {
+            self.triggers.iter().for_each(|trigger| trigger.look(&self.name, |at| values.value(at)));
+        }
+        is_done
+    }
+}
 
 impl Site {
     /// Records an event whose fields are encoded, with these classes at every event.
     #[cfg(feature = "tracing")]
     pub(crate) fn record_encoded(&'static self, classes: &'static [FieldClass], bytes: &[u8]) {
-        let values = crate::field::Encoded(bytes);
+        use crate::encoded::{DecodedFields, Encoded};
+
         loop {
             let state = self.state.load(Ordering::Relaxed);
             let state = if state == UNKNOWN { self.register(classes, 0) } else { state };
-            if state <= OFF || write(state - FIRST, &values) {
+            let is_done = match Way::of_state(state) {
+                None => return,
+                Some(Way::Plain(id)) => write(id, &Encoded(bytes)),
+                Some(Way::Special(special)) => special.write(&DecodedFields { classes, bytes }, frames::pointer()),
+            };
+            if is_done {
                 return;
             }
         }
@@ -28,48 +67,56 @@ impl Site {
         if state != OFF {
             // An event that is off should cost least.
             seldom();
-            self.record_on(state, values);
+            self.record_on(values);
         }
     }
 
     #[inline(always)]
-    fn record_on<V: Fields>(&'static self, state: u32, values: impl FnOnce() -> V) {
-        let Some(id) = self.id_of::<V>(state) else { return };
-        let values = values();
-        if !write(id, &values) {
-            self.record_again(&values);
+    fn record_on<V: Fields>(&'static self, values: impl FnOnce() -> V) {
+        // A place in a generic function has values of several types: its state is about those of the first one only.
+        match self.id_when_on().filter(|_| self.shape.load(Ordering::Relaxed) == V::SHAPE) {
+            Some(id) => {
+                let values = values();
+                if !write(id, &values) {
+                    self.record_again(&values, frames::pointer());
+                }
+            }
+            None => self.record_slowly(values),
+        }
+    }
+
+    /// Records an event of a class that is not known yet, or that needs more than to be written.
+    #[cold]
+    #[inline(never)]
+    fn record_slowly<V: Fields>(&'static self, values: impl FnOnce() -> V) {
+        // Without the values: what is off does not make them.
+        if self.way::<V>().is_some() {
+            self.record_again(&values(), frames::pointer());
         }
     }
 
     /// Records an event whose class had its id of an earlier recording.
     #[cold]
     #[inline(never)]
-    fn record_again<V: Fields>(&'static self, values: &V) {
-        while let Some(id) = self.id_of::<V>(self.state.load(Ordering::Relaxed)) {
-            if write(id, values) {
+    fn record_again<V: Fields>(&'static self, values: &V, frame: usize) {
+        while let Some(way) = self.way::<V>() {
+            if way.write(values, frame) {
                 return;
             }
         }
     }
 
-    /// The id of the class of these values, unless they are not recorded.
-    #[inline(always)]
-    fn id_of<V: Fields>(&'static self, state: u32) -> Option<u32> {
+    /// The way of these values, unless they are not recorded.
+    fn way<V: Fields>(&'static self) -> Option<Way> {
+        let state = self.state.load(Ordering::Relaxed);
         let state = if state == UNKNOWN { self.register(V::CLASSES, V::SHAPE) } else { state };
         if state <= OFF {
             return None;
         }
-        // A place in a generic function has values of several types: its state is about those of the first one only.
         match self.shape.load(Ordering::Relaxed) == V::SHAPE {
-            true => Some(state - FIRST),
-            false => self.other_class(V::CLASSES),
+            true => Way::of_state(state),
+            false => recorder::way_of(self, V::CLASSES),
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn other_class(&'static self, classes: &'static [FieldClass]) -> Option<u32> {
-        recorder::class_of(self, classes)
     }
 
     #[cold]
@@ -81,7 +128,7 @@ impl Site {
 
 /// Writes an event of the calling thread, unless its class may have the id of an earlier recording.
 #[inline(always)]
-fn write<V: Fields>(id: u32, values: &V) -> bool {
+pub(crate) fn write<V: Fields>(id: u32, values: &V) -> bool {
     match local::writer() {
         Some(writer) => write::write(writer, id, values),
         None => write::write_first(id, values),
@@ -116,10 +163,19 @@ impl Drop for Span {
 /// Records an event: `event!("name", field = value, ..)`.
 ///
 /// The class of each field comes from the type of its value. The full name of the event is `target:name`; the target is
-/// the path of the module, unless it is given: `event!(target: "app", "name", ..)`. Values are not evaluated while the event
+/// the path of the module, unless it is given: `event!(target: "app", "name", ..)`. Before that, the event may have a [`Level`]:
+/// `event!(level: Level::Warning, "name", ..)`. Values are not evaluated while the event
 /// is off.
 #[macro_export]
 macro_rules! event {
+    (level: $level:expr, target: $target:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
+        static SITE: $crate::Site =
+            $crate::Site::new($target, $name, $crate::CallHalf::None, &[$(stringify!($field)),*]).with_level($level);
+        SITE.record(|| ($($value,)*));
+    }};
+    (level: $level:expr, $name:literal $($rest:tt)*) => {
+        $crate::event!(level: $level, target: module_path!(), $name $($rest)*)
+    };
     (target: $target:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
         static SITE: $crate::Site =
             $crate::Site::new($target, $name, $crate::CallHalf::None, &[$(stringify!($field)),*]);

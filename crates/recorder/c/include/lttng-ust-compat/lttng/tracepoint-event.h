@@ -187,6 +187,18 @@ static __attribute__((unused, noinline, cold)) int32_t TM_LTTNG_CAT_(tm_lttng_le
 #include "tracemill-reset.h"
 #undef LTTNG_UST_TRACEPOINT_EVENT_INSTANCE
 #define LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(template_provider, template_name, provider, name, args) \
+    static __attribute__((noinline, cold)) void tm_lttng_special_##provider##___##name( \
+        const struct tm_record_site_ *tm_lttng_site_, const void *tm_lttng_frame_ TM_LTTNG_PARAMETERS_(args)) { \
+        tm_text tm_lttng_kept_[sizeof tm_lttng_fields_##template_provider##___##template_name / \
+                               sizeof tm_lttng_fields_##template_provider##___##template_name[0]]; \
+        struct tm_record_scratch_ tm_lttng_scratch_; \
+        const uint64_t tm_lttng_len_ = tm_lttng_len_##template_provider##___##template_name( \
+            tm_lttng_site_, tm_lttng_kept_ TM_LTTNG_NAMES_(args)); \
+        if (!tm_record_begin_special_(&tm_lttng_scratch_, tm_lttng_len_ - 8)) return; \
+        tm_lttng_put_##template_provider##___##template_name( \
+            tm_lttng_scratch_.bytes, tm_lttng_kept_ TM_LTTNG_NAMES_(args)); \
+        tm_record_end_special_(tm_lttng_site_, &tm_lttng_scratch_, tm_lttng_frame_); \
+    } \
     static void tm_lttng_record_##provider##___##name( \
         struct tm_lttng_tracepoint_ *tm_lttng_it_ TM_LTTNG_PARAMETERS_(args)) { \
         struct tm_record_site_ *const tm_lttng_site_ = &tm_lttng_it_->site; \
@@ -197,9 +209,17 @@ static __attribute__((unused, noinline, cold)) int32_t TM_LTTNG_CAT_(tm_lttng_le
         uint64_t tm_lttng_len_; \
         if (TM_RECORD_RARE_(tm_lttng_state_ == 0)) tm_lttng_state_ = tm_lttng_ask_(tm_lttng_it_); \
         if (tm_lttng_state_ <= 1) return; \
+        if (TM_RECORD_RARE_(TM_RECORD_IS_SPECIAL_(tm_lttng_state_))) { \
+            tm_lttng_special_##provider##___##name(tm_lttng_site_, __builtin_frame_address(0) TM_LTTNG_NAMES_(args)); \
+            return; \
+        } \
         tm_lttng_len_ = tm_lttng_len_##template_provider##___##template_name( \
             tm_lttng_site_, tm_lttng_kept_ TM_LTTNG_NAMES_(args)); \
-        if (!tm_record_open_(tm_lttng_site_, &tm_lttng_state_, tm_lttng_len_, &tm_lttng_event_)) return; \
+        if (!tm_record_open_(tm_lttng_site_, &tm_lttng_state_, tm_lttng_len_, &tm_lttng_event_)) { \
+            if (TM_RECORD_IS_SPECIAL_(tm_lttng_state_)) \
+                tm_lttng_special_##provider##___##name(tm_lttng_site_, __builtin_frame_address(0) TM_LTTNG_NAMES_(args)); \
+            return; \
+        } \
         tm_lttng_put_##template_provider##___##template_name( \
             tm_lttng_event_.at + 8, tm_lttng_kept_ TM_LTTNG_NAMES_(args)); \
         tm_record_end_(&tm_lttng_event_, tm_lttng_state_ - 2); \

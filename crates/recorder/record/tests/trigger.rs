@@ -1,0 +1,227 @@
+//! Triggers and contexts: snapshots of what was before, for each kind of cause; what is recorded with an event.
+
+mod util;
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tracemill_record::control::{Cause, Command, Contexts, EventCondition, Trigger, ask, rules};
+use tracemill_record::{Format, Recorder, event};
+use tracemill_ring::condition::{Comparison, FieldCondition, Literal, Number, Operand, OperandPart};
+use util::{Folder, again, argument, discarded, events, numbers};
+
+/// One recorder a process at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn lock() -> std::sync::MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The folder of a snapshot, when it is there.
+fn snapshot(trace: &Path, number: u32) -> PathBuf {
+    let path = PathBuf::from(format!("{}.trigger{number}", trace.display()));
+    let begin = Instant::now();
+    while !path.exists() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{} does not come", path.display());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    path
+}
+
+/// The condition that `i` is a number.
+fn is(i: u64) -> EventCondition {
+    let operand = Operand { parts: vec![OperandPart::Field("i".to_string())] };
+    let number = Number { floor: i.into(), has_fraction: false, real: None };
+    let condition = FieldCondition::Compare(operand, Comparison::Equal, Literal::Number(number));
+    EventCondition { events: "t:*".to_string(), source: format!("i == {i}"), condition }
+}
+
+#[test]
+fn an_event_leads_to_a_snapshot_of_what_was_before() {
+    let _one = lock();
+    let folder = Folder::new("event");
+    for (name, before) in [("all", Duration::ZERO), ("part", Duration::from_millis(50))] {
+        let path = folder.join(name);
+        let trigger = Trigger { cause: Cause::Event(is(5_000)), before };
+        let options = Recorder::options(&path).flight(1 << 20).packet(4096);
+        let recorder = options.trigger(trigger).start().expect("it starts");
+        for i in 0..5_001_u64 {
+            if i == 4_000 {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            event!(target: "t", "tick", i = i);
+        }
+        let kept = numbers(&snapshot(&path, 1));
+        assert!(kept.is_sorted() && kept.last() == Some(&5_000), "{:?}", kept.last());
+        // To the packet, with the time that passed meanwhile.
+        let first = *kept.first().expect("an event");
+        match before.is_zero() {
+            true => assert_eq!(first, 0),
+            false => assert!((3_500..=4_000).contains(&first), "{first}"),
+        }
+        assert_eq!(discarded(&snapshot(&path, 1)), 0);
+        // Once more, as often as it comes true; later ones are told apart.
+        event!(target: "t", "tick", i = 5_000_u64);
+        assert_eq!(numbers(&snapshot(&path, 2)).iter().filter(|i| **i == 5_000).count(), 2);
+        ask(&path, &[Command::NoTriggers]).expect("it answers");
+        event!(target: "t", "tick", i = 5_000_u64);
+        recorder.finish().expect("it finishes");
+        assert!(!folder.join(&format!("{name}.trigger3")).exists());
+        assert_eq!(numbers(&path).len(), 5_003);
+    }
+}
+
+#[test]
+fn a_duration_leads_to_a_snapshot() {
+    let _one = lock();
+    let folder = Folder::new("longer");
+    let path = folder.join("t");
+    let longer = |by: Option<&str>| Cause::Longer {
+        begin: "d:begin".to_string(),
+        end: "d:end".to_string(),
+        by: by.map(str::to_string),
+        limit: Duration::from_millis(200),
+    };
+    let recorder = Recorder::options(&path).flight(1 << 20).start().expect("it starts");
+    let told = |by| {
+        ask(&path, &[Command::NoTriggers, Command::Trigger(Trigger { cause: longer(by), before: Duration::ZERO })])
+    };
+    told(Some("i")).expect("it answers");
+    // Pairs overlap, and end in another thread.
+    for i in 0..100_u64 {
+        event!(target: "d", "begin", i = i);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..99).for_each(|i: u64| event!(target: "d", "end", i = i)));
+    });
+    assert!(!folder.join("t.trigger1").exists(), "they were quick");
+    std::thread::sleep(Duration::from_millis(250));
+    event!(target: "d", "end", i = 99_u64);
+    let kept = events(&snapshot(&path, 1));
+    assert_eq!(kept.len(), 200);
+    assert_eq!(kept.last().map(String::as_str), Some("d:end i=99"));
+    // Without a field, those of a thread.
+    told(None).expect("it answers");
+    event!(target: "d", "begin", i = 1_u64);
+    std::thread::sleep(Duration::from_millis(250));
+    std::thread::scope(|scope| {
+        scope.spawn(|| event!(target: "d", "end", i = 2_u64));
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!folder.join("t.trigger2").exists(), "another thread has not begun");
+    event!(target: "d", "end", i = 3_u64);
+    assert_eq!(events(&snapshot(&path, 2)).last().map(String::as_str), Some("d:end i=3"));
+    recorder.finish().expect("it finishes");
+}
+
+/// Records and gets signals, or panics.
+fn record_until_it_ends(folder: &Path) {
+    let cause = std::fs::read_to_string(folder.join("cause")).expect("a cause");
+    let options = Recorder::options(folder.join("t")).flight(1 << 20);
+    let signal = cause.parse().ok();
+    let cause = signal.map_or(Cause::Panic, Cause::Signal);
+    let _recorder = options.trigger(Trigger { cause, before: Duration::ZERO }).start().expect("it starts");
+    (0..1000_u64).for_each(|i| event!(target: "s", "tick", i = i));
+    match signal {
+        // SAFETY: a call without pointers.
+        Some(signal) => assert_eq!(unsafe { libc::raise(signal) }, 0),
+        None => assert!(std::thread::spawn(|| panic!("as the test wants")).join().is_err()),
+    }
+    snapshot(&folder.join("t"), 1);
+    event!(target: "s", "tick", i = 1000_u64);
+    std::fs::write(folder.join("alive"), "").expect("a file");
+}
+
+#[test]
+fn signals_and_panics_lead_to_snapshots() {
+    if let Some(folder) = argument() {
+        return record_until_it_ends(&folder);
+    }
+    for (cause, ends_by) in [
+        (libc::SIGUSR1.to_string(), None),
+        (libc::SIGTERM.to_string(), Some(libc::SIGTERM)),
+        (libc::SIGABRT.to_string(), Some(libc::SIGABRT)),
+        (libc::SIGWINCH.to_string(), None),
+        ("panic".to_string(), None),
+    ] {
+        let folder = Folder::new(&format!("signal-{cause}"));
+        std::fs::write(folder.join("cause"), &cause).expect("a file");
+        let mut child = again("signals_and_panics_lead_to_snapshots", &folder.0);
+        let output = child.output().expect("it runs");
+        assert_eq!(output.status.signal(), ends_by, "{cause}: {output:?}");
+        assert_eq!(folder.join("alive").exists(), ends_by.is_none(), "{cause}: {output:?}");
+        assert_eq!(numbers(&snapshot(&folder.join("t"), 1)), (0..1000).collect::<Vec<u64>>(), "{cause}");
+    }
+}
+
+#[test]
+fn contexts_are_recorded_with_events() {
+    let _one = lock();
+    let folder = Folder::new("contexts");
+    for format in [Format::Ctf2, Format::Ctf18] {
+        let path = folder.join(&format!("{format:?}"));
+        let recorder = Recorder::options(&path).format(format).start().expect("it starts");
+        event!(target: "c", "plain", i = 1_u64);
+        event!(target: "c", "rich", text = "before", i = 1_u64);
+        let contexts = Contexts::parse("tid,cpu,perf:page-faults,callstack").expect("contexts");
+        let set = |contexts| Command::Contexts { events: "c:rich".to_string(), contexts };
+        match ask(&path, &[set(contexts)]) {
+            Ok(reply) => assert!(reply.notes[0].contains("perf:page-faults"), "{:?}", reply.notes),
+            Err(error) => {
+                // Where the kernel gives no counters.
+                eprintln!("!!! SKIPPED: {error}");
+                ask(&path, &[set(Contexts::parse("tid,cpu,callstack").expect("contexts"))]).expect("it answers");
+            }
+        }
+        event!(target: "c", "plain", i = 2_u64);
+        event!(target: "c", "rich", text = "after", i = 2_u64);
+        // SAFETY: a call without arguments.
+        let own = unsafe { libc::gettid() };
+        let tid = std::thread::spawn(|| {
+            event!(target: "c", "rich", text = "thread", i = 3_u64);
+            // SAFETY: a call without arguments.
+            unsafe { libc::gettid() }
+        });
+        let tid = tid.join().expect("it ends");
+        ask(&path, &[set(Contexts::default())]).expect("it answers");
+        event!(target: "c", "rich", text = "again", i = 4_u64);
+        recorder.finish().expect("it finishes");
+        let expected = ["c:plain i=1", "c:rich text=before i=1", "c:plain i=2", "c:rich text=after i=2"];
+        assert_eq!(events(&path)[..4], expected);
+        assert_eq!(events(&path)[4..], ["c:rich text=thread i=3", "c:rich text=again i=4"]);
+        let traces = tracemill::open([&path]).expect("a trace");
+        let mut tids = Vec::new();
+        for event in traces.events() {
+            let event = event.expect("a sound event");
+            let number = |name: &str| event.get(&format!("event_context.{name}")).and_then(|value| value.as_u64());
+            if let Some(tid) = number("vtid") {
+                tids.push(tid);
+                let cpus = std::thread::available_parallelism().map_or(1024, |cpus| cpus.get().max(1024)) as u64;
+                assert!(number("cpu_id").is_some_and(|cpu| cpu < cpus));
+                assert!(event.get("event_context.callstack_user").is_some());
+            }
+        }
+        assert_eq!(tids, [own as u64, tid as u64]);
+    }
+}
+
+#[test]
+fn rules_may_come_by_the_environment() {
+    if let Some(folder) = argument() {
+        let recorder = Recorder::options(folder.join("t")).start().expect("it starts");
+        (0..10_u64).for_each(|i| event!(target: "t", "tick", i = i));
+        (0..10_u64).for_each(|i| event!(target: "u", "tick", i = i));
+        recorder.finish().expect("it finishes");
+        return;
+    }
+    let folder = Folder::new("rules");
+    let mut child = again("rules_may_come_by_the_environment", &folder.0);
+    let rules = rules(&[Command::Enable("-*,t:*".to_string()), Command::Filter(is(7))]);
+    assert!(child.env("TRACEMILL_RECORD_RULES", rules).output().expect("it runs").status.success());
+    assert_eq!(events(&folder.join("t")), ["t:tick i=7"]);
+    let mut child = again("rules_may_come_by_the_environment", &folder.join("wrong"));
+    let output = child.env("TRACEMILL_RECORD_RULES", "544d").output().expect("it runs");
+    assert!(!output.status.success(), "it says so, and does not begin");
+}
