@@ -61,6 +61,16 @@ impl Compiler {
     }
 }
 
+/// Links a static program. The linker warns of functions of the system that Rust's standard library has, and that the recorder
+/// never calls.
+fn link_static(command: &mut Command) {
+    let output = command.arg("-static").output().expect("the compiler runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let are_known =
+        said.lines().all(|line| line.contains("libtracemill_record.a(std-") || line.contains("/library/std/"));
+    assert!(output.status.success() && are_known, "{command:?}: {said}");
+}
+
 /// The numbers `i` of the events of a name, in their order.
 fn numbers(path: &Path, name: &str) -> Vec<u64> {
     let events = events(path);
@@ -385,4 +395,211 @@ fn the_environment_starts_before_main() {
     let mut wrong = Command::new(folder.join("work"));
     wrong.args(["snapshots"]).arg(&folder.0).arg("stream").env("TRACEMILL_RECORD_SIZE", "many").stderr(full);
     assert_eq!(wrong.status().expect("it runs").code(), Some(1));
+}
+
+/// Dialects of each compiler that is installed, with and without its extensions.
+#[test]
+fn the_header_is_read_in_all_dialects() {
+    let of_c = ["c99", "gnu99", "c11", "gnu11", "c17", "gnu17", "c2x", "gnu2x"];
+    let of_cpp = ["c++11", "gnu++11", "c++14", "c++17", "c++20", "gnu++20", "c++23", "gnu++23"];
+    let mut tried = 0;
+    for (compiler, language, dialects) in
+        [("gcc", "c", of_c), ("clang", "c", of_c), ("g++", "c++", of_cpp), ("clang++", "c++", of_cpp)]
+    {
+        if !has(compiler) {
+            continue;
+        }
+        for dialect in dialects {
+            for disabled in [None, Some("-DTM_DISABLE")] {
+                for (source, more) in [("values.c", None), ("twin.c", None), ("twin.c", Some("-DFIRST"))] {
+                    let mut command = Command::new(compiler);
+                    command.args(["-x", language, &format!("-std={dialect}"), "-fsyntax-only"]).args(WARNINGS);
+                    command.arg("-DTWIN=a").args(disabled).args(more);
+                    command.arg("-I").arg(root().join("crates/recorder/c/include"));
+                    command.arg(root().join("crates/recorder/c/tests/programs").join(source));
+                    run(&mut command);
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(tried == 0 || tried >= 48, "{tried}");
+}
+
+/// A library of two that record, with the recorder as these arguments say.
+fn build_twin(folder: &Folder, name: &str, recorder: &[&str]) {
+    let mut command = Compiler("gcc", C, "-O2").command("twin.c");
+    let path = format!("-Wl,-rpath,{}", libraries().display());
+    command.arg(format!("-DTWIN={name}")).args(Some("-DFIRST").filter(|_| name == "a"));
+    command.args(["-shared", "-fPIC"]).arg(path).arg("-L").arg(libraries()).args(recorder).arg("-pthread");
+    run(command.arg("-o").arg(folder.join(&format!("lib{name}.so"))));
+}
+
+#[test]
+fn two_libraries_of_a_program_record() {
+    if !has("gcc") {
+        return;
+    }
+    let archive = libraries().join("libtracemill_record.a");
+    let archive = archive.to_string_lossy();
+    let hidden = [&*archive, "-Wl,--exclude-libs,ALL"];
+    // The shared library, or the symbols of the first static one: one recorder. Hidden symbols: one for each.
+    for (kind, recorder, is_one) in [
+        ("shared", &["-ltracemill_record"][..], true),
+        ("static", &[&*archive][..], true),
+        ("hidden", &hidden[..], false),
+    ] {
+        let folder = Folder::new(&format!("twins-{kind}"));
+        ["a", "b"].iter().for_each(|name| build_twin(&folder, name, recorder));
+        let mut program = Command::new("gcc");
+        program.arg(root().join("crates/recorder/c/tests/programs/twins.c")).arg("-o").arg(folder.join("twins"));
+        program.arg("-L").arg(&folder.0).args([
+            "-la",
+            "-lb",
+            "-pthread",
+            &format!("-Wl,-rpath,{}", folder.0.display()),
+        ]);
+        run(program.arg(format!("-Wl,-rpath-link,{}", libraries().display())));
+        let said = run(Command::new(folder.join("twins")).arg(&folder.0));
+        // -EBUSY and -ENOENT.
+        assert_eq!(said.trim(), if is_one { "0 -16 0 -2" } else { "0 0 0 0" }, "{kind}");
+        let counts = |name: &str| {
+            let all = events(&folder.join(name));
+            ["both", "first", "second"]
+                .map(|event| all.iter().filter(|line| line.starts_with(&format!("twins:{event} "))).count())
+        };
+        if is_one {
+            assert_eq!(counts("a"), [40_000, 20_000, 20_000], "{kind}");
+            assert!(!folder.join("b").exists(), "{kind}");
+        } else {
+            assert_eq!(counts("a"), [20_000, 20_000, 0], "{kind}");
+            assert_eq!(counts("b"), [20_000, 0, 20_000], "{kind}");
+        }
+    }
+}
+
+#[test]
+fn static_programs_record() {
+    let folder = Folder::new("static");
+    if !has("gcc") {
+        return;
+    }
+    let compiler = Compiler("gcc", C, "-O2");
+    let mut command = compiler.command("values.c");
+    command.arg(libraries().join("libtracemill_record.a")).args(["-pthread", "-o"]).arg(folder.join("static"));
+    link_static(&mut command);
+    compiler.program("values.c", false, &folder.join("dynamic"));
+    for format in ["ctf2", "ctf1.8"] {
+        let [first, second] = ["static", "dynamic"].map(|name| {
+            let path = folder.join(&format!("{name}-{format}"));
+            run(Command::new(folder.join(name)).arg(&path).arg(format));
+            events(&path)
+        });
+        assert!(!first.is_empty() && first == second, "{first:?}");
+    }
+}
+
+/// As a stranger installs it: into a folder, found by pkg-config and by CMake.
+#[test]
+fn what_is_installed_is_found() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = Folder::new("installed");
+    let prefix = folder.join("first");
+    let mut install = Command::new(root().join("crates/recorder/c/install/install"));
+    install.arg("--prefix").arg(&prefix).args(["--libdir", "lib/here", "--profile", "dev"]);
+    run(install.env("CARGO_NET_OFFLINE", "true"));
+    // It may be moved.
+    let moved = folder.join("moved");
+    std::fs::rename(&prefix, &moved).expect("it is moved");
+    let library = moved.join("lib/here");
+    let source = root().join("crates/recorder/c/tests/programs/values.c");
+    let check = |program: &Path, name: &str| {
+        let path = folder.join(name);
+        run(Command::new(program).arg(&path).arg("ctf2").env("LD_LIBRARY_PATH", &library));
+        assert!(!events(&path).is_empty(), "{name}");
+    };
+    // Also the headers for LTTng's tracepoints.
+    let mut traced = Command::new("gcc");
+    traced.arg("-I").arg(moved.join("include/lttng-ust-compat")).args(["-fsyntax-only", "-std=gnu11"]);
+    run(traced.arg(root().join("crates/recorder/c/tests/programs/lttng/mill.c")));
+    if has("pkg-config") {
+        for (name, more) in [("shared", None), ("static", Some("--static"))] {
+            let mut config = Command::new("pkg-config");
+            config.args(["--cflags", "--libs", "tracemill-record"]).args(more);
+            let flags = run(config.env("PKG_CONFIG_PATH", library.join("pkgconfig")));
+            let mut command = Command::new("gcc");
+            command.arg("-o").arg(folder.join("program")).arg(&source).args(flags.split_whitespace());
+            match more {
+                Some(_) => link_static(&mut command),
+                None => drop(run(&mut command)),
+            }
+            check(&folder.join("program"), name);
+            let needed = run(Command::new("readelf").arg("-d").arg(folder.join("program")));
+            assert_eq!(needed.contains("[libtracemill_record.so.0."), more.is_none(), "{needed}");
+        }
+        let mut version = Command::new("pkg-config");
+        version.args(["--modversion", "tracemill-record"]).env("PKG_CONFIG_PATH", library.join("pkgconfig"));
+        assert_eq!(run(&mut version).trim(), env!("CARGO_PKG_VERSION"));
+    }
+    if has("cmake") {
+        let project = folder.join("project");
+        std::fs::create_dir(&project).expect("a folder");
+        let version = env!("CARGO_PKG_VERSION").rsplit_once('.').map_or("", |(version, _)| version);
+        let lists = format!(
+            "cmake_minimum_required(VERSION 3.13)\nproject(values C)\nfind_package(tracemill-record {version} REQUIRED)\n\
+             add_executable(shared {source})\ntarget_link_libraries(shared tracemill::record)\n\
+             add_executable(static {source})\ntarget_link_libraries(static tracemill::record_static)\n",
+            source = source.display()
+        );
+        std::fs::write(project.join("CMakeLists.txt"), lists).expect("a file");
+        let prefix = format!("-DCMAKE_PREFIX_PATH={}", library.display());
+        let mut configure = Command::new("cmake");
+        configure
+            .arg("-S")
+            .arg(&project)
+            .arg("-B")
+            .arg(project.join("build"))
+            .arg(format!("{prefix};{}", moved.display()));
+        run(configure.arg(format!("-Dtracemill-record_DIR={}", library.join("cmake/tracemill-record").display())));
+        run(Command::new("cmake").arg("--build").arg(project.join("build")));
+        ["shared", "static"].iter().for_each(|name| check(&project.join("build").join(name), &format!("cmake-{name}")));
+    }
+}
+
+/// The functions that lead to an event, by frame pointers.
+#[test]
+fn events_have_the_calls_that_led_to_them() {
+    if !has("gcc") || !has("nm") {
+        return;
+    }
+    let folder = Folder::new("stacks");
+    let mut command = Compiler("gcc", C, "-O2").command("stacks.c");
+    command.args(["-fno-omit-frame-pointer", "-no-pie"]).arg(libraries().join("libtracemill_record.a"));
+    run(command.args(["-pthread", "-o"]).arg(folder.join("stacks")));
+    let contexts = record::control::Contexts::parse("cpu,callstack").expect("contexts");
+    let rules = record::control::rules(&[record::control::Command::Contexts { events: "*".to_string(), contexts }]);
+    run(Command::new(folder.join("stacks")).arg(folder.join("t")).env("TRACEMILL_RECORD_RULES", rules));
+    let symbols = run(Command::new("nm").args(["-S", "--defined-only"]).arg(folder.join("stacks")));
+    let function = |address: u64| {
+        let mut functions = symbols.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let mut number = || u64::from_str_radix(words.next()?, 16).ok();
+            let (begin, len) = (number()?, number()?);
+            (begin..begin + len).contains(&address).then(|| words.nth(1)).flatten()
+        });
+        functions.next().unwrap_or("?").to_string()
+    };
+    let traces = tracemill::open([folder.join("t")]).expect("a trace");
+    let mut count = 0;
+    for event in traces.events() {
+        let event = event.expect("a sound event");
+        let stack = event.get("event_context.callstack_user").expect("a stack").to_string();
+        let calls = stack.trim_matches(['[', ']']).split(", ").map(|call| call.parse().expect("an address"));
+        let names: Vec<String> = calls.map(function).collect();
+        assert_eq!(names[..3], ["inner", "outer", "main"], "{names:?}");
+        count += 1;
+    }
+    assert_eq!(count, 3);
 }
