@@ -163,7 +163,7 @@ impl Drop for Span {
 /// Records an event: `event!("name", field = value, ..)`.
 ///
 /// The class of each field comes from the type of its value. The full name of the event is `target:name`; the target is
-/// the path of the module, unless it is given: `event!(target: "app", "name", ..)`. Before that, the event may have a [`Level`]:
+/// the path of the module, unless it is given: `event!(target: "app", "name", ..)`. Before that, the event may have a [`Level`](crate::Level):
 /// `event!(level: Level::Warning, "name", ..)`. Values are not evaluated while the event
 /// is off.
 #[macro_export]
