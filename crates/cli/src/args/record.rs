@@ -15,11 +15,13 @@ use super::parse_size;
 #[derive(Args)]
 #[command(
     after_help = "Options of `uftrace record` are known: those without a line here have no effect, or say why they cannot \
-    be had.\n\nExit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
+    be had.\n`tracemill record --help running` lists the options for a program that runs: its events, contexts and triggers.\n\n\
+    Exit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
 )]
 #[command(group = ArgGroup::new("of_kernel").multiple(true).args(["kernel_events", "kernel", "kernel_depth"]))]
 pub(crate) struct RecordOptions {
-    /// The program to record, and its arguments
+    /// The program to record, and its arguments; with the options for a program that runs its process id, or the folder of
+    /// its trace
     #[arg(
         value_name = "PROGRAM",
         trailing_var_arg = true,
@@ -60,7 +62,8 @@ pub(crate) struct RecordOptions {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["program", "snapshot"])]
     pub(crate) recover: Option<PathBuf>,
 
-    /// Copy what is recorded so far in this folder, by a process that lives or died, to the folder that -o names
+    /// Copy what is recorded so far in this folder, by a process that lives or died, or by the process of this id, to the
+    /// folder that -o names
     #[arg(long, value_name = "DIR", conflicts_with = "program", requires = "output")]
     pub(crate) snapshot: Option<PathBuf>,
 
@@ -100,7 +103,46 @@ pub(crate) struct RecordOptions {
     pub(crate) size: Option<usize>,
 
     #[command(flatten)]
+    pub(crate) control: ControlArgs,
+
+    #[command(flatten)]
     pub(crate) refused: Refused,
+}
+
+/// What the recorder of a program that runs is told.
+#[derive(Args)]
+#[command(next_help_heading = RUNNING)]
+pub(crate) struct ControlArgs {
+    /// List the events that it has met so far. --filter EXPR records those only of which a condition is true; --trigger makes
+    /// a snapshot: 'EVENT if EXPR', 'EVENT..EVENT > TIME by FIELD', signal:NAME or panic. These two, --context and --before
+    /// are also for a program that is run
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// Switch events on: globs of their names, `@LEVEL` after one for events of at least that level; `--disable=GLOB,..`
+    /// switches off
+    #[arg(long, value_name = "GLOB,..", allow_hyphen_values = true)]
+    pub(crate) enable: Vec<String>,
+
+    /// Record with events: cpu, tid, callstack, perf:cycles and others; `-` is none
+    #[arg(long, value_name = "NAME,..", allow_hyphen_values = true)]
+    pub(crate) context: Option<String>,
+
+    /// With --trigger: the snapshot has so much of the time before, such as 500ms; without, all that there is
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) before: Option<u64>,
+
+    /// Take its triggers away
+    #[arg(long)]
+    pub(crate) no_triggers: bool,
+
+    /// Finish its trace, and have it go on in the folder that -o names
+    #[arg(long, requires = "output", conflicts_with = "stop")]
+    pub(crate) rotate: bool,
+
+    /// Finish its trace, and have it record no more
+    #[arg(long)]
+    pub(crate) stop: bool,
 }
 
 /// How a program is sampled.
@@ -163,6 +205,8 @@ fn call_graph(text: &str) -> Result<CallGraphArg, String> {
 }
 
 const EVENTS: &str = "Events of the program";
+/// The heading of options for a program that runs and records its events, which stand on a page of their own.
+pub(super) const RUNNING: &str = "A program that runs";
 const KERNEL: &str = "Events of the kernel";
 
 /// Rings of calls: their place, their size, and what happens when they are full.
@@ -242,9 +286,9 @@ pub(crate) struct RecordCalls {
     #[arg(long)]
     pub(crate) no_libcall: bool,
 
-    /// Record nothing until a `trace_on` trigger
-    #[arg(long)]
-    pub(crate) disable: bool,
+    /// Record nothing until a `trace_on` trigger; with globs, switch these events of a program that runs off
+    #[arg(long, value_name = "GLOB,..", num_args = 0..=1, require_equals = true)]
+    pub(crate) disable: Option<Option<String>>,
 
     /// `off` is --disable
     #[arg(long, value_name = "STATE", hide = true, value_parser = ["on", "off"])]

@@ -3,11 +3,12 @@
 use clap::Command;
 
 use super::live::GROWING;
+use super::record::RUNNING;
 use super::report::report_help;
 use super::samples::OF_SAMPLES;
 
 /// Options that stand on a page of their own: command, topic, and the headings of the options.
-const TOPICS: [(&str, &str, &[&str]); 8] = [
+const TOPICS: [(&str, &str, &[&str]); 9] = [
     ("analyze", "periods", &["Periods"]),
     ("analyze", "analyses", &["One analysis", "Meaning of events"]),
     ("analyze", LIVE, &[GROWING]),
@@ -16,6 +17,7 @@ const TOPICS: [(&str, &str, &[&str]); 8] = [
     ("convert", LIVE, &[GROWING]),
     ("convert", SAMPLES, &[OF_SAMPLES]),
     ("report", LIVE, &[GROWING]),
+    ("record", "running", &[RUNNING]),
 ];
 
 /// The topic of the options for traces that grow.

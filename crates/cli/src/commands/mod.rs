@@ -41,6 +41,8 @@ mod print_growing;
 #[cfg(has_recorder)]
 pub(crate) mod record;
 #[cfg(has_recorder)]
+mod record_control;
+#[cfg(has_recorder)]
 mod record_debug;
 #[cfg(not(has_recorder))]
 pub(crate) mod record_missing;
@@ -50,6 +52,8 @@ mod record_notes;
 mod record_samples;
 #[cfg(has_recorder)]
 mod record_selection;
+#[cfg(has_recorder)]
+mod record_trigger;
 pub(crate) mod recv;
 pub(crate) mod replay;
 pub(crate) mod report;

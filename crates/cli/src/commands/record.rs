@@ -19,7 +19,8 @@ use tracemill_run::{Built, Obstacle};
 
 use crate::args::{ClockArg, RecordMode, RecordOptions, WhenFull};
 use crate::commands::{
-    record_debug as debug, record_notes as notes, record_samples as samples, record_selection as selection,
+    record_control as control, record_debug as debug, record_notes as notes, record_samples as samples,
+    record_selection as selection,
 };
 use crate::interrupt;
 use crate::report::{self, Outcome};
@@ -67,11 +68,15 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
         let recovered = tracemill_record::recover(folder).map_err(|error| not_recovered(folder, error))?;
         return Ok(print_recovered(folder, &recovered));
     }
-    if let (Some(folder), Some(output)) = (&options.snapshot, &options.output) {
+    if let (Some(target), Some(output)) = (&options.snapshot, &options.output) {
+        let folder = &control::folder_of(target.as_os_str())?;
         refuse_input("snapshot", output, std::slice::from_ref(folder))?;
         let failed = |error| Error::io("copy what is recorded in", folder, &error);
         let copied = tracemill_record::snapshot(folder, output).map_err(failed)?;
         return Ok(print_recovered(output, &copied));
+    }
+    if control::is_wanted(options) {
+        return control::run(options);
     }
     let (is_timed, begin) = (options.time, Instant::now());
     match record_to(options) {
@@ -146,10 +151,7 @@ fn not_recovered(folder: &Path, error: std::io::Error) -> Error {
 /// Prints on stderr what was found.
 fn print_recovered(folder: &Path, recovered: &Recovered) -> Outcome {
     let mut stderr = std::io::stderr().lock();
-    let discarded = match recovered.discarded {
-        0 => String::new(),
-        count => format!(", {count} events were discarded"),
-    };
+    let discarded = notes::discarded_phrase(recovered.discarded);
     // Best effort: stderr may be closed.
     let _ = writeln!(stderr, "{}: {} packets were in rings{discarded}", folder.display(), recovered.packets);
     for why in &recovered.damaged {
@@ -193,7 +195,7 @@ fn run_options(options: &RecordOptions) -> tracemill_run::Options {
     how.selection.depth = calls.depth;
     how.selection.time_ns = calls.time_filter.unwrap_or(0);
     how.selection.size = calls.rules.0.size;
-    how.selection.starts_off = calls.disable || calls.trace.as_deref() == Some("off");
+    how.selection.starts_off = calls.disable.is_some() || calls.trace.as_deref() == Some("off");
     how.selection.guesses_ends = calls.estimate_return;
     let values = tracemill_run::ValueLines { arguments: calls.argument.join(";"), results: calls.retval.join(";") };
     let not = calls.unpatch.iter().map(|name| format!("!{name}"));
@@ -511,6 +513,10 @@ pub(super) fn record_unsampled(options: &RecordOptions) -> Result<i32, Error> {
         if let Some(value) = value {
             command.env(format!("TRACEMILL_RECORD_{name}"), value);
         }
+    }
+    let rules = control::rules(options, "*")?;
+    if !rules.is_empty() {
+        command.env("TRACEMILL_RECORD_RULES", tracemill_record::control::rules(&rules));
     }
     let status = command.status().map_err(|error| Error::io("run", &path, &error))?;
     finish_left(&folder, &known);

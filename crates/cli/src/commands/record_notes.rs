@@ -7,6 +7,11 @@ use std::path::Path;
 use tracemill_model::error::Error;
 use tracemill_run::{Built, LeftRings, Obstacle, ProgramFile, Recorded, RemainingProcess};
 
+/// The end of a sentence about a trace of which events are missing.
+pub(super) fn discarded_phrase(count: u64) -> String {
+    if count == 0 { String::new() } else { format!(", {count} events were discarded") }
+}
+
 /// A part of a sentence about records that had no room.
 pub(crate) fn lost_phrase(count: u64) -> String {
     if count == 0 { String::new() } else { format!(", {count} were lost") }
