@@ -15,6 +15,7 @@ use crate::database::Database;
 use crate::metadata_tables::{KINDS, MetadataTable};
 use crate::samples::{SampleTable, SampleTableKind};
 use crate::scan::EventProvider;
+use crate::state_tables::{StateTable, StateTableKind};
 
 /// The name of the catalog.
 pub(crate) const CATALOG: &str = "tracemill";
@@ -72,7 +73,8 @@ impl CatalogProvider for Catalog {
 impl Main {
     /// The name of our table, whatever the case in which it is written.
     fn table_name(name: &str) -> Option<&'static str> {
-        own_names().find(|own| own.eq_ignore_ascii_case(name))
+        let defined = StateTableKind::DEFINED.into_iter().map(StateTableKind::name);
+        own_names().chain(defined).find(|own| own.eq_ignore_ascii_case(name))
     }
 
     fn users(&self) -> BTreeMap<String, Arc<dyn TableProvider>> {
@@ -85,15 +87,17 @@ pub(crate) fn is_file(name: &str) -> bool {
     [".csv", ".parquet", ".json", ".jsonl", ".ndjson", ".arrow"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// The names of our tables.
+/// The names of our tables that are always there.
 pub(crate) fn own_names() -> impl Iterator<Item = &'static str> {
-    ["events", "calls", "samples", "stacks"].into_iter().chain(KINDS.iter().map(|kind| kind.name))
+    let states = StateTableKind::BUILT_IN.into_iter().map(StateTableKind::name);
+    ["events", "calls", "samples", "stacks"].into_iter().chain(states).chain(KINDS.iter().map(|kind| kind.name))
 }
 
 #[async_trait]
 impl SchemaProvider for Main {
     fn table_names(&self) -> Vec<String> {
-        own_names().map(str::to_string).chain(self.users().into_keys()).collect()
+        let own = own_names().chain(self.database.defined_names()).map(str::to_string);
+        own.chain(self.users().into_keys()).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -106,6 +110,9 @@ impl SchemaProvider for Main {
             Some("samples") => return Ok(Some(Arc::new(SampleTable::new(database, SampleTableKind::Samples)))),
             Some("stacks") => return Ok(Some(Arc::new(SampleTable::new(database, SampleTableKind::Stacks)))),
             Some(own) => {
+                if let Some(kind) = StateTableKind::from_name(own) {
+                    return Ok(Some(Arc::new(StateTable::new(database, kind)?)));
+                }
                 let kind = KINDS.iter().find(|kind| kind.name == own);
                 return Ok(kind.map(|kind| Arc::new(MetadataTable::new(database, kind)) as Arc<dyn TableProvider>));
             }
@@ -158,6 +165,13 @@ impl SchemaProvider for ClassTables {
 impl Database {
     /// The names of all tables: those that are always there, then those of event classes in their order.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
-        own_names().map(|name| -> &str { name }).chain(self.by_name.iter().map(|(name, _)| name.as_str()))
+        let own = own_names().chain(self.defined_names()).map(|name| -> &str { name });
+        own.chain(self.by_name.iter().map(|(name, _)| name.as_str()))
+    }
+
+    /// The names of the tables that definitions of the user add.
+    fn defined_names(&self) -> impl Iterator<Item = &'static str> {
+        let is_there = self.has_defined_states();
+        StateTableKind::DEFINED.into_iter().filter(move |_| is_there).map(StateTableKind::name)
     }
 }

@@ -18,6 +18,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockOrigin, EventClassId};
 
 use crate::part::ScanPart;
+use crate::state_tables::DefinedStates;
 use crate::table::EventTable;
 
 /// The name of classes without a name, as a table.
@@ -52,6 +53,8 @@ pub struct Database {
     tables: Mutex<HashMap<String, Arc<EventTable>>>,
     /// Finds the functions of samples.
     pub(crate) symbolizer: Option<Arc<dyn Symbolizer>>,
+    /// States and counters that the user defines.
+    pub(crate) states: Option<DefinedStates>,
     /// Are queries kept from writing, and from files that are no traces?
     pub(crate) reads_only: bool,
     headers: OnceLock<Vec<TraceSurvey>>,
@@ -179,6 +182,7 @@ impl Database {
             by_name,
             tables: Mutex::default(),
             symbolizer: None,
+            states: None,
             reads_only: false,
             headers: OnceLock::new(),
             counted: OnceLock::new(),

@@ -41,6 +41,7 @@ mod samples;
 pub mod saved;
 mod scan;
 mod since;
+mod state_tables;
 mod table;
 mod text;
 mod words;

@@ -63,7 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("answers", &["page", "lod", "calls", "analyses", "render", "engine", "semantics", "codec", "model"]),
     ("server", &["page", "answers", "lod", "render", "engine", "codec", "model"]),
     ("tui", &["answers", "lod", "render", "engine", "codec", "model"]),
-    ("sql", &["calls", "columns", "table", "engine", "format", "semantics", "codec", "model"]),
+    ("sql", &["analyses", "calls", "columns", "table", "engine", "format", "semantics", "codec", "model"]),
     ("cluster", &["sql", "engine", "format", "codec", "model"]),
     (
         "python",

@@ -38,6 +38,10 @@ pub(crate) struct SqlOptions {
     #[arg(long = "parameter", short, value_name = "NAME=VALUE", allow_hyphen_values = true)]
     pub(crate) parameters: Vec<String>,
 
+    /// Add tables of the states and counters that this file defines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) states: Option<PathBuf>,
+
     /// Where rows go that --memory has no room for: `none` makes that an error [default: the folder that TMPDIR names]
     #[arg(long, value_name = "WHERE")]
     pub(crate) spill: Option<Spill>,

@@ -21,6 +21,7 @@ pub(crate) fn run(_: &SqlOptions) -> Result<Outcome, Error> {
 mod asked {
     use std::io::{BufWriter, IsTerminal, Read, Write};
     use std::path::Path;
+    use std::sync::Arc;
 
     use tracemill_codec::text::out::Out;
     use tracemill_engine::option_values::default_query_memory;
@@ -35,7 +36,7 @@ mod asked {
 
     use super::super::request::RequestOptions;
     use super::super::samples::Symbols;
-    use super::super::{no_events, shell};
+    use super::super::{custom_states, no_events, shell};
     use crate::args::{SqlFormat, SqlOptions, SqlText};
     use crate::report::{Outcome, OutputSink, Reporter};
     use crate::{interrupt, progress};
@@ -86,6 +87,12 @@ mod asked {
         let symbols = Symbols::new(&options.symbols, Demangle::default(), &session).into_symbolizer();
         let mut database = Database::from_streams(session.into(), streams, selection, filter, query.jobs);
         symbols.into_iter().for_each(|symbols| database.name_functions_by(symbols));
+        if let Some(file) = &options.states {
+            let definitions = custom_states::read(file)?;
+            // Times without a zone are universal time, as in the statements.
+            custom_states::bind(&definitions, database.session(), true, &reporter)?;
+            database.define_states(Arc::new(definitions), true)?;
+        }
         let limits = MemoryLimits {
             memory_bytes: options.input.memory.unwrap_or_else(default_query_memory),
             spills: options.spill.is_none(),

@@ -196,6 +196,9 @@ mod shown {
                     Database::from_streams(session.clone(), streams.clone(), selection.clone(), filter.clone(), jobs);
                 database.read_only();
                 symbolizer.iter().for_each(|symbols| database.name_functions_by(symbols.clone()));
+                if let Some(custom) = &traces.custom {
+                    database.define_states(custom.definitions.clone(), custom.gmt)?;
+                }
                 Queries::new(database, LIMITS)
             };
             let queries = queries.get_or_init(make).as_ref().map_err(refused)?;

@@ -143,6 +143,22 @@ impl CustomDefinitions {
         Ok(CustomDefinitions(definitions))
     }
 
+    /// The names of the values of all keys, each once, with the paths that they are read from.
+    pub fn key_paths(&self) -> Vec<(Arc<str>, Vec<&str>)> {
+        let mut all: Vec<(Arc<str>, Vec<&str>)> = Vec::new();
+        for of in &self.0 {
+            for (at, (name, path)) in of.key.iter().enumerate() {
+                let own = of.rules.iter().filter_map(|rule| rule.key.as_ref()?.get(at));
+                let paths = [path].into_iter().chain(own).map(|path| path.written.text());
+                match all.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, known)) => known.extend(paths),
+                    None => all.push((name.clone(), paths.collect())),
+                }
+            }
+        }
+        all
+    }
+
     /// Checks that it defines something of a kind.
     ///
     /// # Errors
