@@ -196,3 +196,16 @@ fn a_broken_connection_is_an_error() {
     let nothing = || script().spoiled(|command, _, answer| (command != 6).then_some(answer));
     folder.run(&format!("print {}", address(nothing()))).ends(1, &["the reply to `get metadata`"]);
 }
+
+/// A query is about what there is when it begins: it does not wait for the end of the session.
+#[cfg(feature = "sql")]
+#[test]
+fn sql_asks_what_a_session_has_so_far() {
+    let folder = Folder::new();
+    let sql = |address: &str| folder.run_with(&format!("sql --format csv {address}"), &["-c", COUNT]);
+    const COUNT: &str = "select count(*) as n, max(ns) as last from events";
+    assert_eq!(sql(&address(endless())).ends(0, &[]).stdout, "n,last\n3,90\n");
+    let nothing = address(Script::new(&[&[ScriptStep::Quiet(100)]]));
+    sql(&nothing).ends(1, &["the session gave no packets"]);
+    sql(&address(script()).replace("flour", "bran")).ends(1, &["there is no such session", "flour"]);
+}

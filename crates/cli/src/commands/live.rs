@@ -221,6 +221,17 @@ impl KeptInput {
         KeptInput::with_reports(input, options, output, &mut |_| Ok(()))
     }
 
+    /// The inputs themselves, or what a live session has recorded until now. `None` when that is nothing, which is reported.
+    #[cfg(feature = "sql")]
+    pub(super) fn so_far(input: &InputOptions) -> Result<Option<KeptInput>, Error> {
+        if !is_asked(input) {
+            return Ok(Some(KeptInput { input: input.clone(), _folder: None }));
+        }
+        let options = LiveOptions { from_beginning: true, no_wait: true, ..LiveOptions::default() };
+        let mut reporter = Reporter::new(input.messages);
+        KeptInput::of_session(input, &options, None, &mut reporter, &mut |source, _| !source.is_caught_up())
+    }
+
     /// As [`KeptInput::new`]; `meanwhile` is called every now and then with what is there so far.
     pub(super) fn with_reports(
         input: &InputOptions,
@@ -239,13 +250,29 @@ impl KeptInput {
         if !is_asked(input) {
             return Ok(Some(KeptInput { input: input.clone(), _folder: None }));
         }
+        let mut failed = None;
+        let until = options.for_duration.map(|time| Instant::now() + time);
+        let kept = KeptInput::of_session(input, options, output, &mut reporter, &mut |_, so_far| {
+            failed = failed.take().or(meanwhile(so_far).err());
+            failed.is_none() && until.is_none_or(|until| Instant::now() < until)
+        });
+        failed.map_or(kept, Err)
+    }
+
+    /// A live session, read into a folder until it ends or `goes_on` says no.
+    fn of_session(
+        input: &InputOptions,
+        options: &LiveOptions,
+        output: Option<&Path>,
+        reporter: &mut Reporter,
+        goes_on: &mut dyn FnMut(&LiveSource, &InputOptions) -> bool,
+    ) -> Result<Option<KeptInput>, Error> {
         let mut source = open(input, options)?;
         let address = url(input)?.to_string();
         let folder = interrupt::begin(&near(output))?;
         // The folder itself is called unfinished, and is never opened.
         let traces = folder.path().join("session");
         report::show_as(&traces, &address);
-        let until = options.for_duration.map(|time| Instant::now() + time);
         interrupt::ends_growing();
         let mut report = |source: &mut LiveSource| {
             let (faults, warnings) = source.take_faults();
@@ -253,16 +280,11 @@ impl KeptInput {
             faults.iter().filter(|fault| reporter.fault(fault)).count() > 0
         };
         let so_far = InputOptions { traces: vec![traces.clone()], ..input.clone() };
-        let mut failed = None;
         let packets = keep(&mut source, &traces, |source| {
-            let is_stopped = report(source) || failed.is_some();
-            failed = failed.take().or(meanwhile(&so_far).err());
-            !is_stopped && !interrupt::has_ended_growing() && until.is_none_or(|until| Instant::now() < until)
+            let is_stopped = report(source);
+            goes_on(source, &so_far) && !is_stopped && !interrupt::has_ended_growing()
         })?;
         interrupt::grows_no_more();
-        if let Some(error) = failed {
-            return Err(error);
-        }
         report(&mut source);
         if packets == 0 {
             if matches!(reporter.outcome(), Outcome::Done) {
@@ -270,7 +292,7 @@ impl KeptInput {
             }
             return Ok(None);
         }
-        report::keep_faults(&reporter);
+        report::keep_faults(reporter);
         let input = InputOptions { traces: vec![traces.clone()], ..input.clone() };
         Ok(Some(KeptInput { input, _folder: Some(folder) }))
     }

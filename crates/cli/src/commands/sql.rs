@@ -34,6 +34,7 @@ mod asked {
     use tracemill_sql::saved;
     use tracemill_table::Layout;
 
+    use super::super::live::KeptInput;
     use super::super::request::RequestOptions;
     use super::super::samples::Symbols;
     use super::super::{custom_states, no_events, shell};
@@ -79,7 +80,8 @@ mod asked {
         }
         let form = form(options)?;
         // Times without a zone are universal time.
-        let request = RequestOptions::events(&options.input, &options.events, true);
+        let Some(kept) = KeptInput::so_far(&options.input)? else { return Ok(Outcome::Nothing) };
+        let request = RequestOptions::events(&kept.input, &options.events, true);
         let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
         no_events::explain_if_certain(&opened, &reporter);
         let OpenedTraces { session, streams, selection, filter, query } = opened;
