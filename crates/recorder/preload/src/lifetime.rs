@@ -1,14 +1,14 @@
 //! The beginning and the end of a thread.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use crate::jumps::{JumpPoints, Lent};
 use crate::local::{DatalessState, local};
 use crate::same_thread::SameThread;
 use crate::settings::SETTINGS;
 use crate::thread::{
-    FrameState, NotInChildren, OpenFrame, RecordPath, Selected, SelectionCell, ThreadData, ThreadRing,
+    FrameState, NotInChildren, OpenFrame, RecordPath, Selected, SelectionCell, ThreadData, ThreadRing, current,
 };
 use crate::{exec, exit, fork, rules, selective, session, system, wakeup};
 
@@ -31,6 +31,12 @@ pub(crate) unsafe fn prepare() -> bool {
 pub(crate) fn begin() {
     fork::notice(None);
     local().set_state(DatalessState::Off);
+    compiler_fence(Ordering::SeqCst);
+    // A handler of a signal that came before this has begun the thread. With two rings, the recorder would take one of them
+    // for that of a program that was replaced by `exec`.
+    if current().is_some() {
+        return;
+    }
     if !begin_ring() {
         local().set_state(DatalessState::Ringless);
         wakeup::count_thread();
