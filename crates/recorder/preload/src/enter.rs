@@ -117,10 +117,11 @@ unsafe fn enter(call: StartedCall<'_>) -> bool {
 }
 
 /// A call of a thread that has no data. `false` when it gets some now.
-fn enter_unrecorded() -> bool {
+pub(crate) fn enter_unrecorded() -> bool {
     match local().state() {
         DatalessState::New => !settings::is_on(),
-        DatalessState::Off => true,
+        // A handler of a signal may have begun the thread meanwhile.
+        DatalessState::Off => current().is_none(),
         DatalessState::Ringless => {
             wakeup::count_call();
             true
@@ -133,7 +134,7 @@ fn enter_unrecorded() -> bool {
 }
 
 /// A call while the thread is busy: for ever, or for a moment.
-fn count_unrecorded(thread: &ThreadData) {
+pub(crate) fn count_unrecorded(thread: &ThreadData) {
     if thread.is_strict.get() {
         wakeup::count_strict_call();
     } else if thread.is_ringless.get() {
@@ -177,16 +178,22 @@ unsafe fn enter_plainly(thread: &ThreadData, call: StartedCall<'_>) -> bool {
 /// # Safety
 /// As for [`enter`].
 unsafe fn slow_enter(call: StartedCall<'_>) {
+    // Without room neither its entry nor its exit are recorded.
+    // SAFETY: the caller's.
+    until_recorded(2, || unsafe { enter(call) });
+}
+
+/// Tries again until something is recorded, which makes the data of the thread, or the next slot. Where there is no room, so
+/// many records are lost.
+pub(crate) fn until_recorded(records: u64, is_recorded: impl Fn() -> bool) {
     system::keeping_errno(|| {
-        // SAFETY: the caller's.
-        while unsafe { !enter(call) } {
+        while !is_recorded() {
             let Some(thread) = current() else {
                 lifetime::begin();
                 continue;
             };
             if !thread.next_slot() {
-                // Neither its entry nor its exit are recorded.
-                thread.count_lost(2);
+                thread.count_lost(records);
                 break;
             }
         }

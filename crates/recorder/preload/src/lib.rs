@@ -19,7 +19,8 @@
 //! `process` begins and ends with the program; `stubs` is what it calls. From there calls go through `enter` and `exit`
 //! (`selective`, when calls are selected) to `frames` and `record`, which change the `thread`. `lifetime` makes and ends
 //! a thread's data, `ring` its slots, `fork` what children have of them. `plt` hooks calls to libraries, `special` those
-//! of functions that do not simply return (`jumps` is what threads keep for them).
+//! of functions that do not simply return (`jumps` is what threads keep for them). `probes` are events of the program, by
+//! `landings` or by `traps`, which `events` records.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 // Functions that programs and the loader call are public for them, and not for other crates.
@@ -27,11 +28,13 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod enter;
+mod events;
 mod exec;
 mod exit;
 mod fork;
 mod frames;
 mod jumps;
+mod landings;
 #[allow(dead_code, reason = "readers of rings use the rest of it")]
 mod layout;
 mod library;
@@ -39,6 +42,7 @@ mod lifetime;
 mod local;
 mod patch;
 mod plt;
+mod probes;
 mod process;
 mod record;
 mod replace;
@@ -56,6 +60,7 @@ mod system;
 #[allow(dead_code, reason = "the program that writes the table compiles it, too")]
 mod table;
 mod thread;
+mod traps;
 mod unwind;
 mod values;
 mod wakeup;

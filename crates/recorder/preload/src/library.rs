@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::settings::{self, SETTINGS};
 use crate::thread::current;
-use crate::{frames, plt, session, system};
+use crate::{frames, plt, probes, session, system};
 
 type OpenLibrary = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
 
@@ -34,6 +34,7 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_int, caller: *const c_vo
             without_recording(|| {
                 record_library(library, name, time);
                 plt::hook_later();
+                probes::switch_on_later();
             });
         }
         library

@@ -143,9 +143,9 @@ unsafe extern "C" fn hook_one(object: *const c_void, _size: usize, walk: *mut c_
 
 /// The loader's description of an object: `dl_phdr_info`.
 #[repr(C)]
-struct LoaderInfo {
-    base: usize,
-    name: *const c_char,
+pub(crate) struct LoaderInfo {
+    pub(crate) base: usize,
+    pub(crate) name: *const c_char,
     segments: *const Segment,
     count: u16,
 }
@@ -166,9 +166,9 @@ struct Segment {
 const LOADED: u32 = 1;
 const DYNAMIC: u32 = 2;
 const READ_ONLY_LATER: u32 = 0x6474_e552;
-const EXECUTABLE: u32 = 1;
-const WRITABLE: u32 = 2;
-const READABLE: u32 = 4;
+pub(crate) const EXECUTABLE: u32 = 1;
+pub(crate) const WRITABLE: u32 = 2;
+pub(crate) const READABLE: u32 = 4;
 
 /// A relocation with an addend.
 #[repr(C)]
@@ -193,7 +193,7 @@ struct Symbol {
 }
 
 /// An object that the loader has mapped.
-struct LoadedObject<'a> {
+pub(crate) struct LoadedObject<'a> {
     base: usize,
     segments: &'a [Segment],
     functions: [usize; 2],
@@ -294,7 +294,7 @@ const KINDS: [FunctionKind; 6] = [
 impl LoadedObject<'_> {
     /// # Safety
     /// The loader describes an object that stays mapped as long as this is used.
-    unsafe fn new(info: &LoaderInfo) -> LoadedObject<'_> {
+    pub(crate) unsafe fn new(info: &LoaderInfo) -> LoadedObject<'_> {
         const PLT_BYTES: usize = 2;
         const TEXTS: usize = 5;
         const SYMBOLS: usize = 6;
@@ -358,7 +358,7 @@ impl LoadedObject<'_> {
     }
 
     /// Are the calls of this library not recorded?
-    unsafe fn is_left_out(&self, name: *const c_char) -> bool {
+    pub(crate) unsafe fn is_left_out(&self, name: *const c_char) -> bool {
         let own = hook_one as *const () as usize;
         if self.has(own, 0) || name.is_null() {
             return true;
@@ -374,7 +374,7 @@ impl LoadedObject<'_> {
     }
 
     /// Has a segment with these flags this address?
-    fn has(&self, address: usize, flags: u32) -> bool {
+    pub(crate) fn has(&self, address: usize, flags: u32) -> bool {
         self.loaded(flags).any(|[begin, end]| (begin..end).contains(&address))
     }
 
@@ -447,7 +447,7 @@ impl LoadedObject<'_> {
     }
 
     /// Does something while the pages of this range can be written.
-    unsafe fn while_open(&self, [begin, end]: [usize; 2], protection: c_int, work: impl FnOnce()) -> bool {
+    pub(crate) unsafe fn while_open(&self, [begin, end]: [usize; 2], protection: c_int, work: impl FnOnce()) -> bool {
         let begin = begin & !(PAGE - 1);
         let (at, len) = (begin as *mut c_void, end.next_multiple_of(PAGE) - begin);
         // SAFETY: the pages are those of the object, and get back what they had.
@@ -470,7 +470,7 @@ impl LoadedObject<'_> {
     }
 
     /// The protection of the segment that has this address.
-    fn protection(&self, address: usize) -> c_int {
+    pub(crate) fn protection(&self, address: usize) -> c_int {
         let segment = self.segments.iter().find(|segment| {
             let begin = self.base + segment.address;
             segment.kind == LOADED && (begin..begin + segment.len).contains(&address)

@@ -4,10 +4,13 @@ use std::ffi::{c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::settings::number;
-use crate::{exec, exit, fork, lifetime, patch, plt, rules, selective, session, settings, stubs, system, wakeup};
+use crate::{
+    exec, exit, fork, lifetime, patch, plt, probes, rules, selective, session, settings, stubs, system, traps, wakeup,
+};
 
 /// The loader gives it what `main` gets.
 extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environment: *const *const c_char) {
+    traps::find();
     let Some(folder) = std::env::var_os("TRACEMILL_CALLS") else { return };
     if number("TRACEMILL_CALLS_FIXED").is_some() {
         // SAFETY: both are the lists of the process, which end with a null pointer.
@@ -41,6 +44,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
     unsafe {
         wakeup::find(rings);
         exec::keep(environment, folder.as_bytes(), rings);
+        system::keep_first_stack(environment as usize);
     }
     if let Some(session) = session::begin(&folder) {
         if number("TRACEMILL_CALLS_RULES").is_some() {
@@ -52,6 +56,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
             if let Some(hooked) = plt::Hooked::wanted() {
                 plt::hook_loaded(hooked);
             }
+            probes::begin();
         }
         settings::switch_on();
     }

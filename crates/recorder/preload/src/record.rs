@@ -20,6 +20,7 @@ pub(crate) enum RecordKind {
     Entry = 0,
     Exit = 1,
     Lost = 2,
+    Event = 3,
 }
 
 /// The values of a call, put together.

@@ -41,6 +41,11 @@ pub(crate) fn start_off() {
     IS_ON.store(false, Ordering::Relaxed);
 }
 
+/// Is recording on?
+pub(crate) fn is_recording() -> bool {
+    IS_ON.load(Ordering::Relaxed) && !IS_OVER.load(Ordering::Relaxed)
+}
+
 /// May the stubs take calls of functions without an action? They know of filters, of values and of the shortest time.
 pub(crate) fn is_simple() -> bool {
     let others = table::DEPTH | table::SIZE | table::ON | table::OFF | table::FINISH;

@@ -176,12 +176,14 @@ macro_rules! push_plain {
     };
 }
 
+pub(crate) use {claim_record, load_thread, pop_registers, push_registers, restore_vectors, save_vectors};
+
 /// Bytes that `xsave` needs; 0 when the processor has none.
 static XSAVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Calls the function in rdx with rdi while all vector registers are put aside.
 #[unsafe(naked)]
-unsafe extern "C" fn aside() {
+pub(crate) unsafe extern "C" fn aside() {
     naked_asm!(
         "push rbp",
         "mov rbp, rsp",

@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 use std::ffi::{c_char, c_int, c_long, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 unsafe extern "C" {
     pub(crate) fn syscall(number: c_long, ...) -> c_long;
@@ -53,6 +53,8 @@ unsafe extern "C" {
         each: unsafe extern "C" fn(*const c_void, usize, *mut c_void) -> c_int,
         data: *mut c_void,
     ) -> c_int;
+    pub(crate) fn sbrk(bytes: isize) -> *mut c_void;
+    pub(crate) fn getrlimit(what: c_int, limit: *mut [usize; 2]) -> c_int;
     pub(crate) fn dlinfo(library: *mut c_void, request: c_int, answer: *mut c_void) -> c_int;
     pub(crate) fn dlclose(library: *mut c_void) -> c_int;
     fn __errno_location() -> *mut c_int;
@@ -91,6 +93,17 @@ const FUTEX_WAKE: c_int = 1;
 pub(crate) fn gettid() -> u32 {
     // SAFETY: the call takes nothing.
     unsafe { syscall(SYS_GETTID) as u32 }
+}
+
+/// An address in the stack of the first thread, near its beginning.
+static FIRST_STACK: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+pub(crate) fn keep_first_stack(address: usize) {
+    FIRST_STACK.store(address, Ordering::Relaxed);
+}
+
+pub(crate) fn first_stack() -> usize {
+    FIRST_STACK.load(Ordering::Relaxed)
 }
 
 /// The size of an open file.

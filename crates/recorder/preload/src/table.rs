@@ -3,6 +3,15 @@
 /// The text that the file begins with.
 pub(crate) const MAGIC: &[u8; 8] = b"TMRULES1";
 
+/// The text that a file of probes begins with: three numbers follow for each place, its address, that of the counter of who
+/// listens, which is 0 where there is none, and the id of its events.
+pub(crate) const PROBES: &[u8; 8] = b"TMPROBE1";
+/// Names of files of probes begin with this.
+pub(crate) const PROBE_FILE: &str = ".probes-";
+/// And end with this while they are a question: lines with the distance of a file in memory from its own addresses, and its
+/// path.
+pub(crate) const QUESTION: &str = ".ask";
+
 /// Only what a filter lets in is recorded.
 pub(crate) const OPT_IN: u64 = 1;
 /// Only calls that lead to certain functions are recorded.

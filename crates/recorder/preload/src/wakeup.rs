@@ -56,6 +56,31 @@ pub(crate) fn count_patch(is_patched: bool) {
     count(if is_patched { layout::PATCHED } else { layout::UNPATCHABLE });
 }
 
+/// Counts an event that comes while its thread is in the recorder.
+pub(crate) fn count_missed() {
+    count(layout::EVENTS_MISSED);
+}
+
+/// The fate of a place of a probe.
+#[derive(Clone, Copy)]
+pub(crate) enum ProbeFate {
+    /// It became a jump.
+    Jump,
+    /// It became a trap.
+    Trap,
+    /// It stays as it is.
+    Left,
+}
+
+/// Counts a place of a probe.
+pub(crate) fn count_probe(fate: ProbeFate) {
+    count(match fate {
+        ProbeFate::Jump => layout::PROBE_JUMPS,
+        ProbeFate::Trap => layout::PROBE_TRAPS,
+        ProbeFate::Left => layout::PROBES_LEFT,
+    });
+}
+
 fn count(at: usize) {
     let base = WORDS.load(Ordering::Acquire);
     if !base.is_null() {

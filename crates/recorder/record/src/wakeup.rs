@@ -68,6 +68,13 @@ impl Bell {
         (count(header::PATCHED), count(header::UNPATCHABLE))
     }
 
+    /// The numbers of places of probes that became a jump, that became a trap, and that stay as they are; and of events that
+    /// came while their thread was in the recorder.
+    pub fn probes(&self) -> [u64; 4] {
+        let all = [header::PROBE_JUMPS, header::PROBE_TRAPS, header::PROBES_LEFT, header::EVENTS_MISSED];
+        all.map(|at| self.0.u64(at).load(Ordering::Relaxed))
+    }
+
     /// Were there calls too deep to be recorded?
     pub fn is_too_deep(&self) -> bool {
         self.0.u32(header::TOO_DEEP).load(Ordering::Relaxed) != 0

@@ -76,3 +76,11 @@ pub const STRICT_CALLS: usize = 32;
 pub const PATCHED: usize = 40;
 /// Offset of the number of functions that were to be patched and have not enough room for that, u64.
 pub const UNPATCHABLE: usize = 48;
+/// Offset of the number of places of probes that became a jump, u64.
+pub const PROBE_JUMPS: usize = 56;
+/// Offset of the number of places of probes that became a trap, u64.
+pub const PROBE_TRAPS: usize = 64;
+/// Offset of the number of places of probes that stay as they are, u64.
+pub const PROBES_LEFT: usize = 72;
+/// Offset of the number of events of probes that came while their thread was in the recorder, u64.
+pub const EVENTS_MISSED: usize = 80;

@@ -13,12 +13,14 @@ use std::time::{Duration, Instant};
 
 use tracemill_record::Bell;
 
+use crate::answers::Answers;
 use crate::descendants::{Descendants, FollowedProcesses, Heirs, RemainingProcess};
 use crate::folder::{self, RunFacts};
 use crate::left_rings;
+use crate::probes::RecordedProbes;
 use crate::program::ProgramFile;
 use crate::rings::Rings;
-use crate::rules::{self, Describe, LibraryCalls, Selection, TableWriter};
+use crate::rules::{self, Describe, LibraryCalls, Selection};
 use crate::times::ClockMapping;
 use crate::unrecordable::unrecordable;
 
@@ -165,6 +167,8 @@ pub struct Recorded {
     pub strict_calls: u64,
     /// Functions whose entries were patched, and those that have not enough room for that.
     pub patches: (u64, u64),
+    /// The probes of `sys/sdt.h`.
+    pub probes: RecordedProbes,
     /// Processes that the system killed for a call that their seccomp filter forbids.
     pub killed_by_filter: u32,
     /// Programs that were started and could not be recorded.
@@ -408,6 +412,7 @@ impl Recording {
             ("OFF", selection.starts_off),
             ("GUESS", selection.guesses_ends),
             ("RULES", selection.decide.is_some()),
+            ("PROBES", selection.probes.is_some()),
             ("LOSE", options.when_full == WhenFull::Lose),
             ("SYSTEM_CLOCK", !tracemill_record::has_counter()),
             ("FIXED", options.has_fixed_addresses),
@@ -432,13 +437,11 @@ impl Recording {
         watch.rings.find_bell();
         watch.read_clocks();
         let selection = &options.selection;
-        let mut tables = selection.decide.clone().map(|decide| TableWriter::new(decide, selection.size, self.rate));
+        let mut answers = Answers::new(selection, self.rate, &self.rings);
         let mut waiting = WaitForOthers::default();
         let mut remaining = Vec::new();
         loop {
-            if let Some(tables) = &mut tables {
-                tables.find_new(&self.folder)?;
-            }
+            answers.find_new(&self.folder)?;
             followed.poll()?;
             // Before the rings: what a process wrote before it ended is there then.
             let were_over = followed.are_over();
@@ -470,7 +473,8 @@ impl Recording {
             program: self.program,
         };
         let recorded = watch.finish(&self.folder, &run, status)?;
-        Ok(Recorded { remaining, killed_by_filter: followed.killed_by_filter(), ..recorded })
+        let probes = answers.into_probes();
+        Ok(Recorded { remaining, killed_by_filter: followed.killed_by_filter(), probes, ..recorded })
     }
 }
 
@@ -627,6 +631,7 @@ impl RingWatch {
             sessions: folder::sessions(folder),
             strict_calls: bell.map_or(0, Bell::strict_calls),
             patches: bell.map_or((0, 0), Bell::patches),
+            probes: RecordedProbes::default(),
             killed_by_filter: 0,
             unrecordable: unrecordable(&folder.join(tracemill_ring::FOLDER)),
             unreadable: Vec::new(),

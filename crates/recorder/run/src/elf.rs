@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::notes::ProbeNotes;
+
 /// The parts of an ELF file that are needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Elf {
@@ -20,6 +22,14 @@ pub(crate) struct Elf {
     pub(crate) wanted: Vec<String>,
     /// Where lists of entries stand that can be patched, from the beginning of the file in memory, and their bytes.
     pub(crate) patchable: Vec<[u64; 2]>,
+    /// The probes of `sys/sdt.h` that it has.
+    pub(crate) probes: ProbeNotes,
+    /// The libraries that the loader adds to it.
+    pub(crate) libraries: Vec<String>,
+    /// The folders in which the loader looks for those first, as the file has them: divided by colons.
+    pub(crate) folders: Vec<String>,
+    /// The kind of processors that it is for.
+    pub(crate) machine: u64,
 }
 
 struct ElfSection {
@@ -39,15 +49,15 @@ fn u16_at(bytes: &[u8], at: u64) -> Option<u64> {
     number(bytes, at).map(|chunk| u16::from_le_bytes(chunk).into())
 }
 
-fn u32_at(bytes: &[u8], at: u64) -> Option<u64> {
+pub(crate) fn u32_at(bytes: &[u8], at: u64) -> Option<u64> {
     number(bytes, at).map(|chunk| u32::from_le_bytes(chunk).into())
 }
 
-fn u64_at(bytes: &[u8], at: u64) -> Option<u64> {
+pub(crate) fn u64_at(bytes: &[u8], at: u64) -> Option<u64> {
     number(bytes, at).map(u64::from_le_bytes)
 }
 
-fn text_at(bytes: &[u8], at: u64) -> Option<String> {
+pub(crate) fn text_at(bytes: &[u8], at: u64) -> Option<String> {
     let rest = bytes.get(usize::try_from(at).ok()?..)?;
     let end = rest.iter().position(|&byte| byte == 0)?;
     Some(String::from_utf8_lossy(&rest[..end]).into_owned())
@@ -59,7 +69,7 @@ impl Elf {
         if !bytes.starts_with(b"\x7fELF\x02\x01") {
             return None;
         }
-        let mut elf = Elf::default();
+        let mut elf = Elf { machine: u16_at(bytes, 18)?, ..Elf::default() };
         let (programs, program_len, program_count) = (u64_at(bytes, 32)?, u16_at(bytes, 54)?, u16_at(bytes, 56)?);
         let program = |at: u64| Some((u32_at(bytes, at)?, u64_at(bytes, at + 16)?));
         let loads = || (0..program_count).filter_map(|n| program(programs.checked_add(n * program_len)?));
@@ -70,13 +80,19 @@ impl Elf {
         let sections = sections(bytes)?;
         let names = sections.get(usize::try_from(u16_at(bytes, 62)?).ok()?).map_or(0, |section| section.offset);
         let has_all = sections.iter().any(|section| section.kind == 2);
+        let name_of = |section: &ElfSection| {
+            names.checked_add(section.name).and_then(|at| text_at(bytes, at)).unwrap_or_default()
+        };
+        let probe_base = sections.iter().find(|section| name_of(section) == ".stapsdt.base").map(|found| found.address);
         for section in &sections {
-            let name = names.checked_add(section.name).and_then(|at| text_at(bytes, at)).unwrap_or_default();
+            let name = name_of(section);
             if name == "__patchable_function_entries" && section.size > 0 {
                 elf.patchable.extend(section.address.checked_sub(base).map(|at| [at, section.size]));
             }
             match section.kind {
                 7 if name == ".note.gnu.build-id" => elf.build_id = build_id(bytes, section),
+                7 if name == ".note.stapsdt" => elf.probes.add(bytes, [section.offset, section.size], probe_base),
+                6 => elf.add_libraries(bytes, section, &sections),
                 // The table for the loader has less, and the same.
                 2 => elf.add_symbols(bytes, section, &sections, base, true),
                 11 => elf.add_symbols(bytes, section, &sections, base, !has_all),
@@ -127,6 +143,27 @@ impl Elf {
 }
 
 impl Elf {
+    /// Adds what a table of the loader says about libraries.
+    fn add_libraries(&mut self, bytes: &[u8], table: &ElfSection, sections: &[ElfSection]) {
+        const LIBRARY: u64 = 1;
+        const FOLDERS: u64 = 15;
+        const FOLDERS_NOW: u64 = 29;
+        // Far more than linkers write: of a damaged file, not each may be a long text.
+        const MOST_TAGS: usize = 1000;
+        let texts = usize::try_from(table.link).ok().and_then(|at| sections.get(at)).map_or(0, |text| text.offset);
+        let end = table.offset.saturating_add(table.size).min(bytes.len() as u64);
+        for at in (table.offset..end).step_by(16).take(MOST_TAGS) {
+            let (Some(tag), Some(value)) = (u64_at(bytes, at), u64_at(bytes, at + 8)) else { return };
+            let to = match tag {
+                0 => return,
+                LIBRARY => &mut self.libraries,
+                FOLDERS | FOLDERS_NOW => &mut self.folders,
+                _ => continue,
+            };
+            to.extend(texts.checked_add(value).and_then(|at| text_at(bytes, at)));
+        }
+    }
+
     /// Adds the slots that relocations fill with addresses of functions.
     fn add_slots(&mut self, bytes: &[u8], table: &ElfSection, sections: &[ElfSection]) {
         const GLOB_DAT: u64 = 6;
@@ -199,6 +236,7 @@ mod tests {
         let slots: Vec<_> = slots.map(|(at, (_, end, name))| (at % 8, end - at, name.as_str())).collect();
         assert!(slots.iter().any(|(_, _, name)| *name == "malloc"), "{slots:?}");
         assert!(slots.iter().all(|(rest, len, _)| *rest == 0 && *len == 8), "{slots:?}");
+        assert!(elf.libraries.iter().any(|name| name.starts_with("libc.so")), "{:?}", elf.libraries);
         for cut in [0, 5, 16, 63, 64, 100, bytes.len() / 2] {
             let _ = Elf::read(&bytes[..cut]);
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::elf::Elf;
+use crate::probes::EVENTS;
 use crate::rules::{Describe, Description, LibraryCalls, Selection, ValueLines};
 
 /// Sessions are listed, addresses of symbols are relative, the stack's greatest depth is known, tables of arguments are
@@ -31,6 +32,8 @@ pub(crate) struct RunFacts {
 const FEATURES_AT: usize = 16;
 /// There are events of the kernel: in the first byte of the features.
 const KERNEL: u8 = 1 << 2;
+/// There are events of the program.
+const OWN_EVENTS: u8 = 1 << 7;
 
 /// While it is recorded: what [`finish`] needs to know when the recorder dies.
 const RECORDING: &str = ".recording";
@@ -178,6 +181,9 @@ pub(crate) fn finish(folder: &Path, run: &RunFacts) -> io::Result<Vec<(PathBuf, 
     let mut bytes = header(mask, run.depth, &run.selection);
     if folder.join("kernel_header").is_file() {
         bytes[FEATURES_AT] |= KERNEL;
+    }
+    if folder.join(EVENTS).is_file() {
+        bytes[FEATURES_AT] |= OWN_EVENTS;
     }
     bytes.extend_from_slice(text.as_bytes());
     // Whole or not at all: a folder whose `info` has no lines is one whose recorder died.

@@ -3,12 +3,15 @@
 //!
 //! | module | |
 //! |---|---|
+//! | `answers` | what programs ask while they run |
 //! | `command` | the program: how it was built, how it is run, the loop beside it |
 //! | `descendants` | the processes that come from the program |
 //! | `left_rings` | rings that are not used any more |
 //! | `program` | how a program was built, and why it cannot be recorded |
 //! | `rings` | rings, and the files of tasks that their records go to |
 //! | `records` | the records of a slot |
+//! | `probes` | the events of `sys/sdt.h` that are recorded |
+//! | `notes`, `linked` | those that a file has, and those of a program with its libraries |
 //! | `rules` | what is done at the calls of which functions |
 //! | `times` | clock values to times |
 //! | `unrecordable` | programs that were started and that the library could not be loaded into |
@@ -16,11 +19,15 @@
 //! | `folder` | the other files of the folder |
 #![forbid(unsafe_code)]
 
+mod answers;
 mod command;
 mod descendants;
 mod elf;
 mod folder;
 mod left_rings;
+mod linked;
+mod notes;
+mod probes;
 mod program;
 mod records;
 mod rings;
@@ -37,6 +44,9 @@ pub use command::{
 };
 pub use descendants::{RemainingProcess, has_children};
 pub use left_rings::{LeftRings, sweep};
+pub use linked::{FileProbes, LinkedProbes, probes};
+pub use notes::ProbePlace;
+pub use probes::{ChooseProbes, ChooseProbesFn, RecordedProbes};
 pub use program::{Built, Obstacle, ProgramFile, inspect};
 pub use rules::{
     Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, LibraryCalls, RecordedFunction,

@@ -143,6 +143,11 @@ mod tests {
         expected.extend(slot(&[0, lost, 30, entry | 1]));
         assert_eq!(records.bytes, expected);
         assert_eq!((records.count, records.told, seen.lost, last), (4, (1, 3), 3, 30));
+        // An event of a probe, by its id.
+        records.clear();
+        let event = 1_000_000 << 16 | MARKER | 3;
+        records.add(&slot(&[35, event]), &ClockMapping::default(), false, &mut seen, &mut last);
+        assert_eq!((&records.bytes, records.count, last), (&slot(&[35, event]), 1, 35));
         // Of the last slot, what stands there from the round before is older.
         records.clear();
         let words = [40, entry, 41, entry | 1, 12, entry, 13, entry];

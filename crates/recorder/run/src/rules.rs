@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::elf::Elf;
+use crate::probes::ChooseProbes;
 use crate::table;
 
 /// A function of the program or of a library.
@@ -192,6 +193,8 @@ pub struct Selection {
     pub of_any_program: bool,
     /// Decides about functions, if they differ.
     pub decide: Option<Decide>,
+    /// Chooses probes of `sys/sdt.h`, if some are wanted.
+    pub probes: Option<ChooseProbes>,
     /// Does it decide only which functions are patched?
     pub only_patches: bool,
     /// Deepest calls that are recorded, counted from those that a filter lets in.
