@@ -113,7 +113,7 @@ pub(crate) struct RecordOptions {
 #[derive(Args)]
 #[command(next_help_heading = RUNNING)]
 pub(crate) struct ControlArgs {
-    /// List the events that it has met so far. --filter EXPR records those only of which a condition is true; --trigger makes
+    /// List the events that it has met so far; of a program's file, the probes of sys/sdt.h. --filter EXPR records those only of which a condition is true; --trigger makes
     /// a snapshot: 'EVENT if EXPR', 'EVENT..EVENT > TIME by FIELD', signal:NAME or panic. These two, --context and --before
     /// are also for a program that is run
     #[arg(long)]
@@ -270,11 +270,12 @@ pub(crate) struct RecordCalls {
     #[arg(long)]
     pub(crate) srcline: bool,
 
-    /// Record these functions of a program that was compiled with -fpatchable-function-entry=5; `.` is all of them
+    /// Record these functions of a program that was compiled with -fpatchable-function-entry=5; `.` is all of them.
+    /// 'sdt:PROVIDER:NAME', with globs: probes of sys/sdt.h, of any program
     #[arg(long, short = 'P', value_name = "FUNC")]
     pub(crate) patch: Vec<String>,
 
-    /// With -P: do not record these functions
+    /// With -P: do not record these functions, or probes
     #[arg(long, short = 'U', value_name = "FUNC", requires = "patch")]
     pub(crate) unpatch: Vec<String>,
 

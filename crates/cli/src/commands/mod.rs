@@ -49,6 +49,8 @@ pub(crate) mod record_missing;
 #[cfg(has_recorder)]
 mod record_notes;
 #[cfg(has_recorder)]
+mod record_probes;
+#[cfg(has_recorder)]
 mod record_samples;
 #[cfg(has_recorder)]
 mod record_selection;

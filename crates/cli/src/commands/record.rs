@@ -19,8 +19,8 @@ use tracemill_run::{Built, Obstacle};
 
 use crate::args::{ClockArg, RecordMode, RecordOptions, WhenFull};
 use crate::commands::{
-    record_control as control, record_debug as debug, record_notes as notes, record_samples as samples,
-    record_selection as selection,
+    record_control as control, record_debug as debug, record_notes as notes, record_probes as probes,
+    record_samples as samples, record_selection as selection,
 };
 use crate::interrupt;
 use crate::report::{self, Outcome};
@@ -74,6 +74,9 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
         let failed = |error| Error::io("copy what is recorded in", folder, &error);
         let copied = tracemill_record::snapshot(folder, output).map_err(failed)?;
         return Ok(print_recovered(output, &copied));
+    }
+    if let Some(program) = control::listed_program(options) {
+        return probes::list(&program);
     }
     if control::is_wanted(options) {
         return control::run(options);
@@ -198,8 +201,8 @@ fn run_options(options: &RecordOptions) -> tracemill_run::Options {
     how.selection.starts_off = calls.disable.is_some() || calls.trace.as_deref() == Some("off");
     how.selection.guesses_ends = calls.estimate_return;
     let values = tracemill_run::ValueLines { arguments: calls.argument.join(";"), results: calls.retval.join(";") };
-    let not = calls.unpatch.iter().map(|name| format!("!{name}"));
-    let filters = calls.patch.iter().cloned().chain(not).collect();
+    let not = calls.unpatch.iter().filter(|name| !probes::is_pattern(name)).map(|name| format!("!{name}"));
+    let filters = calls.patch.iter().cloned().chain(not).filter(|name| !probes::is_pattern(name)).collect();
     let patches = RuleTexts { filters, patterns: calls.rules.0.patterns, ..RuleTexts::default() };
     how.selection.has_auto_values = has_auto_values(options);
     how.selection.has_lines = calls.srcline;
@@ -207,6 +210,7 @@ fn run_options(options: &RecordOptions) -> tracemill_run::Options {
     let has_values = !values.arguments.is_empty() || !values.results.is_empty() || how.selection.has_auto_values;
     how.selection.only_patches = calls.rules.0.is_empty() && !has_values;
     how.selection.decide = selection::decide(&calls.rules.0, &values, &patches, how.selection.has_auto_values);
+    how.selection.probes = probes::choose(options);
     how.selection.describe = debug::describer(&how.selection);
     how.selection.values = values;
     how.selection.has_globs = calls.rules.0.patterns == PatternKind::Glob;
@@ -266,6 +270,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
     }
     notes::print_left_out(&how.folder, &recorded);
+    probes::print_left_out(&how.folder, options, &recorded.probes);
     notes::print_unrecordable(&how.folder, &recorded);
     notes::print_remaining(&how.folder, &recorded.remaining);
     notes::print_nothing_recorded(path, &how, &recorded);
@@ -445,7 +450,12 @@ fn has_both(options: &RecordOptions) -> Result<bool, Error> {
 
 /// Are calls of a program that was built so recorded?
 pub(super) fn is_instrumented(built: Built, options: &RecordOptions) -> bool {
-    built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty()
+    match built {
+        Built::ForCalls => true,
+        Built::Patchable => !options.calls.patch.is_empty(),
+        Built::Plain => probes::are_wanted(options),
+        Built::Unknown => false,
+    }
 }
 
 /// The file of a program, or the error that there is none.
@@ -464,7 +474,12 @@ fn record(options: &mut RecordOptions) -> Result<i32, Error> {
     if options.samples.sample.is_some() {
         return samples::record(options);
     }
-    record_unsampled(options)
+    let recorded = record_unsampled(options);
+    let program = options.program.first().filter(|_| !options.kernel_events.is_empty());
+    recorded.map_err(|error| match program.and_then(|program| find(Path::new(program))) {
+        Some(program) => probes::with_hint(options, &program, error),
+        None => error,
+    })
 }
 
 /// Runs a program, and records its calls, its own events or those of the kernel.
@@ -569,7 +584,7 @@ fn finish_left(folder: &Path, known: &[PathBuf]) {
 }
 
 /// The file of a program, as a shell finds it.
-fn find(program: &Path) -> Option<PathBuf> {
+pub(super) fn find(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return program.is_file().then(|| program.to_path_buf());
     }

@@ -12,6 +12,7 @@ use tracemill_model::error::{Error, ErrorKind};
 use tracemill_record::control::{Command, Contexts, EventCondition, ListedEvent, Reply, ask, folders_of};
 use tracemill_table::{Align, Layout};
 
+use super::record::find;
 use super::{record_notes as notes, record_trigger as trigger};
 use crate::args::RecordOptions;
 use crate::report::{Outcome, OutputSink};
@@ -29,6 +30,14 @@ pub(super) fn is_wanted(options: &RecordOptions) -> bool {
         || control.no_triggers
         || off
         || has_rules && matches!(options.program.as_slice(), [target] if is_target(target))
+}
+
+/// The program whose probes are to be listed: it does not run.
+pub(super) fn listed_program(options: &RecordOptions) -> Option<PathBuf> {
+    match options.program.as_slice() {
+        [target] if options.control.list && !is_target(target) => find(Path::new(target)),
+        _ => None,
+    }
 }
 
 /// A process, or the folder of a trace: no program has such a name.

@@ -201,6 +201,13 @@ pub(crate) fn print_nothing_recorded(path: &Path, how: &tracemill_run::Options, 
         0 => "the library of the recorder was loaded into no process: static and setuid programs, and those that clear their \
               environment, cannot be recorded"
             .to_string(),
+        // Their patterns have had a message.
+        _ if selection.probes.is_some() && recorded.probes.jumps + recorded.probes.traps == 0 => {
+            "no probe was switched on".to_string()
+        }
+        _ if selection.probes.is_some() && file.built == Built::Plain => {
+            "the program came to none of the probes".to_string()
+        }
         _ if selection.decide.is_some() && selection.only_patches && recorded.patches.0 == 0 => {
             "no function was patched; -P names functions of a program that was compiled with -fpatchable-function-entry=5"
                 .to_string()
