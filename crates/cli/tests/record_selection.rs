@@ -266,6 +266,41 @@ fn types_come_from_debugging_information() {
     is_read_alike(&folder, &["replay", "report", "graph", "dump"], "without types");
 }
 
+#[test]
+fn values_of_well_known_functions_are_those_that_uftrace_records() {
+    let folder = Folder::new();
+    if compile(&folder, "known.c", "-O0 -fno-builtin -pg", "program").is_none() || !is_there("uftrace") {
+        return;
+    }
+    ours(&folder, &["record", "-a", "-o", "o", "./program"]);
+    is_read_alike(&folder, &["replay", "report", "dump"], "well-known functions");
+    let theirs =
+        Command::new("uftrace").args(["record", "-a", "-d", "t", "./program"]).current_dir(folder.path("")).output();
+    assert!(theirs.is_ok_and(|output| output.status.success()));
+    let calls = |data: &str| -> Vec<String> {
+        let replay = ours(&folder, &["replay", "-d", data, "-f", "none", "--no-comment", "--no-event"]);
+        let text = String::from_utf8_lossy(&replay.stdout).into_owned();
+        // Addresses differ from run to run.
+        let plain = |word: &str| {
+            let at = word.find("0x").unwrap_or(word.len());
+            let rest = word[at..].trim_start_matches(|letter: char| letter.is_ascii_alphanumeric());
+            format!("{}{}{rest}", &word[..at], if at < word.len() { "POINTER" } else { "" })
+        };
+        text.lines().map(|line| line.split(' ').map(plain).collect::<Vec<_>>().join(" ")).collect()
+    };
+    let found = calls("o");
+    assert_eq!(found, calls("t"));
+    for call in
+        ["malloc(10) = POINTER;", "realloc(POINTER, 50) = POINTER;", "calloc(3, 7) = POINTER;", "free(POINTER);"]
+    {
+        assert!(found.iter().any(|line| line.trim() == call), "{call}: {found:?}");
+    }
+    // A function that is named without values has those of its prototype.
+    ours(&folder, &["record", "-A", "calloc", "-R", "calloc", "-o", "o", "./program"]);
+    is_read_alike(&folder, &["replay"], "a well-known function");
+    assert!(calls("o").iter().any(|line| line.trim() == "calloc(3, 7) = POINTER;"));
+}
+
 /// The bytes of values of structures in a recording, by function and place: the number of an argument, or `r`.
 fn structures(folder: &Folder, data: &str) -> BTreeMap<(String, String), String> {
     let dump = ours(folder, &["dump", "-d", data]);

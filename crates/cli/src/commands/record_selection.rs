@@ -35,7 +35,7 @@ pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
 }
 
 /// The decision about functions; `None` when the texts name none. With `is_auto` values are those of which debugging
-/// information tells, where the texts name none.
+/// information or a prototype tells, where the texts name none.
 pub(crate) fn decide(texts: &RuleTexts, values: &ValueLines, patches: &RuleTexts, is_auto: bool) -> Option<Decide> {
     // A size alone needs the sizes of functions.
     let has_values = is_auto || !values.arguments.is_empty() || !values.results.is_empty();
@@ -158,6 +158,7 @@ pub(crate) fn names_types(values: &ValueLines) -> bool {
 /// what reads the recording finds them.
 fn add_named_types(actions: &mut Actions, functions: &[RecordedFunction], values: &ValueLines, has_globs: bool) {
     let names: Vec<_> = functions.iter().map(|function| simple_name(&function.name)).collect();
+    let prototypes = prototype_lists();
     for (at, text) in [&values.arguments, &values.results].into_iter().enumerate() {
         let wanted = |text: &str, of: &mut dyn Iterator<Item = usize>| {
             let mut of = of.map(|number| (functions[number].module.as_str(), names[number].as_str()));
@@ -170,7 +171,7 @@ fn add_named_types(actions: &mut Actions, functions: &[RecordedFunction], values
         let is_named = wanted(&any.join(";"), &mut (0..functions.len()));
         for (number, _) in is_named.iter().enumerate().filter(|(_, lists)| !lists[at].is_empty()) {
             let (function, action) = (&functions[number], &mut actions.of[number]);
-            let specs = &debug::specs(&function.path, function.address)[at];
+            let specs = &known_specs(&prototypes, function)[at];
             let items = text.split(';').map(|item| match item.contains('@') {
                 true => item.to_string(),
                 false if specs.is_empty() => String::new(),
@@ -184,7 +185,7 @@ fn add_named_types(actions: &mut Actions, functions: &[RecordedFunction], values
     }
 }
 
-/// Adds the values that debugging information describes, where none are named.
+/// Adds the values that are known of functions, where none are named.
 fn add_auto_values(actions: &mut Actions, functions: &[RecordedFunction]) {
     // Specifications come again and again.
     let mut known: HashMap<String, Vec<RecordedValue>> = HashMap::new();
@@ -196,8 +197,9 @@ fn add_auto_values(actions: &mut Actions, functions: &[RecordedFunction]) {
         });
         values.clone()
     };
+    let prototypes = prototype_lists();
     for (function, action) in functions.iter().zip(&mut actions.of) {
-        let [arguments, results] = debug::specs(&function.path, function.address);
+        let [arguments, results] = known_specs(&prototypes, function);
         if action.arguments.is_empty() {
             action.arguments = read(&arguments, 0);
         }
@@ -205,6 +207,34 @@ fn add_auto_values(actions: &mut Actions, functions: &[RecordedFunction]) {
             action.results = read(&results, 1);
         }
     }
+}
+
+/// The specifications of well-known functions, by their simple names: of arguments, and of return values.
+type Prototypes = HashMap<String, [String; 2]>;
+
+fn prototype_lists() -> Prototypes {
+    let mut lists = Prototypes::new();
+    let ValueLines { arguments, results } = tracemill_run::prototypes();
+    for (at, line) in [arguments, results].into_iter().enumerate() {
+        for (name, specs) in line.split(';').filter_map(|item| item.split_once('@')) {
+            lists.entry(simple_name(name)).or_default()[at] = specs.to_string();
+        }
+    }
+    lists
+}
+
+/// The values of a function that debugging information describes, or otherwise its prototype, as what reads the recording
+/// finds them.
+fn known_specs(prototypes: &Prototypes, function: &RecordedFunction) -> [String; 2] {
+    let mut specs = debug::specs(&function.path, function.address);
+    if let Some(prototype) = prototypes.get(&simple_name(&function.name)) {
+        for (own, known) in specs.iter_mut().zip(prototype) {
+            if own.is_empty() {
+                own.clone_from(known);
+            }
+        }
+    }
+    specs
 }
 
 /// The values of a list, of those that the recorder can take.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::elf::Elf;
 use crate::probes::EVENTS;
+use crate::prototypes::prototypes;
 use crate::rules::{Describe, Description, LibraryCalls, Selection, ValueLines};
 
 /// Sessions are listed, addresses of symbols are relative, the stack's greatest depth is known, tables of arguments are
@@ -170,8 +171,11 @@ pub(crate) fn finish(folder: &Path, run: &RunFacts) -> io::Result<Vec<(PathBuf, 
     if !specs.is_empty() || is_auto {
         let mut lines = format!("argspec:lines={}", specs.len() + 3 + usize::from(is_auto));
         specs.iter().for_each(|(name, text)| lines.push_str(&format!("\n{name}:{text}")));
+        let none = ValueLines::default();
+        let has_prototypes = is_auto || run.selection.has_named_types;
+        let ValueLines { arguments, results } = if has_prototypes { prototypes() } else { &none };
         let auto = if is_auto { "\nauto-args:1" } else { "" };
-        add(10, &format!("{lines}\nargauto:\nretauto:\nenumauto:{auto}"));
+        add(10, &format!("{lines}\nargauto:{arguments}\nretauto:{results}\nenumauto:{auto}"));
     }
     let elapsed = run.elapsed;
     let date = date(std::time::SystemTime::now());

@@ -8,6 +8,7 @@
 //! | `descendants` | the processes that come from the program |
 //! | `left_rings` | rings that are not used any more |
 //! | `program` | how a program was built, and why it cannot be recorded |
+//! | `prototypes` | the values of well-known functions of libraries |
 //! | `rings` | rings, and the files of tasks that their records go to |
 //! | `records` | the records of a slot |
 //! | `probes` | the events of `sys/sdt.h` that are recorded |
@@ -29,6 +30,7 @@ mod linked;
 mod notes;
 mod probes;
 mod program;
+mod prototypes;
 mod records;
 mod rings;
 mod rules;
@@ -48,6 +50,7 @@ pub use linked::{FileProbes, LinkedProbes, probes};
 pub use notes::ProbePlace;
 pub use probes::{ChooseProbes, ChooseProbesFn, RecordedProbes};
 pub use program::{Built, Obstacle, ProgramFile, inspect};
+pub use prototypes::prototypes;
 pub use rules::{
     Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, LibraryCalls, RecordedFunction,
     RecordedValue, Selection, StoredForm, ValueLines, ValuePlace,
