@@ -56,7 +56,7 @@ fn callbacks_belong_to_nodes_topics_and_timers() {
 #[test]
 fn a_trace_without_such_events_says_what_to_record() {
     let run = run(&format!("analyze ros2 {}", demo("../kernel/bakery")));
-    run.ends(1, &["ros2_start", "lttng enable-event --userspace 'ros2:*'"]);
+    run.ends(1, &["ros2_start", "lttng enable-event --userspace 'ros2:*,dds:*'"]);
     let list = stdout(&format!("analyze {}", demo("../ros2/kitchen.jsonl")), &[]);
     let own = list.split("\nros2").nth(1).expect("it is in the list");
     assert!(!own.lines().nth(1).expect("more").contains("not possible"), "{own}");

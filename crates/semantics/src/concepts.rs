@@ -121,6 +121,8 @@ crate::named! {
         Ros2Node = "ros2_node",
         /// It makes a publisher.
         Ros2Publisher = "ros2_publisher",
+        /// Its middleware makes what writes messages of a topic.
+        Ros2Writer = "ros2_writer",
         /// It makes a subscription.
         Ros2Subscription = "ros2_subscription",
         /// It makes a service.

@@ -61,7 +61,7 @@ pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
             .to_string();
     }
     if concept.name().starts_with("ros2_") {
-        return "lttng enable-event --userspace 'ros2:*', contexts vpid, vtid and procname, before the nodes start, as ros2 trace \
+        return "lttng enable-event --userspace 'ros2:*,dds:*', contexts vpid, vtid and procname, before the nodes start, as ros2 trace \
                 does"
             .to_string();
     }

@@ -167,6 +167,8 @@ pub(crate) struct Spans<M = ()> {
     rows: Rows,
     top: BTreeMap<(std::cmp::Reverse<u64>, u64), Vec<Cell>>,
     found: u64,
+    /// The sum over all groups, where it is not that of the groups.
+    pub(crate) all: Option<(Durations, M)>,
     /// For histograms: durations, or how many of them lie from each power of two to the next one.
     values: Vec<u64>,
 }
@@ -179,6 +181,7 @@ impl<M: SpanFigures> Spans<M> {
             rows: Rows::default(),
             top: BTreeMap::new(),
             found: 0,
+            all: None,
             values: Vec::new(),
         }
     }
@@ -275,7 +278,7 @@ impl<M: SpanFigures> Spans<M> {
                 };
                 let mut all = Default::default();
                 table.rows = of.into_rows(&mut all, &mut table.is_rough);
-                let (mut durations, figures): (Durations, M) = all;
+                let (mut durations, figures): (Durations, M) = self.all.unwrap_or(all);
                 table.all = cells_of(Statistics::COLUMNS, &Statistics::new(&mut durations));
                 table.all.extend(cells_of(M::COLUMNS, &figures));
                 table.all.extend(M::COUNTS.map(|of| (of.column(), Cell::Counts((of.counts)(&figures)))));

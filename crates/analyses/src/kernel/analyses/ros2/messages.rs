@@ -29,6 +29,8 @@ pub(super) struct CallbackLabel {
     pub(super) topic: Option<Rc<str>>,
     pub(super) period: Option<u64>,
     pub(super) symbol: Option<Rc<str>>,
+    /// The same, as rows show it.
+    pub(super) shown: Option<Rc<str>>,
 }
 
 /// A chain of messages, up to some time in a run.
@@ -38,6 +40,8 @@ pub(super) struct Chain {
     pub(super) from: Ns,
     /// Its nodes and topics: see [`Messages::path`].
     pub(super) path: u32,
+    /// The number of the run of a callback that is its last one so far, if it began with one: see [`Messages::before`].
+    pub(super) run: Option<u32>,
     /// Messages so far.
     pub(super) messages: u32,
     /// Time in callbacks.
@@ -153,6 +157,8 @@ pub(super) struct Messages {
     sent: Latest<(i64, i128), Option<Rc<Published>>>,
     /// In the buffers of subscriptions: by process, buffer and place.
     buffered: Latest<(u32, u64, i128), Rc<Published>>,
+    /// For each run of a chain the one before it.
+    runs: Vec<Option<u32>>,
     pub(super) unknown: Unknown,
 }
 
@@ -168,6 +174,7 @@ impl Default for Messages {
             of_path: Map::default(),
             sent: Latest::new(MAX_MESSAGES),
             buffered: Latest::new(MAX_MESSAGES),
+            runs: Vec::new(),
             unknown: Unknown::default(),
         }
     }
@@ -191,6 +198,7 @@ impl Messages {
         let is_of_thread = match happening.concept {
             Concept::Ros2Node
             | Concept::Ros2Publisher
+            | Concept::Ros2Writer
             | Concept::Ros2Subscription
             | Concept::Ros2Service
             | Concept::Ros2Timer
@@ -250,6 +258,7 @@ impl Messages {
                 topic: owner.topic.clone(),
                 period: owner.period,
                 symbol,
+                shown: None,
             },
             None => CallbackLabel { symbol, ..CallbackLabel::default() },
         });
@@ -276,6 +285,7 @@ impl Messages {
                     let path = self.next_path(before, topic.as_deref(), node.as_deref())?;
                     Some(Chain {
                         path,
+                        run: self.next_run(before.run),
                         messages: before.messages + 1,
                         transport: before.transport + length(message.at, taken),
                         waiting: before.waiting + length(taken, at),
@@ -348,7 +358,23 @@ impl Messages {
 
     /// The middleware gives a time stamp to the message that the thread publishes.
     fn send(&mut self, of: (u32, i64), happening: &Happening<'_>) {
-        let message = self.thread(of).published.take();
+        // The middleware also writes what no publisher of ROS 2 sends.
+        let written = address(happening, Field::Owner).map(|writer| self.objects.written_topic(of.0, writer));
+        let written = match written {
+            Some(Some(None)) => return,
+            Some(known) => known.flatten().map(|topic| self.names.number(&topic)),
+            None => None,
+        };
+        let is_other = |own: &Rc<Published>| own.topic.zip(written).is_some_and(|(topic, written)| topic != written);
+        let thread = self.threads.entry(of).or_default();
+        if thread.published.as_ref().is_some_and(is_other) {
+            return;
+        }
+        let message = thread.published.take().map(|message| match message.topic {
+            // A publisher that is not known by its address: its topic is that of what writes.
+            None => Rc::new(Published { at: message.at, topic: written, chain: message.chain }),
+            Some(_) => message,
+        });
         let stamp = happening.values.integer(Field::Stamp).filter(|stamp| *stamp != 0);
         let Some((topic, message)) = message.and_then(|message| Some((message.topic?, message))) else {
             self.unknown.publishers += 1;
@@ -402,9 +428,10 @@ impl Messages {
         if let Some(known) = self.numbers.get(&label) {
             return *known;
         }
-        let (label, number) = (Rc::new(label), self.labels.len() as u32);
-        self.labels.push(label.clone());
-        self.numbers.insert(label, number);
+        let number = self.labels.len() as u32;
+        let shown = label.symbol.as_ref().map(|symbol| shown_function(symbol).into());
+        self.labels.push(Rc::new(CallbackLabel { shown, ..label.clone() }));
+        self.numbers.insert(Rc::new(label), number);
         number
     }
 
@@ -415,7 +442,20 @@ impl Messages {
             Some(period) => format!("{node} (timer {})", short(period)),
             None => format!("{node} (timer)"),
         };
-        self.first_path(&name).map(|path| Chain::new(path, at))
+        let path = self.first_path(&name)?;
+        Some(Chain { run: self.next_run(None), ..Chain::new(path, at) })
+    }
+
+    /// The number of a run that continues the one before it; `None` when there are no more numbers.
+    fn next_run(&mut self, before: Option<u32>) -> Option<u32> {
+        let number = u32::try_from(self.runs.len()).ok()?;
+        self.runs.push(before);
+        Some(number)
+    }
+
+    /// The run whose message started a run.
+    pub(super) fn before(&self, run: u32) -> Option<u32> {
+        self.runs.get(run as usize).copied().flatten()
     }
 
     fn first_path(&mut self, name: &str) -> Option<u32> {
@@ -456,7 +496,7 @@ impl Messages {
 
 impl Chain {
     fn new(path: u32, from: Ns) -> Chain {
-        Chain { from, path, messages: 0, running: 0, transport: 0, waiting: 0 }
+        Chain { from, path, run: None, messages: 0, running: 0, transport: 0, waiting: 0 }
     }
 
     /// The chain when a callback has run for a time.
@@ -470,9 +510,63 @@ fn is_same(one: &Endpoint, other: &Endpoint) -> bool {
     (one.kind, one.handle) == (other.kind, other.handle)
 }
 
+/// Longer names of functions are shortened.
+const MAX_NAME: usize = 64;
+
+/// The name of a function as rows show it: that of a callback may have a thousand characters, mostly arguments of templates.
+/// Of a bound method there is the class, as its name is not recorded.
+fn shown_function(symbol: &str) -> String {
+    if let Some(class) = symbol
+        .strip_prefix("std::_Bind<")
+        .and_then(|bound| bound.split_once("::*"))
+        .and_then(|(before, _)| Some(before.split_once('(')?.1))
+    {
+        return format!("{}::*", without_arguments(class));
+    }
+    if symbol.len() <= MAX_NAME { symbol.to_string() } else { without_arguments(symbol) }
+}
+
+/// A name without what is in brackets; a lambda keeps its braces and its number.
+fn without_arguments(name: &str) -> String {
+    let (mut short, mut depth) = (String::new(), 0_u32);
+    for letter in name.trim_end_matches(" const").chars() {
+        match letter {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.saturating_sub(1),
+            letter if depth == 0 => short.push(letter),
+            _ => {}
+        }
+    }
+    short
+}
+
 /// A period as people write it.
 fn short(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
     let unit = units.into_iter().find(|(length, _)| ns >= *length && ns.is_multiple_of(*length));
     unit.map_or_else(|| format!("{ns} ns"), |(length, name)| format!("{} {name}", ns / length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_of_functions_are_short() {
+        let list =
+            "std::vector<char, std::allocator<char> > const&, std::shared_ptr<std_msgs::msg::String>, rclcpp::Node*";
+        let cases = [
+            ("Oven::bake(Dough)".to_string(), "Oven::bake(Dough)"),
+            (format!("Sink::Sink({list})::{{lambda(std::unique_ptr<int>)#1}}"), "Sink::Sink::{lambda#1}"),
+            (format!("std::_Bind<void (kitchen::Oven<int>::*(Oven*, {list}))(Dough) const>"), "kitchen::Oven::*"),
+            ("std::_Bind<void (Oven::*(Oven*))()>".to_string(), "Oven::*"),
+            (format!("Oven::bake({list}) const"), "Oven::bake"),
+            (format!("std::_Bind<{list}>"), "std::_Bind"),
+            ("<".repeat(70), ""),
+            (">".repeat(70), ""),
+        ];
+        for (symbol, shown) in cases {
+            assert_eq!(shown_function(&symbol), shown, "{symbol}");
+        }
+    }
 }

@@ -12,11 +12,13 @@ use tracemill_semantics::states::{CpuIndex, Happening, Machines, Ns, Observer};
 
 use self::messages::{CallbackLabel, Chain, Messages, RunOfCallback};
 use super::delays::Delays;
+use crate::durations::Durations;
 use crate::kernel::aggregate::groups::{GroupBy, GroupKey, GroupLabels, Names, SpanGroup};
 use crate::kernel::aggregate::spans::{SpanFigures, SpanTimes, Spans};
 use crate::kernel::aggregate::sum::{Aggregate, Packing, Sum};
 use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{AnalysisForm, AnalysisOption, FormWord, RowNouns};
+use crate::kernel::question::query::View;
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
 use crate::kernel::table::{Table, Unit};
 use crate::kernel::value::Value;
@@ -76,12 +78,20 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
         (Concept::Ros2Symbol, "functions of callbacks"),
         (Concept::Ros2Take, "which message started a callback"),
         (Concept::Ros2Publish, "which callback published a message"),
-        (Concept::Ros2Sent, "messages between processes, whose time stamps are recorded since ROS 2 Jazzy"),
+        (
+            Concept::Ros2Sent,
+            "messages between processes, whose time stamps are recorded since ROS 2 Jazzy, or by events of the middleware (dds:*)",
+        ),
     ],
     over_periods: None,
     example: "ros2 --of chains demo/ros2/kitchen.jsonl",
     make: |query| match query.has(FormWord::Chains) {
-        true => Box::new(Chains { spans: Spans::new(query), names: Names::default(), messages: Messages::default() }),
+        true => Box::new(Chains {
+            spans: Spans::new(query),
+            names: Names::default(),
+            messages: Messages::default(),
+            ended: Vec::new(),
+        }),
         false => Box::new(Callbacks {
             by: query.key(By::from_name).unwrap_or(By::Callback),
             spans: Spans::new(query),
@@ -109,7 +119,7 @@ impl Groups {
         let own = match by {
             By::Callback => label.clone(),
             By::Node => CallbackLabel { node: label.node.clone(), ..CallbackLabel::default() },
-            By::Topic => CallbackLabel { node: None, symbol: None, ..label.clone() },
+            By::Topic => CallbackLabel { node: None, symbol: None, shown: None, ..label.clone() },
             By::Kind => CallbackLabel { kind: label.kind, ..CallbackLabel::default() },
         };
         let known = self.0.iter().position(|known| *known == own);
@@ -125,7 +135,7 @@ const NODE: &str = "the node, with its namespace";
 const KIND: &str = "subscription, service or timer";
 const TOPIC: &str = "the topic, or the name of the service";
 const PERIOD: &str = "period of the timer";
-const FUNCTION: &str = "the function that is called";
+const FUNCTION: &str = "the function that is called; without arguments if it is long";
 const CHAIN: &str = "nodes and topics, from what began it to the node whose callback ended";
 
 fn kind_of(label: &CallbackLabel) -> Value<'static> {
@@ -145,7 +155,7 @@ impl<'r> RunRow<'r> {
         own_column("kind", Unit::Name, KIND, |row| kind_of(row.label)),
         own_column("topic", Unit::Name, TOPIC, |row| Value::text(row.label.topic.as_deref())),
         own_column("period_ns", Unit::Duration, PERIOD, |row| Value::integer(row.label.period)),
-        own_column("callback", Unit::Name, FUNCTION, |row| Value::text(row.label.symbol.as_deref())),
+        own_column("callback", Unit::Name, FUNCTION, |row| Value::text(row.label.shown.as_deref())),
         column("pid", Unit::Name, |row| Value::integer(row.run.pid)),
         column("tid", Unit::Name, |row| row.run.tid.into()),
         own_column("delay_ns", Unit::Duration, "time from the publication of its message to its beginning", |row| {
@@ -201,7 +211,7 @@ impl<'r> SpanGroup<'r, ByLabel> {
     const PERIOD: ColumnOf<'r, Self> =
         own_column("period_ns", Unit::Duration, PERIOD, |group| Value::integer(group.label().and_then(|of| of.period)));
     const FUNCTION: ColumnOf<'r, Self> = own_column("callback", Unit::Name, FUNCTION, |group| {
-        Value::text(group.label().and_then(|of| of.symbol.as_deref()))
+        Value::text(group.label().and_then(|of| of.shown.as_deref()))
     });
     const BY_CALLBACK: &'r [ColumnOf<'r, Self>] = &[Self::NODE, Self::KIND, Self::TOPIC, Self::PERIOD, Self::FUNCTION];
     const BY_NODE: &'r [ColumnOf<'r, Self>] = &[Self::NODE];
@@ -229,6 +239,36 @@ struct Chains {
     spans: Spans<Parts>,
     names: Names,
     messages: Messages,
+    /// By the number of the run that ends the chain, where all chains are added up.
+    ended: Vec<EndedChain>,
+}
+
+/// A chain that is added up, if no other one continues it.
+#[derive(Clone, Default)]
+struct EndedChain {
+    is_continued: bool,
+    /// Its duration and parts, once it has ended.
+    of: Option<(u64, Parts)>,
+}
+
+impl Chains {
+    /// Keeps a chain for the sum over all, without those that it continues.
+    fn keep(&mut self, run: u32, duration: u64, parts: Parts) {
+        self.ended_of(run).of = Some((duration, parts));
+        let mut next = self.messages.before(run);
+        while let Some(before) = next.filter(|before| !self.ended_of(*before).is_continued) {
+            self.ended_of(before).is_continued = true;
+            next = self.messages.before(before);
+        }
+    }
+
+    fn ended_of(&mut self, run: u32) -> &mut EndedChain {
+        let at = run as usize;
+        if at >= self.ended.len() {
+            self.ended.resize_with(at + 1, EndedChain::default);
+        }
+        &mut self.ended[at]
+    }
 }
 
 /// The parts of the time of chains.
@@ -302,7 +342,7 @@ impl<'r> ChainRow<'r> {
 
 impl Observer for Chains {
     fn applied(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
-        let Chains { spans, names, messages } = self;
+        let Chains { spans, names, messages, .. } = self;
         let Some(run) = messages.apply(machines, machine, happening, at) else { return };
         let Some(chain) = run.chain else { return };
         let path = &**messages.path(&chain);
@@ -310,9 +350,13 @@ impl Observer for Chains {
         let key = GroupKey { machine, name: names.number(path), ..GroupKey::default() };
         let parts =
             Parts { running: chain.running.into(), transport: chain.transport.into(), waiting: chain.waiting.into() };
-        spans.add(machines, &span, key, parts, || {
+        spans.add(machines, &span, key, parts.clone(), || {
             values_of(ChainRow::LOG, ChainRow { chain, path, pid: run.pid, tid: run.tid, span })
         });
+        let is_added_up = spans.query.view == View::Statistics && spans.is_selected(span.to, span.duration);
+        if let Some(number) = chain.run.filter(|_| is_added_up) {
+            self.keep(number, span.duration, parts);
+        }
     }
 }
 
@@ -322,7 +366,13 @@ impl Analysis for Chains {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Chains { spans, names, messages } = *self;
+        let Chains { mut spans, names, messages, ended } = *self;
+        let mut all = <(Durations, Parts)>::default();
+        for (duration, parts) in ended.into_iter().filter(|chain| !chain.is_continued).filter_map(|chain| chain.of) {
+            all.0.add(duration);
+            all.1.add(parts);
+        }
+        spans.all = Some(all);
         let labels = GroupLabels { by: ByChain::Chain, names, machines: machines.clone() };
         let mut table = spans.finish(DESCRIPTOR.name, range, columns_of(ChainRow::LOG), labels);
         table.notes.extend(messages.unknown.notes());

@@ -42,10 +42,15 @@ pub(super) struct Publisher {
 enum Ros2Object {
     Node(Rc<str>),
     Publisher(Rc<Publisher>),
+    /// A writer of the middleware, and its topic; `None` for what is not of a topic of ROS 2.
+    Writer(Option<Rc<str>>),
     Endpoint(Rc<Endpoint>),
     /// It belongs to the object at this address.
     Part(u64),
 }
+
+/// The beginning of the names that topics of ROS 2 have in the middleware; services and others begin otherwise.
+const TOPIC_PREFIX: &str = "rt/";
 
 /// Objects that belong to one another are this deep at most: a callback, its subscription, the handle of that, with the buffers
 /// between processes and threads.
@@ -93,6 +98,10 @@ impl Objects {
             Concept::Ros2Publisher => {
                 Ros2Object::Publisher(Rc::new(Publisher { topic: text(happening, Field::Name), node: node() }))
             }
+            Concept::Ros2Writer => {
+                let Some(name) = happening.text(Field::Name) else { return };
+                Ros2Object::Writer(name.strip_prefix(TOPIC_PREFIX).map(|name| format!("/{name}").into()))
+            }
             Concept::Ros2Subscription | Concept::Ros2Service => {
                 let is_service = happening.concept == Concept::Ros2Service;
                 let kind = if is_service { CallbackKind::Service } else { CallbackKind::Subscription };
@@ -138,7 +147,7 @@ impl Objects {
             match self.all.get(&(process, at))? {
                 Ros2Object::Endpoint(endpoint) => return Some(endpoint),
                 Ros2Object::Part(owner) => at = *owner,
-                Ros2Object::Node(_) | Ros2Object::Publisher(_) => return None,
+                Ros2Object::Node(_) | Ros2Object::Publisher(_) | Ros2Object::Writer(_) => return None,
             }
         }
         None
@@ -148,6 +157,14 @@ impl Objects {
     pub(super) fn publisher(&self, process: u32, handle: u64) -> Option<&Rc<Publisher>> {
         match self.all.get(&(process, handle))? {
             Ros2Object::Publisher(publisher) => Some(publisher),
+            _ => None,
+        }
+    }
+
+    /// The topic of what the middleware writes with; `Some(None)` if it is not of a topic of ROS 2.
+    pub(super) fn written_topic(&self, process: u32, writer: u64) -> Option<Option<Rc<str>>> {
+        match self.all.get(&(process, writer))? {
+            Ros2Object::Writer(topic) => Some(topic.clone()),
             _ => None,
         }
     }

@@ -79,6 +79,68 @@ fn a_chain_goes_from_callback_to_callback() {
     assert_eq!(rows(&table, &["kind", "count", "total_ns"]), ["subscription 2 41", "timer 1 20"]);
 }
 
+fn all_of(table: &Table, names: &[&str]) -> Vec<String> {
+    let cell =
+        |name: &&str| table.all.iter().find(|(column, _)| column.name == *name).map(|(_, cell)| format!("{cell:?}"));
+    names.iter().map(|name| cell(name).unwrap_or_default()).collect()
+}
+
+#[test]
+fn a_chain_and_its_beginning_are_not_added_up() {
+    let stream = format!(
+        "{WORLD}{ROUND}
+        150 0 ros2_publish ptr=32 vpid=2 vtid=6
+        152 0 ros2_sent stamp=7050 vpid=2 vtid=6
+        160 0 ros2_end ptr=67 vpid=2 vtid=6
+        200 0 ros2_take rmw=81 stamp=7050 ret=1 vpid=2 vtid=6
+        204 0 ros2_start ptr=83 intra=0 vpid=2 vtid=6
+        220 0 ros2_end ptr=83 vpid=2 vtid=6"
+    );
+    let table = played(&DESCRIPTOR, &query(View::Statistics, true), &stream);
+    assert_eq!(rows(&table, &["count", "total_ns"]), ["1 120", "1 60"]);
+    let names = ["count", "total_ns", "min_ns", "running_total_ns", "transport_total_ns", "waiting_total_ns"];
+    let integers = |numbers: &[u64]| numbers.iter().map(|number| format!("Integer({number})")).collect::<Vec<_>>();
+    assert_eq!(all_of(&table, &names), integers(&[1, 120, 120, 41, 70, 9]));
+    // If the longer one is not wanted, the shorter one is not its beginning.
+    let short = AnalysisQuery { max: Some(100), ..query(View::Statistics, true) };
+    assert_eq!(all_of(&played(&DESCRIPTOR, &short, &stream), &names), integers(&[1, 60, 60, 35, 20, 5]));
+}
+
+#[test]
+fn the_middleware_says_which_message_it_sends_and_its_topic() {
+    let world = WORLD.replace("ros2_publisher ptr=32 owner=16 name=/clean", "ros2_writer ptr=33 name=rt/clean");
+    let world =
+        format!("{world}\n40 0 ros2_writer ptr=34 name=rr/reply vpid=2\n41 0 ros2_writer ptr=35 name=rt/other vpid=2");
+    // The publisher is not known by its address.
+    let end = "
+        160 0 ros2_end ptr=67 vpid=2 vtid=6
+        200 0 ros2_take rmw=81 stamp=7050 ret=1 vpid=2 vtid=6
+        204 0 ros2_start ptr=83 intra=0 vpid=2 vtid=6
+        220 0 ros2_end ptr=83 vpid=2 vtid=6";
+    let stream = format!(
+        "{world}{ROUND}
+        150 0 ros2_publish ptr=9999 vpid=2 vtid=6
+        151 0 ros2_sent stamp=7040 owner=34 vpid=2 vtid=6
+        152 0 ros2_sent stamp=7050 owner=33 vpid=2 vtid=6{end}"
+    );
+    let table = played(&DESCRIPTOR, &query(View::Log, true), &stream);
+    let expected = [
+        "/talker (timer 10 ms) -> /chatter -> /robot/filter 60 35 20 5",
+        "/talker (timer 10 ms) -> /chatter -> /robot/filter -> /clean -> /robot/sink 120 41 70 9",
+    ];
+    assert_eq!(rows(&table, &["chain", "duration_ns", "running_ns", "transport_ns", "waiting_ns"]), expected);
+    assert!(table.notes.is_empty(), "{:?}", table.notes);
+    // A publisher that is known writes with what is of its topic.
+    let stream = format!(
+        "{WORLD}40 0 ros2_writer ptr=33 name=rt/clean vpid=2\n41 0 ros2_writer ptr=35 name=rt/other vpid=2{ROUND}
+        150 0 ros2_publish ptr=32 vpid=2 vtid=6
+        151 0 ros2_sent stamp=7050 owner=35 vpid=2 vtid=6
+        152 0 ros2_sent stamp=7050 owner=33 vpid=2 vtid=6{end}"
+    );
+    let table = played(&DESCRIPTOR, &query(View::Log, true), &stream);
+    assert_eq!(rows(&table, &["chain", "duration_ns", "running_ns", "transport_ns", "waiting_ns"]), expected);
+}
+
 #[test]
 fn messages_inside_of_a_process_go_through_buffers() {
     let stream = format!(
@@ -390,6 +452,32 @@ impl Naive {
         publisher.is("ros2_publisher").then_some((of.ns, node, 0, 0, 0, 0))
     }
 
+    /// The runs of the chain that led to a run, from the last one back.
+    fn runs_before(&self, start: usize) -> Vec<usize> {
+        let mut runs = Vec::new();
+        let mut at = start;
+        while let Some((publication, _)) = self.message(at) {
+            let Some(before) = self.open(publication, self.0[publication].of()).last().copied() else { break };
+            runs.push(before);
+            at = before;
+        }
+        runs
+    }
+
+    /// Chains that no other one continues: how many, and the sum of their lengths.
+    fn whole_chains(&self) -> (usize, Ns) {
+        let mut ended: Vec<(usize, Ns)> = Vec::new();
+        for (at, of) in self.0.iter().enumerate().filter(|(_, of)| of.is("ros2_end")) {
+            let open = self.open(at, of.of());
+            let start = open.into_iter().find(|start| self.0[*start].number("ptr") == of.number("ptr"));
+            let chain = start.and_then(|start| Some((start, self.chain(start).filter(|of| of.2 > 0)?.0)));
+            ended.extend(chain.map(|(start, from)| (start, of.ns - from)));
+        }
+        let begun: Vec<usize> = ended.iter().flat_map(|(start, _)| self.runs_before(*start)).collect();
+        let whole = ended.iter().filter(|(start, _)| !begun.contains(start));
+        whole.fold((0, 0), |(count, sum), (_, length)| (count + 1, sum + length))
+    }
+
     /// The rows of both lists.
     fn rows(&self) -> (Vec<String>, Vec<String>) {
         let (mut runs, mut chains) = (Vec::new(), Vec::new());
@@ -546,6 +634,9 @@ fn random_programs_are_followed_as_by_a_second_program() {
         let table = played(&DESCRIPTOR, &query(View::Log, true), &stream);
         let columns = ["chain", "messages", "from", "to", "running_ns", "transport_ns", "waiting_ns"];
         assert_eq!(rows(&table, &columns), wanted_chains);
+        let (count, total) = naive.whole_chains();
+        let all = all_of(&played(&DESCRIPTOR, &query(View::Statistics, true), &stream), &["count", "total_ns"]);
+        assert_eq!(all, [format!("Integer({count})"), format!("Integer({total})")]);
         // The parts of a chain are all of it.
         let parts = ["duration_ns", "running_ns", "transport_ns", "waiting_ns"];
         for row in rows(&table, &parts) {
