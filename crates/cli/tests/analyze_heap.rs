@@ -106,6 +106,89 @@ fn places_have_the_names_that_the_files_of_programs_say() {
     assert!(left.contains(&"forget_label+0xd".to_string()) && !left.contains(&"note+0x29".to_string()), "{left:?}");
 }
 
+/// Memory by path of calls, as the entries and exits that `print` shows say it: calls are nested by their depths.
+#[test]
+fn recorded_calls_say_the_path_to_each_block() {
+    let folder = Folder::new();
+    let trace = demo("../heap/pantry");
+    let run = folder.run(&format!("print --format jsonl {trace}")).ends(0, &[]);
+    let mut open: BTreeMap<i64, Vec<(String, Value)>> = BTreeMap::new();
+    let mut live: BTreeMap<u64, (String, u64)> = BTreeMap::new();
+    let mut made: BTreeMap<String, u64> = BTreeMap::new();
+    for line in run.stdout.lines() {
+        let event: Value = serde_json::from_str(line).expect("it is JSON");
+        let (name, payload) = (event["name"].as_str().expect("a name"), &event["payload"]);
+        let Some(depth) = payload["depth"].as_u64() else { continue };
+        let stack = open.entry(payload["tid"].as_i64().expect("a thread")).or_default();
+        let symbol = payload["symbol"].as_str().expect("a symbol").to_string();
+        let (freed, allocated) = match name {
+            "entry" => {
+                stack.truncate(depth as usize);
+                let is_free = ["free", "_ZdlPvm", "_ZdaPv"].contains(&&*symbol);
+                let freed = payload["args"][0].as_u64().filter(|_| is_free);
+                stack.push((symbol.clone(), payload["args"].clone()));
+                (freed, None)
+            }
+            _ => {
+                let args = stack.pop().expect("a call").1;
+                let arg = |at: usize| args[at].as_u64().expect("a number");
+                match &*symbol {
+                    "malloc" | "_Znwm" | "_Znam" => (None, Some(arg(0))),
+                    "realloc" => (Some(arg(0)), Some(arg(1))),
+                    _ => (None, None),
+                }
+            }
+        };
+        if let Some(freed) = freed.filter(|freed| *freed != 0) {
+            assert!(live.remove(&freed).is_some(), "{line}");
+        }
+        if let Some(bytes) = allocated {
+            let path: Vec<&str> = stack.iter().map(|(symbol, _)| &**symbol).collect();
+            live.insert(payload["retval"].as_u64().expect("a pointer"), (path.join(";"), bytes));
+            *made.entry(path.join(";")).or_default() += bytes;
+        }
+    }
+    let table = |words: &str| -> Value {
+        let run = folder.run(&format!("analyze heap {words} --json {trace}")).ends(0, &[]);
+        serde_json::from_str(&run.stdout).expect("it is JSON")
+    };
+    // Functions have their names of C++ there.
+    let by_bytes = |table: &Value| -> Vec<u64> {
+        let rows = table["rows"].as_array().expect("rows").iter();
+        let mut sums: Vec<u64> = rows.filter_map(|row| row["bytes"].as_u64()).filter(|sum| *sum > 0).collect();
+        sums.sort_unstable();
+        sums
+    };
+    let sorted = |sums: &BTreeMap<String, u64>| {
+        let mut sums: Vec<u64> = sums.values().copied().collect();
+        sums.sort_unstable();
+        sums
+    };
+    assert_eq!(by_bytes(&table("--by path")), sorted(&made));
+    let mut left: BTreeMap<String, u64> = BTreeMap::new();
+    live.into_values().for_each(|(path, bytes)| *left.entry(path).or_default() += bytes);
+    let found = table("--of leaks --by path");
+    assert_eq!((by_bytes(&found), left.len()), (sorted(&left), 3));
+    assert_eq!(found["rows"][1]["path"], "main;stock_shelf;fill_jar;write_label");
+    assert_eq!(found["all"]["bytes"], left.values().sum::<u64>());
+    // The same from lines of JSON, where arguments are arrays; only the process has no number there.
+    let lines = folder.path("pantry.jsonl");
+    std::fs::write(&lines, &run.stdout).expect("it is written");
+    let run = folder.run(&format!("analyze heap --by path --json {}", lines.display())).ends(0, &[]);
+    let again: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
+    assert_eq!(by_bytes(&again), sorted(&made));
+}
+
+#[test]
+fn recordings_without_values_say_how_to_record_them() {
+    let folder = Folder::new();
+    let help = ["`heap` needs events of heap_alloc", "tracemill record -a ./program"];
+    folder.run(&format!("analyze heap {}", demo("../calls/tasting"))).ends(1, &help);
+    let list = folder.run(&format!("analyze {}", demo("../heap/pantry"))).ends(0, &[]).stdout;
+    let heap = list.split("\nheap ").nth(1).and_then(|rest| rest.split("\nlocks ").next()).expect("both are listed");
+    assert!(!heap.contains("not possible") && !heap.contains("without"), "{heap}");
+}
+
 #[test]
 fn traces_without_these_events_say_how_to_record_them() {
     let folder = Folder::new();

@@ -104,6 +104,11 @@ impl<T> OpenCalls<T> {
         self.open.last().map(|(_, call)| call)
     }
 
+    /// The open calls, outermost first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
+        self.open.iter().map(|(_, call)| call)
+    }
+
     /// How many are open.
     pub fn len(&self) -> usize {
         self.open.len()

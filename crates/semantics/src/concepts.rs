@@ -177,6 +177,8 @@ crate::named! {
         Namespace = "namespace",
         /// A function of a program is entered.
         CallEntry = "call_entry",
+        /// A function of a program is entered, and its arguments are recorded.
+        CallValues = "call_values",
         /// A function of a program is left.
         CallExit = "call_exit",
         /// A program loads a library.
@@ -307,6 +309,10 @@ crate::named! {
         Khz = "khz",
         /// Address of a function.
         Addr = "addr",
+        /// Number of calls that a call stands in.
+        Depth = "depth",
+        /// Arguments of a call.
+        Args = "args",
         /// Address where a library begins.
         Baddr = "baddr",
         /// Which of several.

@@ -148,7 +148,7 @@ fn counts_are_those_of_the_demo() {
         }
     }
     let events = |name: &str| counts[name];
-    assert_eq!(counts.values().sum::<u64>(), 8832);
+    assert_eq!(counts.values().sum::<u64>(), 9154);
     assert_eq!((events("mill:grind"), events("mill:label"), events("orders:complaint")), (1106, 189, 20));
     assert_eq!(lost, 7091);
     assert!(string_bytes > 0);

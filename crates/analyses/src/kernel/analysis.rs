@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use tracemill_engine::event::Event;
+use tracemill_format::calls::CallTask;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Machines, Ns, Observer};
 
@@ -87,6 +88,9 @@ pub trait Analysis: Observer {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         (ReportKind::ALL, ReportTimes::All)
     }
+
+    /// A thread whose calls a trace has, before the first event.
+    fn met_task(&mut self, _machine: u32, _task: &CallTask) {}
 
     /// Any event, after the machine of states has read it.
     fn on_event<'e>(

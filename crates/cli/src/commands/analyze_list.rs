@@ -54,10 +54,14 @@ pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeF
 pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
     let concept = group[0];
     let is_call = matches!(concept, Concept::SysEntry | Concept::SysExit);
-    let is_program = matches!(concept, Concept::CallEntry | Concept::CallExit | Concept::Load | Concept::Unload);
+    let is_program = matches!(
+        concept,
+        Concept::CallEntry | Concept::CallValues | Concept::CallExit | Concept::Load | Concept::Unload
+    );
     if matches!(concept, Concept::HeapAlloc | Concept::HeapRealloc | Concept::HeapFree) {
         return "lttng enable-event --userspace 'lttng_ust_libc:*', contexts vpid, vtid and ip, and run the program with \
-                LD_PRELOAD=liblttng-ust-libc-wrapper.so"
+                LD_PRELOAD=liblttng-ust-libc-wrapper.so; or \
+                tracemill record -a ./program, which records its calls with their values"
             .to_string();
     }
     if concept.name().starts_with("ros2_") {

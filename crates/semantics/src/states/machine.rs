@@ -53,6 +53,10 @@ pub trait ConceptValues {
     fn constant(&self, _field: Field) -> Option<&Arc<str>> {
         None
     }
+    /// The integers among the elements of an array or a tuple, in their places; `None` for anything else.
+    fn integers(&self, _field: Field) -> Option<Vec<Option<i128>>> {
+        None
+    }
     /// Bytes in an array of integers; `None` for anything else.
     fn bytes(&self, _field: Field) -> Option<Vec<u8>> {
         None
@@ -77,6 +81,9 @@ impl<V: ConceptValues + ?Sized> ConceptValues for &V {
     }
     fn constant(&self, field: Field) -> Option<&Arc<str>> {
         (**self).constant(field)
+    }
+    fn integers(&self, field: Field) -> Option<Vec<Option<i128>>> {
+        (**self).integers(field)
     }
     fn bytes(&self, field: Field) -> Option<Vec<u8>> {
         (**self).bytes(field)

@@ -129,6 +129,11 @@ impl<'a> Reading<'a> {
         }
         coverage::report_coverage(&mut machines, &reader, input.session, input.streams);
         let of_one_cpu = coverage::machines_of_one_cpu(&reader, machine_names.len(), input.session, input.streams);
+        let mut all = all;
+        for (trace, machine) in input.session.traces.iter().zip(0..).map(|(trace, at)| (trace, reader.machine(at))) {
+            let tasks = trace.reader.calls().map(|calls| calls.tasks()).unwrap_or_default();
+            tasks.iter().for_each(|task| all.analyses.iter_mut().for_each(|own| own.met_task(machine, task)));
+        }
         let state = RefCell::new(State {
             of_one_cpu,
             machines,

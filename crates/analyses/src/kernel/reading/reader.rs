@@ -13,7 +13,7 @@ use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
 use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::Session;
-use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, LabelList, Schema, StreamClassId};
+use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, LabelList, PathStep, Schema, StreamClassId};
 use tracemill_semantics::states::{ConceptValues, CpuIndex, returns};
 use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Tie};
 
@@ -181,7 +181,13 @@ impl Reader {
         let names = |bound: &Bound, field: Field| bound.tie.origin(field).is_some();
         let has_namespaces = contexts().any(|bound| names(bound, Field::CgroupNs) || names(bound, Field::PidNs));
         let namespace = has_namespaces.then_some(Concept::Namespace);
-        ties.chain(running).map(|bound| bound.tie.concept).chain(namespace).collect()
+        let mut concepts: HashSet<Concept> =
+            ties.chain(running).map(|bound| bound.tie.concept).chain(namespace).collect();
+        if concepts.contains(&Concept::CallValues) {
+            // Functions that allocate and free may be among them.
+            concepts.extend([Concept::HeapAlloc, Concept::HeapRealloc, Concept::HeapFree]);
+        }
+        concepts
     }
 
     /// Makes a class ready for its events, of which this is one.
@@ -251,7 +257,8 @@ fn classes_of(schema: &Schema, concepts: &Concepts) -> Vec<Class> {
     let bound = |tie: Option<Tie>| tie.map(|tie| Box::new(Bound { tie, places: OnceCell::new() }));
     let class = |at: usize| {
         let id = EventClassId(at as u32);
-        let (tie, running) = (bound(concepts.tie(schema, id)), bound(concepts.running(schema, id)));
+        let tie = concepts.tie(schema, id).map(|tie| with_arguments(schema, id, tie));
+        let (tie, running) = (bound(tie), bound(concepts.running(schema, id)));
         let is_met = Cell::new(tie.is_none() && running.is_none());
         Class { stream: schema.event(id).stream, tie, running, has_no_exit: false, is_met }
     };
@@ -270,6 +277,21 @@ fn classes_of(schema: &Schema, concepts: &Concepts) -> Vec<Class> {
         });
     }
     classes
+}
+
+/// Arguments of calls are in an array or a tuple: another field of this name says that they cannot be read.
+fn with_arguments(schema: &Schema, id: EventClassId, tie: Tie) -> Tie {
+    if tie.concept != Concept::CallValues {
+        return tie;
+    }
+    let step = tie.field(Field::Args).and_then(|path| path.steps.first());
+    let member = match step {
+        Some(PathStep::Member(at)) => schema.members(schema.event(id).payload).get(*at as usize),
+        _ => None,
+    };
+    let kind = member.map(|member| &schema.field_class(member.class).kind);
+    let has_values = matches!(kind, Some(FieldKind::Struct(_) | FieldKind::Array(_)));
+    Tie { concept: if has_values { Concept::CallValues } else { Concept::CallEntry }, ..tie }
 }
 
 fn name_of(tie: &Tie) -> Option<Arc<str>> {
@@ -315,6 +337,15 @@ impl<'r> EventValues<'r> {
     fn place(&self, field: Field) -> Option<&'r Place> {
         let places = self.places?;
         places.list.get(usize::from(places.at[field as usize]).wrapping_sub(1))
+    }
+
+    /// The elements of an array, or the members of a tuple.
+    fn elements(&self, field: Field) -> Option<Vec<Value>> {
+        let Place::Captured(index, _) = self.place(field)? else { return None };
+        match self.reader.fields.borrow().tree(&self.shared.event(self.at), *index).ok()?? {
+            Value::List(elements) => Some(elements),
+            _ => None,
+        }
     }
 
     /// An integer that is no number of 64 bits at a fixed place.
@@ -394,10 +425,12 @@ impl ConceptValues for EventValues<'_> {
         }
     }
 
+    fn integers(&self, field: Field) -> Option<Vec<Option<i128>>> {
+        Some(self.elements(field)?.iter().map(Value::integer).collect())
+    }
+
     fn bytes(&self, field: Field) -> Option<Vec<u8>> {
-        let Place::Captured(index, _) = self.place(field)? else { return None };
-        let tree = self.reader.fields.borrow().tree(&self.shared.event(self.at), *index).ok()??;
-        let Value::List(elements) = tree else { return None };
+        let elements = self.elements(field)?;
         elements.iter().map(|element| u8::try_from(element.integer()?).ok()).collect()
     }
 }

@@ -23,6 +23,11 @@ impl ConceptValues for Fields<'_> {
         let (_, value) = self.0.iter().find(|(own, _)| *own == field)?;
         value.parse::<i128>().is_err().then_some(Cow::Borrowed(*value))
     }
+
+    fn integers(&self, field: Field) -> Option<Vec<Option<i128>>> {
+        let (_, value) = self.0.iter().find(|(own, _)| *own == field)?;
+        Some(value.split(',').map(|value| value.parse().ok()).collect())
+    }
 }
 
 /// Result of an analysis of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`, where the CPU of one of

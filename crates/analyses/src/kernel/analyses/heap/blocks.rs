@@ -32,6 +32,51 @@ pub(super) struct Block {
     has_replaced: bool,
 }
 
+/// An event about blocks.
+pub(super) struct BlockEvent {
+    pub(super) kind: BlockEventKind,
+    /// The block that it makes or frees; 0 for none.
+    pub(super) ptr: Option<u64>,
+    /// Bytes of the block that it makes.
+    pub(super) bytes: Option<i128>,
+    /// Does it say that it failed, whatever the pointer is?
+    pub(super) has_failed: bool,
+}
+
+/// The kinds of such events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum BlockEventKind {
+    Alloc,
+    /// The block before.
+    Realloc(Option<u64>),
+    Free,
+}
+
+impl BlockEvent {
+    /// An event about a block.
+    pub(super) fn of(kind: BlockEventKind, ptr: u64) -> BlockEvent {
+        BlockEvent { kind, ptr: Some(ptr), bytes: None, has_failed: false }
+    }
+
+    /// An event of the C library.
+    pub(super) fn of_library(happening: &Happening<'_>) -> BlockEvent {
+        // Addresses may be signed numbers in the trace.
+        let pointer = |field| happening.values.integer(field).map(|pointer| pointer as u64);
+        let kind = match happening.concept {
+            Concept::HeapFree => BlockEventKind::Free,
+            Concept::HeapRealloc => BlockEventKind::Realloc(pointer(Field::Old)),
+            _ => BlockEventKind::Alloc,
+        };
+        BlockEvent {
+            kind,
+            ptr: pointer(Field::Ptr),
+            bytes: bytes_of(happening),
+            // The result of posix_memalign says whether it failed: the pointer is then as it was.
+            has_failed: happening.number(Field::Ret).is_some_and(|result| result != 0),
+        }
+    }
+}
+
 /// The fate of one block, as an event has it.
 pub(super) enum HeapChange {
     /// It was allocated, with this many bytes.
@@ -73,9 +118,13 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// The process of an event, and the number of its thread.
-    pub(super) fn process(&mut self, machine: u32, happening: &Happening<'_>) -> (u32, Option<i64>) {
-        let (pid, tid) = (happening.number(Field::Vpid), happening.number(Field::Vtid));
+    /// The process of an event of a thread, by their numbers. The name is asked for where it may be needed.
+    pub(super) fn process<C: AsRef<str>>(
+        &mut self,
+        machine: u32,
+        (pid, tid): (Option<i64>, Option<i64>),
+        comm: impl FnOnce() -> Option<C>,
+    ) -> u32 {
         let processes = &mut self.processes;
         let at = *self.living.entry((machine, pid)).or_insert_with(|| {
             processes.push(Process { pid, comm: None, is_named_by_first: false });
@@ -84,11 +133,11 @@ impl Blocks {
         let process = &mut processes[at as usize];
         let is_first = pid.is_some() && tid == pid;
         if (process.comm.is_none() || is_first && !process.is_named_by_first)
-            && let Some(comm) = happening.text(Field::Comm)
+            && let Some(comm) = comm()
         {
-            (process.comm, process.is_named_by_first) = (Some((&*comm).into()), is_first);
+            (process.comm, process.is_named_by_first) = (Some(comm.as_ref().into()), is_first);
         }
-        (at, tid)
+        at
     }
 
     /// A process ends, or becomes another program: the next event of its number is of a new one. Gives the one that ended.
@@ -101,31 +150,31 @@ impl Blocks {
         &mut self,
         (process, tid): (u32, Option<i64>),
         group: u32,
-        happening: &Happening<'_>,
+        event: &BlockEvent,
         at: Ns,
         mut each: impl FnMut(HeapChange),
     ) {
-        // Addresses may be signed numbers in the trace.
-        let pointer = |field| happening.values.integer(field).map(|pointer| pointer as u64);
-        let Some(new) = pointer(Field::Ptr) else {
+        let Some(new) = event.ptr else {
             self.bad_fields += 1;
             return;
         };
-        if happening.concept == Concept::HeapFree {
+        if event.kind == BlockEventKind::Free {
             if new != 0 {
                 each(HeapChange::Freed(self.known.remove(&(process, new))));
             }
             return;
         }
-        let Some(bytes) = bytes_of(happening) else {
+        let Some(bytes) = event.bytes else {
             self.bad_fields += 1;
             return;
         };
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let tid = tid.unwrap_or(NO_KEY);
-        let is_realloc = happening.concept == Concept::HeapRealloc;
-        let old = pointer(Field::Old).filter(|old| is_realloc && *old != 0);
-        // The result of posix_memalign says whether it failed: the pointer is then as it was.
-        if new == 0 || happening.number(Field::Ret).is_some_and(|result| result != 0) {
+        let old = match event.kind {
+            BlockEventKind::Realloc(old) => old.filter(|old| *old != 0),
+            _ => None,
+        };
+        if new == 0 || event.has_failed {
             // A size of 0 frees the block that there was, and that is no failure.
             match old.filter(|_| bytes == 0) {
                 Some(old) => each(HeapChange::Freed(self.known.remove(&(process, old)))),
@@ -162,8 +211,8 @@ impl Blocks {
 }
 
 /// The bytes that a call asks for.
-fn bytes_of(happening: &Happening<'_>) -> Option<u64> {
+fn bytes_of(happening: &Happening<'_>) -> Option<i128> {
     let size = happening.values.integer(Field::Bytes)?.max(0);
     let count = happening.values.integer(Field::Count).unwrap_or(1).max(0);
-    Some(u64::try_from(size.saturating_mul(count)).unwrap_or(u64::MAX))
+    Some(size.saturating_mul(count))
 }

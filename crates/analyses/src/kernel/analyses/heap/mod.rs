@@ -1,6 +1,7 @@
 //! `heap`: memory that programs allocate and free (`docs/kernel.md`, section 3.22).
 
 mod blocks;
+mod calls;
 mod rows;
 mod sums;
 #[cfg(test)]
@@ -8,10 +9,12 @@ mod tests;
 
 use std::rc::Rc;
 
+use tracemill_format::calls::CallTask;
 use tracemill_semantics::states::{CpuIndex, Happening, Machines, Map, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
 
-use self::blocks::{Block, Blocks, HeapChange, Process};
+use self::blocks::{Block, BlockEvent, BlockEventKind, Blocks, HeapChange, Process};
+use self::calls::{HeapCall, HeapCalls};
 use self::rows::{GroupLabel, HeapRow, Labels, Left};
 use self::sums::{HeapSums, Level};
 use crate::kernel::aggregate::aggregate_map::{AggregateMap, rows_of};
@@ -28,15 +31,17 @@ tracemill_semantics::named! {
         Process = "process",
         /// The thread.
         Thread = "thread",
-        /// The function of the C library.
+        /// The function that allocates or frees.
         Call = "call",
         /// The place that called it.
         Place = "place",
+        /// The path of calls to it.
+        Path = "path",
     }
 }
 
 /// Keys of blocks that were never freed. The place is first: it says most about them.
-const LEFT_BY: &[&str] = &["place", "process", "thread", "call"];
+const LEFT_BY: &[&str] = &["place", "process", "thread", "call", "path"];
 
 /// Options of sums. Blocks from before a period count, so that these are not made for periods.
 const SUMS: &[AnalysisOption] = &[AnalysisOption::By, AnalysisOption::Step, AnalysisOption::Begin];
@@ -46,13 +51,17 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "heap",
     about: "memory that programs allocate and free: how much, where, and what was never freed",
     forms: &[
-        AnalysisForm::plain(By::NAMES, SUMS, RowNouns::for_groups(&["processes", "threads", "calls", "places"])),
+        AnalysisForm::plain(
+            By::NAMES,
+            SUMS,
+            RowNouns::for_groups(&["processes", "threads", "calls", "places", "paths"]),
+        ),
         AnalysisForm {
             option: "--of leaks",
             word: Some(FormWord::Leaks),
             keys: LEFT_BY,
             takes: LEFT,
-            nouns: RowNouns::for_groups(&["places", "processes", "threads", "calls"]),
+            nouns: RowNouns::for_groups(&["places", "processes", "threads", "calls", "paths"]),
         },
     ],
     needs: &[&[Concept::HeapAlloc, Concept::HeapRealloc, Concept::HeapFree]],
@@ -67,8 +76,28 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     make: |query| Box::new(Heap::new(query)),
 };
 
-/// The machine and the process of a group, and the number of its thread, its call or its place.
+/// The machine and the process of a group, and the number of its thread, its call, its place or its path.
 type HeapGroup = (u32, Option<u32>, Option<i128>);
+
+/// The first number of a place that is a function: below it are addresses.
+const FIRST_FUNCTION: i128 = 1 << 64;
+
+/// The thread that an event is of, by its number, and what tells of the event.
+#[derive(Clone, Copy)]
+struct Allocator<'h> {
+    machine: u32,
+    process: u32,
+    tid: Option<i64>,
+    source: BlockSource<'h>,
+}
+
+#[derive(Clone, Copy)]
+enum BlockSource<'h> {
+    /// An event of the C library.
+    Library(&'h Happening<'h>),
+    /// A call of a function, by its number; does it free?
+    Call(u32, bool),
+}
 
 /// A group that blocks belong to.
 struct Group {
@@ -92,7 +121,14 @@ struct Heap {
     numbers: Map<HeapGroup, u32>,
     groups: Vec<Group>,
     /// Names of calls, by number.
-    calls: Vec<Rc<str>>,
+    call_names: Vec<Rc<str>>,
+    /// The calls of programs that are open.
+    calls: HeapCalls,
+    /// Paths of calls, by number: the numbers of functions, outermost first.
+    paths: Map<Rc<[u32]>, u32>,
+    path_list: Vec<Rc<[u32]>>,
+    /// Numbers and names of the processes of threads whose calls were recorded, by machine and thread.
+    tasks: Map<(u32, i64), (i64, Rc<str>)>,
     /// By step, machine, process and group.
     sums: AggregateMap<4, HeapSums>,
     level: Level,
@@ -111,7 +147,11 @@ impl Heap {
             of_processes: Map::default(),
             numbers: Map::default(),
             groups: Vec::new(),
-            calls: Vec::new(),
+            call_names: Vec::new(),
+            calls: HeapCalls::default(),
+            paths: Map::default(),
+            path_list: Vec::new(),
+            tasks: Map::default(),
             sums: AggregateMap::default(),
             level: Level::default(),
             all: HeapSums::default(),
@@ -119,30 +159,62 @@ impl Heap {
     }
 
     /// The group of an event.
-    fn group(&mut self, machine: u32, (process, tid): (u32, Option<i64>), happening: &Happening<'_>, at: Ns) -> u32 {
-        let site = || happening.values.integer(Field::Site).filter(|site| *site != 0);
+    fn group(&mut self, of: &Allocator<'_>, at: Ns) -> u32 {
+        let Allocator { machine, process, tid, .. } = *of;
         let key: HeapGroup = match self.by {
             By::Process => (machine, Some(process), None),
             By::Thread => (machine, Some(process), tid.map(i128::from)),
-            By::Place => (machine, Some(process), site()),
+            By::Place => (machine, Some(process), self.site(of)),
+            By::Path => (machine, Some(process), self.path(of)),
             By::Call => {
-                let name = happening.text(Field::Name);
-                (machine, None, name.map(|name| self.call(&name)))
+                let name = match of.source {
+                    BlockSource::Library(happening) => happening.text(Field::Name).map(|name| name.as_ref().into()),
+                    BlockSource::Call(symbol, _) => Some(self.calls.name(symbol)),
+                };
+                (machine, None, name.map(|name| self.call(name)))
             }
         };
         let number = match self.numbers.get(&key) {
             Some(number) => *number,
             None => self.new_group(key, at),
         };
-        if self.by == By::Thread
-            && let Some(comm) = happening.text(Field::Comm)
-        {
+        if self.by == By::Thread {
+            let comm: Option<Rc<str>> = match of.source {
+                BlockSource::Library(happening) => happening.text(Field::Comm).map(|comm| comm.as_ref().into()),
+                BlockSource::Call(..) => tid.and_then(|tid| Some(self.tasks.get(&(machine, tid))?.1.clone())),
+            };
             let own = &mut self.groups[number as usize].label.comm;
-            if own.as_deref() != Some(&*comm) {
-                *own = Some((&*comm).into());
+            if comm.is_some() && *own != comm {
+                *own = comm;
             }
         }
         number
+    }
+
+    /// The number of the place that an event is from.
+    fn site(&self, of: &Allocator<'_>) -> Option<i128> {
+        match of.source {
+            // Addresses may be signed numbers in the trace.
+            BlockSource::Library(happening) => {
+                happening.values.integer(Field::Site).filter(|site| *site != 0).map(|site| i128::from(site as u64))
+            }
+            BlockSource::Call(_, is_free) => {
+                let callers = self.calls.callers(of.machine, of.tid?, is_free);
+                callers.last().map(|caller| FIRST_FUNCTION + i128::from(*caller))
+            }
+        }
+    }
+
+    /// The number of the path of calls that an event is from.
+    fn path(&mut self, of: &Allocator<'_>) -> Option<i128> {
+        let BlockSource::Call(_, is_free) = of.source else { return None };
+        let callers: Rc<[u32]> = self.calls.callers(of.machine, of.tid?, is_free).into();
+        let paths = &mut self.path_list;
+        let number = *self.paths.entry(callers).or_insert_with_key(|callers| {
+            paths.push(callers.clone());
+            paths.len() as u32 - 1
+        });
+        Some(number.into())
     }
 
     fn new_group(&mut self, key: HeapGroup, at: Ns) -> u32 {
@@ -151,23 +223,33 @@ impl Heap {
         let (machine, process, of) = key;
         let pid = process.and_then(|process| self.blocks.processes[process as usize].pid);
         let mut label = GroupLabel { machine, pid, ..GroupLabel::default() };
+        let mut site = None;
         match self.by {
+            By::Process => {}
             By::Thread => label.tid = of.and_then(|tid| i64::try_from(tid).ok()),
-            By::Call => label.call = of.and_then(|call| self.calls.get(call as usize).cloned()),
-            By::Process | By::Place => {}
+            By::Call => label.call = of.and_then(|call| self.call_names.get(call as usize).cloned()),
+            By::Place => match of.and_then(|site| site.checked_sub(FIRST_FUNCTION)) {
+                Some(function @ 0..) => label.place = Some(self.calls.name(function as u32).to_string()),
+                _ => site = of.map(|site| site as u64),
+            },
+            By::Path => {
+                let path = of.and_then(|path| self.path_list.get(path as usize));
+                label.path = path.map(|functions| {
+                    let names: Vec<Rc<str>> = functions.iter().map(|function| self.calls.name(*function)).collect();
+                    names.join(";")
+                });
+            }
         }
-        // Addresses may be signed numbers in the trace.
-        let site = of.filter(|_| self.by == By::Place).map(|site| site as u64);
         self.groups.push(Group { label, process, site, at, level: Level::default() });
         number
     }
 
     /// The number of a call's name: there are a few.
-    fn call(&mut self, name: &str) -> i128 {
-        let known = self.calls.iter().position(|known| **known == *name);
+    fn call(&mut self, name: Rc<str>) -> i128 {
+        let known = self.call_names.iter().position(|known| *known == name);
         known.unwrap_or_else(|| {
-            self.calls.push(name.into());
-            self.calls.len() - 1
+            self.call_names.push(name);
+            self.call_names.len() - 1
         }) as i128
     }
 
@@ -225,13 +307,70 @@ impl Heap {
         }
     }
 
+    /// Takes an event.
+    fn take(&mut self, machines: &Machines, at: Ns, of: &Allocator<'_>, event: &BlockEvent) {
+        let group = self.group(of, at);
+        // An event says something about three blocks at most.
+        let mut changes = [None, None, None];
+        let mut count = 0;
+        self.blocks.apply((of.process, of.tid), group, event, at, |change| {
+            changes[count] = Some(change);
+            count += 1;
+        });
+        changes.into_iter().flatten().for_each(|change| self.apply(machines, at, of.process, group, change));
+    }
+
+    /// Takes the entry or the exit of a function of a program.
+    fn take_call(&mut self, machines: &Machines, machine: u32, happening: &Happening<'_>, at: Ns) {
+        let Some(HeapCall { symbol, event }) = self.calls.apply(machine, happening) else { return };
+        let tid = happening.number(Field::Vtid);
+        let task = tid.and_then(|tid| self.tasks.get(&(machine, tid)));
+        let (pid, comm) = task.map_or((None, None), |(pid, comm)| (Some(*pid), Some(comm)));
+        let process = self.blocks.process(machine, (pid, tid), || comm);
+        let source = BlockSource::Call(symbol, event.kind == BlockEventKind::Free);
+        self.take(machines, at, &Allocator { machine, process, tid, source }, &event);
+    }
+
+    /// Sentences on events that lack something.
+    fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        let has_groups = !self.groups.is_empty();
+        if self.by == By::Place
+            && has_groups
+            && self.groups.iter().all(|group| group.site.is_none() && group.label.place.is_none())
+        {
+            sentences
+                .push("the events do not say where they were called: record them with the context `ip`".to_string());
+        }
+        if self.by == By::Path && has_groups && self.groups.iter().all(|group| group.label.path.is_none()) {
+            sentences.push(
+                "the events do not say the path of calls: record the calls of the program with `tracemill record -a`"
+                    .to_string(),
+            );
+        }
+        if self.calls.without_values > 0 {
+            sentences.push(format!(
+                "calls that allocate or free, and are left out because their values were not recorded: {}; \
+                 `tracemill record -a` and `uftrace record -a` record arguments and return values",
+                self.calls.without_values
+            ));
+        }
+        if self.calls.without_address > 0 {
+            sentences.push(format!(
+                "blocks of posix_memalign that are left out because no value of the call says their addresses: {}",
+                self.calls.without_address
+            ));
+        }
+        sentences
+    }
+
     /// The rows of all groups.
     fn labels(&self) -> Vec<GroupLabel> {
         let label = |group: &Group| {
             let mut label = group.label.clone();
             let process: Option<&Process> = group.process.map(|process| &self.blocks.processes[process as usize]);
             label.comm = label.comm.or_else(|| process.and_then(|process| process.comm.clone()));
-            label.place = group.site.map(|site| self.place(group, site));
+            label.place = label.place.or_else(|| group.site.map(|site| self.place(group, site)));
             label
         };
         self.groups.iter().map(label).collect()
@@ -262,6 +401,10 @@ impl Observer for Heap {
         }
         match happening.concept {
             Concept::HeapAlloc | Concept::HeapRealloc | Concept::HeapFree => {}
+            Concept::CallEntry | Concept::CallValues | Concept::CallExit => {
+                self.take_call(machines, machine, happening, at);
+                return;
+            }
             Concept::Exit | Concept::Exec => {
                 let ended = happening.number(Field::Tid).and_then(|pid| self.blocks.end(machine, pid));
                 if let Some(level) = ended.and_then(|process| self.of_processes.remove(&process)) {
@@ -272,20 +415,19 @@ impl Observer for Heap {
             }
             _ => return,
         }
-        let of = self.blocks.process(machine, happening);
-        let group = self.group(machine, of, happening, at);
-        // An event says something about three blocks at most.
-        let mut changes = [None, None, None];
-        let mut count = 0;
-        self.blocks.apply(of, group, happening, at, |change| {
-            changes[count] = Some(change);
-            count += 1;
-        });
-        changes.into_iter().flatten().for_each(|change| self.apply(machines, at, of.0, group, change));
+        let numbers = (happening.number(Field::Vpid), happening.number(Field::Vtid));
+        let process = self.blocks.process(machine, numbers, || happening.text(Field::Comm));
+        let of = Allocator { machine, process, tid: numbers.1, source: BlockSource::Library(happening) };
+        self.take(machines, at, &of, &BlockEvent::of_library(happening));
     }
 }
 
 impl Analysis for Heap {
+    fn met_task(&mut self, machine: u32, task: &CallTask) {
+        let name = if task.name.is_empty() { &task.first_name } else { &task.name };
+        self.tasks.insert((machine, task.tid), (task.pid, String::from_utf8_lossy(name).into()));
+    }
+
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         // Blocks that are freed in the range may be older.
         (&[ReportKind::Applied], ReportTimes::All)
@@ -296,14 +438,12 @@ impl Analysis for Heap {
             ("dropped_blocks", self.blocks.dropped),
             ("replaced_blocks", self.blocks.replaced),
             ("bad_fields", self.blocks.bad_fields),
+            ("unvalued_calls", self.calls.without_values),
+            ("unplaced_blocks", self.calls.without_address),
         ];
         notes.retain(|(_, count)| *count > 0);
         let mut table = Table { analysis: "heap", range, notes, ..Table::default() };
-        let is_without_places = self.by == By::Place && self.groups.iter().all(|group| group.site.is_none());
-        if is_without_places && !self.groups.is_empty() {
-            let sentence = "the events do not say where they were called: record them with the context `ip`";
-            table.sentences.push(sentence.to_string());
-        }
+        table.sentences = self.sentences();
         let labels = self.labels();
         if self.is_left {
             let left = self.left();

@@ -20,6 +20,8 @@ pub(super) struct GroupLabel {
     pub(super) comm: Option<Rc<str>>,
     pub(super) call: Option<Rc<str>>,
     pub(super) place: Option<String>,
+    /// The functions of the path, outermost first.
+    pub(super) path: Option<String>,
 }
 
 /// The sums of a group, or its blocks that were not freed.
@@ -56,13 +58,19 @@ impl<'r> HeapRow<'r> {
         column("tid", Unit::Name, |row| Value::integer(row.label.and_then(|label| label.tid)));
     const COMM: ColumnOf<'r, Self> =
         column("comm", Unit::Name, |row| Value::text(row.label.and_then(|label| label.comm.as_deref())));
-    const CALL: ColumnOf<'r, Self> = own_column("call", Unit::Name, "function of the C library", |row| {
+    const CALL: ColumnOf<'r, Self> = own_column("call", Unit::Name, "function that allocates or frees", |row| {
         Value::text(row.label.and_then(|label| label.call.as_deref()))
     });
     const PLACE: ColumnOf<'r, Self> =
         own_column("place", Unit::Name, "function that called it, or the address after the call", |row| {
             Value::text(row.label.and_then(|label| label.place.as_deref()))
         });
+    const PATH: ColumnOf<'r, Self> = own_column(
+        "path",
+        Unit::Name,
+        "functions that were open when it was called, outermost first, at most 128 of them",
+        |row| Value::text(row.label.and_then(|label| label.path.as_deref())),
+    );
     const ALLOCS: ColumnOf<'r, Self> =
         own_column("allocs", Unit::Count, "blocks that were allocated, also by realloc", |row| row.sums.allocs.into());
     const FREES: ColumnOf<'r, Self> =
@@ -151,6 +159,18 @@ impl<'r> HeapRow<'r> {
         Self::LIVE,
         Self::LIVE_BYTES,
     ];
+    const BY_PATH: &'r [ColumnOf<'r, Self>] = &[
+        Self::PID,
+        Self::PATH,
+        Self::ALLOCS,
+        Self::FREES,
+        Self::UNKNOWN,
+        Self::FAILED,
+        Self::BYTES,
+        Self::BYTES_FREED,
+        Self::LIVE,
+        Self::LIVE_BYTES,
+    ];
     const LEFT_OF_PROCESS: &'r [ColumnOf<'r, Self>] =
         &[Self::PID, Self::COMM, Self::BLOCKS, Self::LEFT_BYTES, Self::FIRST, Self::LAST];
     const LEFT_OF_THREAD: &'r [ColumnOf<'r, Self>] =
@@ -159,6 +179,8 @@ impl<'r> HeapRow<'r> {
         &[Self::CALL, Self::BLOCKS, Self::LEFT_BYTES, Self::FIRST, Self::LAST];
     const LEFT_OF_PLACE: &'r [ColumnOf<'r, Self>] =
         &[Self::PID, Self::COMM, Self::PLACE, Self::BLOCKS, Self::LEFT_BYTES, Self::FIRST, Self::LAST];
+    const LEFT_OF_PATH: &'r [ColumnOf<'r, Self>] =
+        &[Self::PID, Self::COMM, Self::PATH, Self::BLOCKS, Self::LEFT_BYTES, Self::FIRST, Self::LAST];
 
     /// The values over all rows: of sums, and of blocks that were not freed.
     pub(super) const OF_ALL: &'r [ColumnOf<'r, Self>] = &[
@@ -183,6 +205,7 @@ impl<'r> HeapRow<'r> {
             By::Thread => Self::BY_THREAD,
             By::Call => Self::BY_CALL,
             By::Place => Self::BY_PLACE,
+            By::Path => Self::BY_PATH,
         }
     }
 
@@ -193,6 +216,7 @@ impl<'r> HeapRow<'r> {
             By::Thread => Self::LEFT_OF_THREAD,
             By::Call => Self::LEFT_OF_CALL,
             By::Place => Self::LEFT_OF_PLACE,
+            By::Path => Self::LEFT_OF_PATH,
         }
     }
 }

@@ -322,3 +322,151 @@ fn blocks_are_bounded() {
     assert_eq!(rows(&table, &["allocs", "frees", "unknown_frees", "live", "live_bytes"]), ["70 2 1 69 690"]);
     assert_eq!(table.notes, [("dropped_blocks", 6)]);
 }
+
+const RECORDED: &str = "100 0 call_values vtid=5 depth=0 name=main args=1
+    110 0 call_values vtid=5 depth=1 name=malloc args=40
+    120 0 call_exit vtid=5 depth=1 ret=16
+    130 0 call_entry vtid=5 depth=1 name=_Z5stacki
+    140 0 call_values vtid=5 depth=2 name=_Znwm args=8
+    141 0 call_values vtid=5 depth=3 name=malloc args=8
+    142 0 call_exit vtid=5 depth=3 ret=32
+    150 0 call_exit vtid=5 depth=2 ret=32
+    160 0 call_values vtid=5 depth=2 name=posix_memalign args=7,64,300
+    170 0 call_exit vtid=5 depth=2 ret=0
+    180 0 call_values vtid=5 depth=2 name=calloc args=3,10
+    190 0 call_exit vtid=5 depth=2 ret=0
+    200 0 call_exit vtid=5 depth=1
+    210 0 call_values vtid=5 depth=1 name=realloc args=16,100
+    220 0 call_exit vtid=5 depth=1 ret=64
+    230 0 call_values vtid=5 depth=1 name=_ZdlPvm args=32
+    231 0 call_values vtid=5 depth=2 name=free args=32
+    232 0 call_exit vtid=5 depth=2
+    240 0 call_exit vtid=5 depth=1
+    250 0 call_entry vtid=5 depth=1 name=malloc
+    260 0 call_exit vtid=5 depth=1 ret=96
+    270 0 call_values vtid=5 depth=1 name=malloc which=kernel args=1
+    280 0 call_exit vtid=5 depth=1 which=kernel ret=112";
+
+#[test]
+fn calls_of_a_program_say_what_it_allocates_and_from_where() {
+    let columns = ["call", "allocs", "frees", "failed", "bytes", "bytes_freed", "live_bytes"];
+    let table = played(&DESCRIPTOR, &by("call"), RECORDED);
+    let expected = [
+        "realloc 1 1 0 100 40 100",
+        "malloc 1 0 0 40 0 0",
+        "operator new 1 0 0 8 0 0",
+        "calloc 0 0 1 0 0 0",
+        "operator delete 0 1 0 0 8 0",
+    ];
+    assert_eq!(rows(&table, &columns), expected);
+    assert_eq!(table.notes, [("unvalued_calls", 1), ("unplaced_blocks", 1)]);
+    assert_eq!(table.sentences.len(), 2);
+    assert!(table.sentences[0].contains("not recorded: 1; `tracemill record -a`"), "{:?}", table.sentences);
+    let columns = ["place", "allocs", "frees", "failed", "bytes"];
+    let table = played(&DESCRIPTOR, &by("place"), RECORDED);
+    assert_eq!(rows(&table, &columns), ["main 2 1 0 140", "stack 1 1 1 8"]);
+    let table = played(&DESCRIPTOR, &by("path"), RECORDED);
+    assert_eq!(rows(&table, &["path", "bytes", "live"]), ["main 140 1", "main;stack 8 0"]);
+    let left = AnalysisQuery { by: Some("path".to_string()), ..leaks() };
+    let table = played(&DESCRIPTOR, &left, RECORDED);
+    assert_eq!(rows(&table, &["path", "blocks", "bytes", "first"]), ["main 1 100 220"]);
+    // Events of the C library have no paths.
+    let table = played(&DESCRIPTOR, &by("path"), CALLS);
+    assert!(table.sentences[0].contains("path of calls"), "{:?}", table.sentences);
+}
+
+/// A random program of several threads whose calls are recorded, with blocks from one list of addresses; and the same as events
+/// of the C library, with the functions that were open as the place.
+fn random_recording(rng: &mut Rng) -> (String, String) {
+    let (mut calls, mut events, mut now) = (String::new(), String::new(), 100);
+    let mut open: [Vec<u64>; 3] = Default::default();
+    for _ in 0..rng.choose(&[10, 60, 200]) {
+        let thread = rng.below(3);
+        let tid = 50 + thread;
+        let stack = &mut open[thread as usize];
+        let mut line = |what: &str, depth: usize| {
+            now += 3;
+            let _ = writeln!(calls, "{now} 0 {what} vtid={tid} depth={depth}");
+            now
+        };
+        match rng.below(10) {
+            0..=2 if stack.len() < 4 => {
+                let function = rng.below(3);
+                line(&format!("call_entry name=f{function}"), stack.len());
+                stack.push(function);
+            }
+            // `longjmp` leaves calls without an end.
+            3 if !stack.is_empty() => stack.truncate(rng.below(stack.len() as u64) as usize),
+            4 if !stack.is_empty() => {
+                stack.pop();
+                line("call_exit", stack.len());
+            }
+            _ => {
+                let place: Vec<String> = stack.iter().map(|function| format!("f{function}")).collect();
+                let place = place.join(";");
+                let (ptr, old, bytes) = (rng.below(8) * 16, rng.below(8) * 16, rng.below(200));
+                let (name, args, what) = match rng.below(6) {
+                    0 | 1 => ("malloc", format!("{bytes}"), format!("heap_alloc ptr={ptr} bytes={bytes}")),
+                    2 => ("calloc", format!("2,{bytes}"), format!("heap_alloc ptr={ptr} bytes={bytes} count=2")),
+                    3 => {
+                        ("realloc", format!("{old},{bytes}"), format!("heap_realloc old={old} ptr={ptr} bytes={bytes}"))
+                    }
+                    _ => ("free", format!("{ptr}"), format!("heap_free ptr={ptr}")),
+                };
+                let begin = line(&format!("call_values name={name} args={args}"), stack.len());
+                // Calls inside of an allocation are a part of it.
+                if rng.one_in(3) {
+                    line("call_values name=malloc args=1", stack.len() + 1);
+                    line("call_exit ret=48", stack.len() + 1);
+                }
+                let end = line(
+                    &if name == "free" { "call_exit".into() } else { format!("call_exit ret={ptr}") },
+                    stack.len(),
+                );
+                let at = if name == "free" { begin } else { end };
+                let _ = writeln!(events, "{at} 0 {what} name={name} vtid={tid} comm={place}; site=1");
+            }
+        }
+    }
+    (calls, events)
+}
+
+#[test]
+fn calls_say_what_events_of_the_library_say() {
+    for_each_rng(300, |rng| {
+        let (calls, events) = random_recording(rng);
+        for key in ["process", "thread", "call"] {
+            let columns: &[&str] = match key {
+                "process" => {
+                    &["allocs", "frees", "unknown_frees", "failed", "bytes", "bytes_freed", "live", "peak_bytes"]
+                }
+                "thread" => {
+                    &["tid", "allocs", "frees", "unknown_frees", "failed", "bytes", "bytes_freed", "live_bytes"]
+                }
+                _ => &["call", "allocs", "frees", "unknown_frees", "failed", "bytes", "bytes_freed", "live_bytes"],
+            };
+            let [mut found, mut expected] =
+                [&calls, &events].map(|stream| rows(&played(&DESCRIPTOR, &by(key), stream), columns));
+            found.sort();
+            expected.sort();
+            assert_eq!(found, expected, "{key}\n{calls}");
+        }
+        // A place is the last function of the path; the second program adds up what it finds at the end of each line.
+        let mut bytes: BTreeMap<String, i128> = BTreeMap::new();
+        for line in events.lines() {
+            let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            let path = field("comm").expect("a path").trim_end_matches(';').to_string();
+            let size = number(field("bytes").unwrap_or("0")) * field("count").map_or(1, number);
+            let is_made = field("ptr").is_some_and(|ptr| ptr != "0") && !line.contains("heap_free");
+            *bytes.entry(path).or_default() += if is_made { size } else { 0 };
+        }
+        let table = played(&DESCRIPTOR, &by("path"), &calls);
+        let found = rows(&table, &["path", "bytes"]);
+        for row in &found {
+            let (path, sum) = row.rsplit_once(' ').expect("two columns");
+            let path = if path == "-" { "" } else { path };
+            assert_eq!(bytes.get(path), Some(&number(sum)), "{path}\n{calls}");
+        }
+        assert_eq!(total(&table, "bytes"), bytes.values().sum::<i128>());
+    });
+}
