@@ -100,7 +100,7 @@ async function compared(inside, server) {
   };
   // A page in a file moves no clocks.
   const unmoved = (answer) => ({ ...answer, traces: answer.traces.map(without('moved_ns')) });
-  const session = await same('session', {}, (answer) => unmoved(without('features', 'command')(answer)));
+  const session = await same('session', {}, (answer) => unmoved(without('features', 'elsewhere', 'command')(answer)));
   const { tracks } = await same('tracks', {}, (answer) => ({ tracks: answer.tracks }));
   await same('problems', {});
   const [origin, begin, end] = [session.origin, session.begin, session.end].map((ns) => BigInt(ns ?? session.origin));
@@ -147,6 +147,26 @@ async function compared(inside, server) {
     await same(`event/${event}`, {}, without('place', 'call'));
   }
   await same(`event/${events}`, {});
+  // A page in a file has the statistics of the whole, of most analyses, and 200 rows of each.
+  if (session.features.includes('analyses')) {
+    const { analyses } = inside.get('analyze', {});
+    const theirs = (await server.get('analyze')).analyses;
+    for (const own of analyses) {
+      assert.deepEqual(
+        own,
+        theirs.find((a) => a.name === own.name),
+      );
+      for (const { of, keys } of own.forms) {
+        for (const by of keys.length ? keys : ['']) {
+          const asked = { name: own.name, of: of ?? '', by, limit: 200 };
+          const table = await same('analyze', asked);
+          if (table.status || table.rows.length < table.total) continue;
+          for (const { name: sort } of table.columns.slice(0, 4)) await same('analyze', { ...asked, sort });
+        }
+      }
+    }
+    assert.ok(analyses.length > 0, 'some analysis is in the page');
+  }
   const ranges = [
     [null, null],
     [begin, begin],

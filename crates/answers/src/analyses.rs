@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use serde_json::{Map, Value as Json, json};
 use tracemill_analyses::kernel::{
     ANALYSES, AnalysisForm, AnalysisOption, AnalysisQuery, BoundCustom, Cell, Column, Descriptor, FormWord, Numbers,
-    RowForm, RowSink, Rows, StateRow, StateSink, Unit, Value, View,
+    RowForm, RowSink, Rows, StateRow, StateSink, Table, Unit, Value, View,
 };
 
 use crate::error::{Answer, ApiError};
@@ -15,7 +16,7 @@ use crate::kernel::{CUSTOM, KernelQuestion, unanswered};
 use crate::period_track::PeriodId;
 use crate::periods;
 use crate::points::Points;
-use crate::query::{Query, ns, some_ns};
+use crate::query::{Asker, Query, ns, some_ns};
 use crate::state::TraceState;
 
 /// Rows of an answer, unless it is asked for more, and at most.
@@ -176,10 +177,6 @@ impl AnalyzeQuestion {
         question.query.keeps_states = states.is_some();
         let form = RowForm::new(&columns, question.query.machine_names.clone());
         let machines: Vec<usize> = question.traces.clone();
-        let machine_name = |machine: usize| {
-            let trace = machines.get(machine).and_then(|trace| state.input.traces.session.traces.get(*trace));
-            trace.map_or_else(String::new, |trace| trace.name.to_string())
-        };
         let has_machines = question.query.has_machines;
         let mut table = question.table(state, &query.asker)?;
         let (rows, total, points) = match (states, listed) {
@@ -201,20 +198,57 @@ impl AnalyzeQuestion {
                 (cells_of(&table.rows, limit), count, None)
             }
         };
-        let track_of = |(machine, tid): PointOf, at: i128| {
-            let kept = state.states()?;
-            Some(kept.id(kept.thread_at(machine, tid, at)?))
+        let shape = TableShape { known, noun, has_machines, machines };
+        let mut answer = shape.answer(state, &table, rows, total);
+        if let Some((period, range)) = period.zip(table.range)
+            && let Some(missed) = periods::missed(state, &period, range, &query.asker)?
+        {
+            answer["missed"] = missed;
+        }
+        if let Some(points) = points {
+            answer["points"] = points.json_with(|of, at| match of.and_then(|of| track_of(state, of, at)) {
+                Some(id) => json!({ "track": id }),
+                None => json!({}),
+            });
+        }
+        Ok(answer)
+    }
+}
+
+/// The track of a thread at a time.
+fn track_of(state: &TraceState, (machine, tid): PointOf, at: i128) -> Option<String> {
+    let kept = state.states()?;
+    Some(kept.id(kept.thread_at(machine, tid, at)?))
+}
+
+/// How the table of an analysis becomes an answer.
+struct TableShape {
+    known: &'static Descriptor,
+    noun: &'static str,
+    has_machines: bool,
+    /// The first trace of each machine.
+    machines: Vec<usize>,
+}
+
+impl TableShape {
+    fn answer(&self, state: &TraceState, table: &Table, rows: Vec<Vec<Cell>>, total: u64) -> Json {
+        let known = self.known;
+        let machine_name = |machine: usize| {
+            let trace = self.machines.get(machine).and_then(|trace| state.input.traces.session.traces.get(*trace));
+            trace.map_or_else(String::new, |trace| trace.name.to_string())
         };
         let places = ThreadColumns::new(&table.columns);
         let last = table.range.map_or(0, |(_, end)| end);
         let track = |cells: &Vec<Cell>| {
             let values: Vec<Value<'_>> = cells.iter().map(Value::from).collect();
-            track_of(places.thread(&values)?, places.time(&values).unwrap_or(last))
+            track_of(state, places.thread(&values)?, places.time(&values).unwrap_or(last))
         };
         let tracks: Option<Vec<Option<String>>> = places.tid.map(|_| rows.iter().map(track).collect());
         // Rows name machines by their numbers.
         let named = |mut cells: Vec<Cell>| {
-            if has_machines && let Some(Cell::Text(number)) = cells.first() {
+            if self.has_machines
+                && let Some(Cell::Text(number)) = cells.first()
+            {
                 cells[0] = Cell::text(Some(&machine_name(number.parse().unwrap_or(usize::MAX))));
             }
             cells
@@ -242,7 +276,7 @@ impl AnalyzeQuestion {
             "columns": columns_json(&table.columns),
             "rows": values(&table.columns, rows),
             "total": total,
-            "noun": noun,
+            "noun": self.noun,
             "all": table.all.iter().map(|(column, cell)| (column.name.to_string(), value_json(cell, column.unit)))
                 .collect::<Map<String, Json>>(),
             "sentences": table.sentences,
@@ -251,22 +285,60 @@ impl AnalyzeQuestion {
         if let Some((columns, rows)) = &table.totals {
             answer["totals"] = json!({ "columns": columns_json(columns), "rows": values(columns, rows.clone()) });
         }
-        if let Some((period, range)) = period.zip(table.range)
-            && let Some(missed) = periods::missed(state, &period, range, &query.asker)?
-        {
-            answer["missed"] = missed;
-        }
         if let Some(tracks) = tracks {
             answer["tracks"] = json!(tracks);
         }
-        if let Some(points) = points {
-            answer["points"] = points.json_with(|of, at| match of.and_then(|of| track_of(of, at)) {
-                Some(id) => json!({ "track": id }),
-                None => json!({}),
-            });
-        }
-        Ok(answer)
+        answer
     }
+}
+
+/// Rows of a table that a page in one file has.
+const FILE_ROWS: usize = 200;
+
+/// Analyses whose tables are not in a page in one file: they are about one thread, or about periods that users define, or have a
+/// row for each change.
+const NOT_IN_FILES: [&str; 4] = ["path", "why", "periods", CUSTOM];
+
+/// The analyses of a page in one file, and their statistics of all that is shown, by the texts of the questions: one reading finds
+/// them all. `None` when the traces feed none.
+pub(crate) fn whole_tables(state: &TraceState) -> Option<Json> {
+    let has = state.analyses();
+    let is_in_files = |known: &&Descriptor| {
+        has.contains(&known.name) && !NOT_IN_FILES.contains(&known.name) && !LISTINGS.contains(&known.name)
+    };
+    let mut list = list(state);
+    if let Some(analyses) = list["analyses"].as_array_mut() {
+        analyses.retain(|own| ANALYSES.iter().filter(is_in_files).any(|known| own["name"] == known.name));
+    }
+    let asker = Asker::default();
+    let (mut keys, mut shapes, mut analyses, mut reading) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for known in ANALYSES.iter().filter(is_in_files) {
+        for form in known.forms {
+            let word = form.word.map_or("", FormWord::name);
+            let groups = if form.keys.is_empty() { &[""][..] } else { form.keys };
+            for by in groups {
+                let asked = AnalysisQuery {
+                    by: Some(by.to_string()).filter(|by| !by.is_empty()),
+                    words: form.word.into_iter().collect(),
+                    ..AnalysisQuery::default()
+                };
+                let noun = known.row_noun(&asked);
+                let question = KernelQuestion::new(&state.input.traces, known.name, asked, &asker.flag());
+                let Some(KernelQuestion { reading: own, query, traces: machines, .. }) = question else { continue };
+                reading.get_or_insert(own);
+                keys.push(format!("{}/{word}/{by}", known.name));
+                shapes.push(TableShape { known, noun, has_machines: query.has_machines, machines });
+                analyses.push((known.make)(&query));
+            }
+        }
+    }
+    let found = reading?.run(analyses, &mut |_| ControlFlow::Continue(())).ok()?;
+    let tables = keys.into_iter().zip(shapes).zip(found).map(|((key, shape), table)| {
+        let count = table.found.unwrap_or(table.rows.len() as u64);
+        let rows = cells_of(&table.rows, FILE_ROWS);
+        (key, shape.answer(state, &table, rows, count))
+    });
+    Some(json!({ "list": list, "tables": tables.collect::<Map<String, Json>>() }))
 }
 
 /// The machine and the number of the thread of a duration.

@@ -15,6 +15,7 @@ use tracemill_lod::Index;
 use tracemill_lod::states::Of;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
+use crate::analyses;
 use crate::answer;
 use crate::events::fields_text;
 use crate::input::AnswerInput;
@@ -155,11 +156,19 @@ fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64], sam
         _ => Value::Null,
     };
     let (mut session, mut tracks, problems) = (known("session"), known("tracks"), known("problems"));
-    let features = ["select", "search", "calls", "states", "samples"];
+    let analyses = analyses::whole_tables(state);
+    let features = ["select", "search", "calls", "states", "samples", "analyses"];
+    let mut elsewhere = Vec::new();
     if let Some(list) = session["features"].as_array_mut() {
-        list.retain(|feature| features.iter().any(|own| feature == own));
+        let is_here = |feature: &Value| match features.iter().any(|own| feature == own) {
+            true => feature != "analyses" || analyses.is_some(),
+            false => false,
+        };
+        (*list, elsewhere) = std::mem::take(list).into_iter().partition(is_here);
         list.push("file".into());
     }
+    // The page says how to get what it cannot answer.
+    session["elsewhere"] = elsewhere.into();
     session["events"] = count.into();
     session["generation"] = "file".into();
     // The same events make the same file, however they were chosen.
@@ -212,6 +221,7 @@ fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64], sam
         "state_names": of_states.map_or(&[][..], |of| &of.states.names),
         "states_of": of_states.map_or(Vec::new(), |of| of.states.tracks.iter().map(|track| state_of(track.of)).collect()),
         "samples": samples.head,
+        "analyses": analyses,
     })
 }
 

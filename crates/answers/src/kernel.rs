@@ -17,7 +17,7 @@ use crate::traces::ShownTraces;
 
 /// A question to an analysis, before the events are read.
 pub(crate) struct KernelQuestion<'a> {
-    reading: Reading<'a>,
+    pub(crate) reading: Reading<'a>,
     pub(crate) known: &'static Descriptor,
     pub(crate) query: AnalysisQuery,
     /// The first trace of each machine.

@@ -8,6 +8,7 @@ import { activity, findState, type OfTrack, stateStatistics } from './embedded-s
 import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
 import { ApiError, type Query } from './source';
 import type {
+  AnalysisTable,
   CallDetails,
   CallStatistics,
   EventDetails,
@@ -30,6 +31,34 @@ type Range = readonly [number, number];
 const request = (message: string): ApiError => new ApiError(400, { code: 'request', message });
 const ONLY_SERVER =
   'a page in a file has no filter, no plots of fields, no durations between two events and no outliers: `tracemill view` shows them';
+
+/** The rows of a table in the order of a column: amounts fall, names and times rise; equal ones stay in their order. */
+function sortedTable(table: AnalysisTable, at: number): AnalysisTable {
+  const unit = table.columns[at]?.unit ?? 'name';
+  const falls = unit !== 'name' && unit !== 'time';
+  type Value = number | bigint | boolean | string | null;
+  // Times and durations, and integers that numbers do not hold, are texts.
+  const value = (i: number): Value => {
+    const cell = table.rows[i]?.[at] ?? null;
+    if (typeof cell === 'object') return null;
+    return typeof cell === 'string' && unit !== 'name' && /^-?\d+$/.test(cell) ? BigInt(cell) : cell;
+  };
+  const KINDS = ['object', 'boolean', 'number', 'string'];
+  const kind = (v: Value): number => KINDS.indexOf(typeof v === 'bigint' ? 'number' : typeof v);
+  const compared = (i: number, j: number): number => {
+    const [a, b] = [value(i), value(j)];
+    if (a === null || b === null || kind(a) !== kind(b)) return kind(a) - kind(b);
+    return a < b ? -1 : a > b ? 1 : 0;
+  };
+  const order = table.rows.map((_, i) => i);
+  order.sort((i, j) => (falls ? compared(j, i) : compared(i, j)) || i - j);
+  const tracks = table.tracks;
+  return {
+    ...table,
+    rows: order.map((i) => table.rows[i]!),
+    ...(tracks ? { tracks: order.map((i) => tracks[i] ?? null) } : {}),
+  };
+}
 
 export class Answers {
   private readonly first: number;
@@ -87,6 +116,8 @@ export class Answers {
         return { tracks: activity(this.states, head.state_names, this.range(query).range) };
       case 'state':
         return this.findState(query);
+      case 'analyze':
+        return this.analyze(query);
       default: {
         const [kind, ...rest] = path.split('/');
         if (kind === 'event') return this.event(rest[0] ?? '');
@@ -94,6 +125,34 @@ export class Answers {
         throw new ApiError(404, { code: 'path', message: ONLY_SERVER });
       }
     }
+  }
+
+  // Analyses.
+
+  /** The list of analyses, or the statistics of one. They were made with the page, and are about the whole. */
+  private analyze(query: Query): unknown {
+    const known = this.pack.head.analyses;
+    const [name, of, by] = ['name', 'of', 'by'].map((key) => String(query[key] ?? ''));
+    if (!known) throw new ApiError(404, { code: 'analysis', message: 'no analysis fits these traces' });
+    if (name === '') return known.list;
+    const forms = known.list.analyses.find((a) => a.name === name)?.forms ?? [];
+    const form = forms.find((f) => (f.of ?? '') === of);
+    const table = known.tables[`${name}/${of}/${by || (form?.keys[0] ?? '')}`];
+    const ranged = ['begin', 'end', 'view', 'tid', 'cpu'].some((key) => String(query[key] ?? '') !== '');
+    if (!table || ranged)
+      throw new ApiError(404, {
+        code: 'analysis',
+        message: 'a page in a file has only the statistics of the whole: `tracemill view` has the rest',
+      });
+    const sort = String(query['sort'] ?? '');
+    const at = table.columns.findIndex((c) => c.name === sort);
+    if (at < 0) return table;
+    if (table.rows.length < table.total)
+      throw new ApiError(404, {
+        code: 'analysis',
+        message: `this page has the first ${table.rows.length} rows only: \`tracemill view\` sorts all`,
+      });
+    return sortedTable(table, at);
   }
 
   // Tracks.

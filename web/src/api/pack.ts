@@ -1,5 +1,5 @@
 // The data of a page in a file, unpacked: columns of events, calls and states (`crates/answers/src/html.rs`, `pack.rs`).
-import type { Problems, Session, Track } from './types';
+import type { AnalysisInfo, AnalysisTable, Problems, Session, Track } from './types';
 
 export interface Head {
   session: Session;
@@ -21,6 +21,8 @@ export interface Head {
   states_of: { thread?: number; cpu?: number }[];
   /** Null: there are none, or there are calls. */
   samples: SamplesHead | null;
+  /** The analyses, and their statistics of the whole, by `name/of/by`. Null: no analysis fits the traces. */
+  analyses: { list: { analyses: AnalysisInfo[] }; tables: Record<string, AnalysisTable> } | null;
 }
 
 /** Events and frames are in the order of their names. */

@@ -15,6 +15,8 @@ export interface Session {
   faults: number;
   index: IndexProgress;
   features: string[];
+  /** Features that a page in a file does not have, and `tracemill view` has. */
+  elsewhere?: string[];
   command: string;
   /** Does the server follow the traces while they grow? */
   follows?: boolean;

@@ -69,7 +69,7 @@ export function AnalysisTools(): JSX.Element {
   const form = now ? formOf(now.info, now.question) : undefined;
   return (
     <>
-      {now && form?.spans
+      {now && form?.spans && !isFile.value
         ? VIEWS.map(([view, label]) => (
             <button
               key={view}
@@ -100,12 +100,6 @@ function choicesOf(forms: readonly { of: string | null; keys: string[] }[]): { v
 }
 
 export function Analyses(): JSX.Element {
-  if (isFile.value)
-    return (
-      <div class="panel" data-testid="analyses">
-        <p class="nothing">A page in a file cannot analyze: tracemill analyze does where the trace is.</p>
-      </div>
-    );
   const now = shownAnalysis.value;
   const { value, error, pending } = tableAnswer.value;
   if (!now)
@@ -170,7 +164,16 @@ export function Analyses(): JSX.Element {
             {duration(BigInt(table.missed.deadline))}
           </span>
         ) : null}
-        {table ? <span>{state.value.selection ? 'of the selection' : 'of the view'}</span> : null}
+        {!table ? null : isFile.value ? (
+          <span>of the whole; lists, periods and parts of it are in tracemill view</span>
+        ) : (
+          <span>{state.value.selection ? 'of the selection' : 'of the view'}</span>
+        )}
+        {table && pending ? (
+          <span class="late" role="status" data-testid="analysis-pending">
+            Reading what is shown now…
+          </span>
+        ) : null}
       </div>
       {info.name === 'periods' ? <Period /> : null}
       {error ? (

@@ -11,7 +11,7 @@ import { NOTHING_CHOSEN } from '../state/state';
 import { pathColour, stateColour } from '../state/states';
 import { change, fullRange, session, state, timeContext } from '../state/store';
 import { trackById } from '../state/tracks';
-import { canShowPath, pathAnswer, pinThreads, togglePath, whyAnswer } from '../state/why';
+import { canShowPath, pathAnswer, pinThreads, togglePath, whyAnswer, whyElsewhere } from '../state/why';
 import { day, duration, grouped, point, secondsSince, signed } from '../time/format';
 import { type MenuItem, openMenu, openMenuAt } from './menu';
 import { Chip, clipped, copyText } from './parts';
@@ -336,12 +336,19 @@ const MOST_PARTS = 200;
 function Why(): JSX.Element | null {
   const { key, value, error, pending } = whyAnswer.value;
   const { slice } = state.value;
+  if (whyElsewhere.value)
+    return (
+      <div class="kv" data-testid="why-elsewhere">
+        <h3>Why</h3>
+        <p>This page has no reasons of waits: tracemill view says them where the trace is.</p>
+      </div>
+    );
   if (key === null && !pending) return null;
   const own = value && value.track === slice?.track ? value : null;
   return (
     <div class="kv" data-testid="why" data-begin={own?.begin ?? ''} data-end={own?.end ?? ''}>
       <h3>Why</h3>
-      {error ? <p>{error.body.message}</p> : own ? <Parts value={own} /> : <p>Reading…</p>}
+      {error ? <p>{error.body.message}</p> : own && !pending ? <Parts value={own} /> : <p>Reading…</p>}
     </div>
   );
 }
@@ -391,8 +398,8 @@ function Parts({ value }: { value: WhyAnswer }): JSX.Element {
 function Path(): JSX.Element | null {
   const { path } = state.value;
   if (!path) return null;
-  const { value, error } = pathAnswer.value;
-  const own = value?.track === path.track ? value : null;
+  const { value, error, pending } = pathAnswer.value;
+  const own = value?.track === path.track && !pending ? value : null;
   const track = trackById.value.get(path.track);
   return (
     <>

@@ -5,7 +5,7 @@ import { isThread } from './active';
 import { answer } from './answers';
 import { readPeriodId } from './plots';
 import { ask, epoch, phase } from './session';
-import { change, session, state, view } from './store';
+import { change, isFile, session, state, view } from './store';
 import { trackById } from './tracks';
 
 /** The views of the spans of an analysis, with their words. */
@@ -52,7 +52,8 @@ export const shownAnalysis = computed<{ info: AnalysisInfo; question: AnalysisQu
   if (!info) return null;
   if (info.name !== asked.name) return { info, question: { name: info.name, of: '', by: '', view: 'statistics' } };
   const form = formOf(info, asked);
-  return { info, question: form?.spans ? asked : { ...asked, view: 'statistics' } };
+  // A page in a file has statistics only.
+  return { info, question: form?.spans && !isFile.value ? asked : { ...asked, view: 'statistics' } };
 });
 
 /** The form of an analysis that a question is about. */
@@ -113,8 +114,8 @@ const query = computed<Record<string, string> | null>(() => {
   if (!shown || state.value.tab !== 'analyses' || needsThread.value || needsPeriod.value) return null;
   const { info, question } = shown;
   const takes = formOf(info, question)?.takes ?? [];
-  const range = state.value.selection ?? (state.value.view === null ? null : view.value);
-  const { tid, cpu } = chosenNumbers();
+  const range = isFile.value ? null : (state.value.selection ?? (state.value.view === null ? null : view.value));
+  const { tid, cpu } = isFile.value ? { tid: '', cpu: '' } : chosenNumbers();
   return {
     name: info.name,
     of: question.of,

@@ -14,6 +14,9 @@ export const session = signal<Session | null>(null);
 /** Does the page hold what it shows, without a server? */
 export const isFile = computed(() => session.value?.features.includes('file') ?? false);
 
+/** Has the trace a feature that this page in a file leaves out? */
+export const isElsewhere = (feature: string): boolean => session.value?.elsewhere?.includes(feature) ?? false;
+
 /** From the first to the last event; a trace without times has an empty range. */
 export const fullRange = computed<Range>(() => {
   const s = session.value;

@@ -5,7 +5,7 @@ import { currentTrack, notice, said, sliceOf } from './actions';
 import { isThread } from './active';
 import { answer } from './answers';
 import { ask, epoch, phase } from './session';
-import { change, session, state, view } from './store';
+import { change, isElsewhere, session, state, view } from './store';
 import { trackById } from './tracks';
 
 /** States that nobody asks the reason of: the thread does what it does. */
@@ -37,6 +37,13 @@ export const whyAnswer = answer<WhyAnswer>(() => {
   return isThreadTrack(slice.track) ? question(slice.track, chosen.begin, chosen.end) : null;
 });
 
+/** Whether the chosen state waits for a reason that this page in a file does not have, and its trace does. */
+export const whyElsewhere = computed(() => {
+  const { slice } = state.value;
+  const waits = !RUNNING.has(sliceOf()?.name ?? 'unknown');
+  return slice !== null && waits && isThreadTrack(slice.track) && isElsewhere('why');
+});
+
 /** The critical path that was asked for. */
 export const pathAnswer = answer<WhyAnswer>(() => {
   const { path } = state.value;
@@ -45,9 +52,11 @@ export const pathAnswer = answer<WhyAnswer>(() => {
 });
 
 /** The parts that are drawn over the tracks: the path that was asked for, else that of the chosen state. */
-export const pathShown = computed<readonly PathPart[]>(
-  () => (state.value.path ? pathAnswer.value.value : whyAnswer.value.value)?.parts ?? [],
-);
+export const pathShown = computed<readonly PathPart[]>(() => {
+  const { value, pending } = state.value.path ? pathAnswer.value : whyAnswer.value;
+  // An answer may take seconds: the one before is that of another state.
+  return pending ? [] : (value?.parts ?? []);
+});
 
 /** The thread that a path would be of: that of the chosen state, else the only chosen or the current track. */
 function threadForPath(): string | null {
@@ -64,7 +73,9 @@ export function togglePath(id: string | null = threadForPath()): void {
   if (id === null || !canShowPath(id)) {
     notice.value = knowsWhy.peek()
       ? 'A critical path is that of a thread: choose its track or one of its states first'
-      : 'The traces do not say why threads waited';
+      : isElsewhere('why')
+        ? 'A page in a file has no critical paths: tracemill view draws them where the trace is'
+        : 'The traces do not say why threads waited';
     return;
   }
   const range = state.peek().selection ?? view.peek();
