@@ -1,6 +1,7 @@
 """`tracemill.bt2` and `tracemill.babeltrace`: against the JSON lines, and against the real modules where they are."""
 
 import collections
+import copy
 import datetime
 import gc
 import json
@@ -293,17 +294,51 @@ def test_damage_is_raised_where_it_stands(tmp_path):
 
 
 def test_what_is_not_offered_is_named(tmp_path):
-    for module, name in ((bt2, "Graph"), (bt2, "_UserSourceComponent"), (babeltrace, "CTFWriter")):
+    for module, name in ((bt2, "Graph"), (bt2, "find_plugins_in_path"), (babeltrace, "CTFWriter")):
         with pytest.raises(AttributeError, match=name):
             getattr(module, name)
     with pytest.raises(KeyError, match="dmesg"):
         bt2.ComponentSpec.from_named_plugin_and_component_class("ctf", "dmesg")
-    with pytest.raises(ValueError, match="text"):
-        bt2.ComponentSpec.from_named_plugin_and_component_class("text", "dmesg")
+    with pytest.raises(KeyError, match="pretty"):
+        bt2.ComponentSpec.from_named_plugin_and_component_class("text", "pretty")
+    with pytest.raises(NotImplementedError, match="source.text.dmesg"):
+        bt2.TraceCollectionMessageIterator(bt2.ComponentSpec.from_named_plugin_and_component_class("text", "dmesg"))
+
+    class Own(bt2._UserSourceComponent, message_iterator_class=bt2._UserMessageIterator):
+        pass
+
+    for use in (Own, bt2.QueryExecutor(Own, "object").query, lambda: bt2.TraceCollectionMessageIterator(bt2.ComponentSpec(Own))):
+        with pytest.raises(NotImplementedError, match="Own"):
+            use()
+    with pytest.raises(NotImplementedError, match="_StringField"):
+        bt2._StringField()
+    assert issubclass(bt2._SignedEnumerationField, (bt2._SignedEnumerationFieldConst, bt2._IntegerField))
     with pytest.raises(RuntimeError, match="nowhere"):
         bt2.TraceCollectionMessageIterator([str(TRACES / "mill"), str(tmp_path / "nowhere")])
     with pytest.raises(bt2.UnknownObject, match="metadata-info"):
         bt2.QueryExecutor(bt2.find_plugin("ctf").source_component_classes["fs"], "metadata-info", {}).query()
+
+
+def test_objects_are_not_copied_and_changed_as_bt2_has_it():
+    message = events(TRACES / "mill")[0]
+    for made in (message, message.event, message.default_clock_snapshot, message.event.payload_field, message.event.stream):
+        for copied in (copy.copy, copy.deepcopy):
+            with pytest.raises(NotImplementedError):
+                copied(made)
+    with pytest.raises(TypeError):
+        3 in message.event
+    number = bt2.create_value(3)
+    number.value = 2**63 - 1
+    assert number == 2**63 - 1
+    with pytest.raises(ValueError, match="a signed 64-bit"):
+        number.value = 2**63
+    with pytest.raises(TypeError):
+        hash(number)
+    ranges = bt2.SignedIntegerRangeSet([1, (5, 9)])
+    ranges.add((20, 30))
+    assert len(ranges) == 3 and ranges.contains_value(25) and not ranges.contains_value(10)
+    with pytest.raises(NotImplementedError):
+        ranges.discard((20, 30))
 
 
 def test_components_and_queries():

@@ -21,13 +21,25 @@ def _renamed(module: types.ModuleType, name: str) -> types.ModuleType:
     return made
 
 
+#: The modules inside of `bt2` whose classes are offered; each has all names that `bt2` has.
+_INSIDE = (
+    "clock_class clock_snapshot component component_descriptor error event event_class field field_class field_path "
+    "integer_range_set interrupter logging message mip packet plugin query_executor stream stream_class trace trace_class "
+    "trace_collection_message_iterator value"
+).split()
+
+
 def take_over() -> None:
     """Makes `bt2` and `babeltrace` those of tracemill, for this process and from now on."""
     from . import babeltrace as babeltrace
     from . import bt2 as bt2
     from .babeltrace import babeltrace as inner
 
-    sys.modules["bt2"] = _renamed(bt2, "bt2")
+    sys.modules["bt2"] = made = _renamed(bt2, "bt2")
+    for name in _INSIDE:
+        sys.modules[f"bt2.{name}"] = _renamed(bt2, f"bt2.{name}")
+    for name in _INSIDE:
+        setattr(made, name, sys.modules[f"bt2.{name}"])
     outer = _renamed(babeltrace, "babeltrace")
     outer.babeltrace = sys.modules["babeltrace.babeltrace"] = _renamed(inner, "babeltrace.babeltrace")  # type: ignore[attr-defined]
     sys.modules["babeltrace"] = outer

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::class::basic::CompareOp;
-use pyo3::exceptions::{PyKeyError, PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyNotImplementedError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
@@ -116,6 +116,19 @@ impl EventMessage {
     fn addr(this: PyRef<'_, Self>) -> usize {
         this.as_ptr() as usize
     }
+
+    fn __copy__(&self) -> PyResult<()> {
+        uncopied()
+    }
+
+    fn __deepcopy__(&self, _memo: Py<PyAny>) -> PyResult<()> {
+        uncopied()
+    }
+}
+
+/// Objects of bt2 cannot be copied.
+fn uncopied() -> PyResult<()> {
+    Err(PyNotImplementedError::new_err(()))
 }
 
 /// An event.
@@ -145,10 +158,7 @@ impl EventConst {
     }
 
     fn find(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-        let Ok(key) = key.cast::<PyString>() else {
-            let of = key.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("'{of}' is not a 'str' object")));
-        };
+        let key = text(key)?;
         let Some(found) = self.place.info(py)?.fields.bind(py).get_item(key)? else { return Ok(None) };
         let (scope, index, field, class): (usize, usize, Bound<'_, PyAny>, Bound<'_, PyAny>) = found.extract()?;
         if scope == PACKET_CONTEXT {
@@ -160,6 +170,14 @@ impl EventConst {
         let value = values.bind(py).cast::<PyTuple>()?.get_item(index)?;
         field.call1((value, class)).map(|field| Some(field.unbind()))
     }
+}
+
+/// The name of a field.
+fn text<'a, 'py>(key: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyString>> {
+    key.cast::<PyString>().or_else(|_| {
+        let of = key.get_type().name()?;
+        Err(PyTypeError::new_err(format!("'{of}' is not a 'str' object")))
+    })
 }
 
 #[pymethods]
@@ -227,7 +245,7 @@ impl EventConst {
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.place.info(py)?.fields.bind(py).contains(key)
+        self.place.info(py)?.fields.bind(py).contains(text(key)?)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -270,6 +288,14 @@ impl EventConst {
     fn addr(this: PyRef<'_, Self>) -> usize {
         this.as_ptr() as usize
     }
+
+    fn __copy__(&self) -> PyResult<()> {
+        uncopied()
+    }
+
+    fn __deepcopy__(&self, _memo: Py<PyAny>) -> PyResult<()> {
+        uncopied()
+    }
 }
 
 /// Where the class of a clock is found.
@@ -311,6 +337,20 @@ impl ClockSnapshot {
             }
             ClockOf::Class(class) => Ok(class.clone_ref(py)),
         }
+    }
+
+    /// A number that no other snapshot has.
+    #[getter]
+    fn addr(this: PyRef<'_, Self>) -> usize {
+        this.as_ptr() as usize
+    }
+
+    fn __copy__(&self) -> PyResult<()> {
+        uncopied()
+    }
+
+    fn __deepcopy__(&self, _memo: Py<PyAny>) -> PyResult<()> {
+        uncopied()
     }
 
     fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {

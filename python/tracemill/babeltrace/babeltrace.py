@@ -557,17 +557,22 @@ class TraceCollection:
         """The events from one time to another, in ns."""
         return self._read(begin_ns=int(timestamp_begin), end_ns=int(timestamp_end))
 
+    def _time(self, end: int) -> Optional[int]:
+        messages = self._messages(intersection=False)
+        if messages is None:
+            return None
+        ns = messages.read_traces().ends()[end]
+        return _NO_TIME if ns is None else ns
+
     @property
     def timestamp_begin(self) -> Optional[int]:
         """The time of the first event."""
-        messages = self._messages(intersection=False)
-        return None if messages is None else messages.read_traces().ends()[0]
+        return self._time(0)
 
     @property
     def timestamp_end(self) -> Optional[int]:
         """The time of the last event."""
-        messages = self._messages(intersection=False)
-        return None if messages is None else messages.read_traces().ends()[1]
+        return self._time(1)
 
 
 def __getattr__(name: str) -> Any:

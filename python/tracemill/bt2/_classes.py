@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from .. import _native
 from . import _field_classes as classes
 from ._errors import _Error
-from ._values import _MapValueConst, const
+from ._values import SIGNED, Uncopied, _MapValueConst, check_int, check_str, check_unsigned, const
 
 
 class EventClassLogLevel:
@@ -31,7 +31,7 @@ class EventClassLogLevel:
     DEBUG = 14
 
 
-class _Object:
+class _Object(Uncopied):
     """An object that is the same for everybody who asks for it."""
 
     @property
@@ -43,10 +43,20 @@ class _Object:
         return _MapValueConst()
 
 
+class _Listened(_Object):
+    """A trace or its class: programs cannot learn here that it is gone."""
+
+    def add_destruction_listener(self, listener: Any) -> Any:
+        raise NotImplementedError("tracemill.bt2 does not offer `add_destruction_listener`")
+
+    def remove_destruction_listener(self, listener_handle: Any) -> None:
+        raise NotImplementedError("tracemill.bt2 does not offer `remove_destruction_listener`")
+
+
 class ClockClassOffset:
     def __init__(self, seconds: int = 0, cycles: int = 0) -> None:
-        classes._check_int(seconds, -(2**63), 2**63 - 1)
-        classes._check_int(cycles, -(2**63), 2**63 - 1)
+        check_int(seconds, *SIGNED)
+        check_int(cycles, *SIGNED)
         self._seconds, self._cycles = seconds, cycles
 
     @property
@@ -100,7 +110,7 @@ class _ClockClassConst(_Object):
             return None
 
     def cycles_to_ns_from_origin(self, cycles: int) -> int:
-        classes._check_int(cycles, 0, 2**64 - 1)
+        check_unsigned(cycles)
         offset = self.offset
         ns = offset.seconds * 10**9 + (offset.cycles + cycles) * 10**9 // self.frequency
         if not -(2**63) <= ns < 2**63:
@@ -161,7 +171,9 @@ class _StreamClassConst(_Object, collections.abc.Mapping):  # type: ignore[type-
         self._events: Dict[int, int] = {}
 
     def __getitem__(self, key: int) -> _EventClassConst:
-        classes._check_int(key, -(2**63), 2**63 - 1)
+        check_int(key, *SIGNED)
+        if key < 0:
+            raise OverflowError(f"an id is not negative (got {key})")
         return self._trace._event_class(self._events[key])
 
     def __len__(self) -> int:
@@ -235,7 +247,7 @@ class _StreamClassConst(_Object, collections.abc.Mapping):  # type: ignore[type-
         return bool(self._of["counts_packets"] and self._of["has_begins"] and self._of["has_ends"])
 
 
-class _TraceClassConst(_Object, collections.abc.Mapping):  # type: ignore[type-arg]
+class _TraceClassConst(_Listened, collections.abc.Mapping):  # type: ignore[type-arg]
     def __init__(self, trace: _TraceConst) -> None:
         self._trace = trace
         self._by_id = {of.id: of for of in trace._stream_classes}
@@ -244,7 +256,7 @@ class _TraceClassConst(_Object, collections.abc.Mapping):  # type: ignore[type-a
         return len(self._by_id)
 
     def __getitem__(self, key: int) -> _StreamClassConst:
-        classes._check_int(key, 0, 2**64 - 1)
+        check_unsigned(key)
         return self._by_id[key]
 
     def __iter__(self) -> Iterator[int]:
@@ -284,12 +296,12 @@ class _StreamConst(_Object):
         return self._trace
 
 
-class _TraceEnvironmentConst(collections.abc.Mapping):  # type: ignore[type-arg]
+class _TraceEnvironmentConst(Uncopied, collections.abc.Mapping):  # type: ignore[type-arg]
     def __init__(self, entries: Dict[str, Any]) -> None:
         self._entries = entries
 
     def __getitem__(self, key: str) -> Any:
-        classes._check_str(key)
+        check_str(key)
         return self._entries[key]
 
     def __len__(self) -> int:
@@ -298,8 +310,11 @@ class _TraceEnvironmentConst(collections.abc.Mapping):  # type: ignore[type-arg]
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
+    def __copy__(self) -> _TraceEnvironmentConst:
+        return _TraceEnvironmentConst(self._entries)
 
-class _TraceConst(_Object, collections.abc.Mapping):  # type: ignore[type-arg]
+
+class _TraceConst(_Listened, collections.abc.Mapping):  # type: ignore[type-arg]
     def __init__(self, world: World, index: int) -> None:
         of = world.read.trace(index)
         self._world, self._index, self._of = world, index, of
@@ -321,7 +336,7 @@ class _TraceConst(_Object, collections.abc.Mapping):  # type: ignore[type-arg]
         return len(self._streams)
 
     def __getitem__(self, key: int) -> _StreamConst:
-        classes._check_int(key, 0, 2**64 - 1)
+        check_unsigned(key)
         for stream in self._streams:
             if stream.id == key:
                 return stream
@@ -373,7 +388,7 @@ class _UnknownClockSnapshot:
     pass
 
 
-class _MessageConst:
+class _MessageConst(Uncopied):
     @property
     def addr(self) -> int:
         return id(self)

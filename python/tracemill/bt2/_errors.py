@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 from typing import Any, Iterator, List, Tuple
 
 
@@ -57,7 +58,22 @@ class _ErrorCause:
         return f"[{self.module_name}]: {self._message}"
 
 
-class _Error(Exception):
+# What says where a component failed: errors here have no such causes, as there are no components.
+
+
+class _ComponentErrorCause(_ErrorCause):
+    pass
+
+
+class _ComponentClassErrorCause(_ErrorCause):
+    pass
+
+
+class _MessageIteratorErrorCause(_ErrorCause):
+    pass
+
+
+class _Error(Exception, collections.abc.Sequence):  # type: ignore[type-arg]
     """A part of a trace that cannot be read; ``__cause__`` is the `tracemill.Error`, with file and offset."""
 
     def __init__(self, message: str) -> None:

@@ -6,7 +6,7 @@ import collections.abc
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Type
 
 from . import _fields as fields
-from ._values import _MapValueConst
+from ._values import SIGNED, UNSIGNED, Uncopied, _MapValueConst, check_int, check_str, check_unsigned
 
 
 class IntegerDisplayBase:
@@ -23,28 +23,16 @@ class FieldPathScope:
     EVENT_PAYLOAD = 3
 
 
-def _check_int(value: Any, low: int, high: int) -> None:
-    if not isinstance(value, int):
-        raise TypeError(f"'{type(value).__name__}' is not an 'int' object")
-    if not low <= value <= high:
-        raise ValueError(f"expecting a 64-bit integral value (got {value})")
-
-
-def _check_str(value: Any) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"'{type(value).__name__}' is not a 'str' object")
-
-
 # Ranges
 
 
 class _IntegerRangeConst:
-    _limits = (-(2**63), 2**63 - 1)
+    _limits = SIGNED
 
     def __init__(self, lower: int, upper: Optional[int] = None) -> None:
         upper = lower if upper is None else upper
-        _check_int(lower, *self._limits)
-        _check_int(upper, *self._limits)
+        check_int(lower, *self._limits)
+        check_int(upper, *self._limits)
         if lower > upper:
             raise ValueError(f"range's lower bound ({lower}) is greater than its upper bound ({upper})")
         self._lower, self._upper = lower, upper
@@ -58,7 +46,7 @@ class _IntegerRangeConst:
         return self._upper
 
     def contains(self, value: int) -> bool:
-        _check_int(value, *self._limits)
+        check_int(value, *self._limits)
         return self._lower <= value <= self._upper
 
     def __eq__(self, other: object) -> bool:
@@ -72,7 +60,7 @@ class _SignedIntegerRangeConst(_IntegerRangeConst):
 
 
 class _UnsignedIntegerRangeConst(_IntegerRangeConst):
-    _limits = (0, 2**64 - 1)
+    _limits = UNSIGNED
 
 
 class SignedIntegerRange(_SignedIntegerRangeConst):
@@ -83,15 +71,22 @@ class UnsignedIntegerRange(_UnsignedIntegerRangeConst):
     pass
 
 
-class _IntegerRangeSetConst(collections.abc.Set):  # type: ignore[type-arg]
+class _IntegerRangeSetConst(Uncopied, collections.abc.Set):  # type: ignore[type-arg]
     _range: Type[_IntegerRangeConst] = _SignedIntegerRangeConst
 
     def __init__(self, ranges: Optional[Iterable[Any]] = None) -> None:
         self._ranges: List[_IntegerRangeConst] = []
-        for one in ranges or ():
-            if not isinstance(one, _IntegerRangeConst):
-                one = self._range(one) if isinstance(one, int) else self._range(one[0], one[1])
-            self._ranges.append(one)
+        for one in () if ranges is None else ranges:
+            self._add(one)
+
+    def _add(self, one: Any) -> None:
+        if type(one) is not self._range:
+            one = self._range(one) if isinstance(one, int) else self._range(one[0], one[1])
+        self._ranges.append(one)
+
+    @property
+    def addr(self) -> int:
+        return id(self)
 
     def __len__(self) -> int:
         return len(self._ranges)
@@ -112,6 +107,22 @@ class _IntegerRangeSetConst(collections.abc.Set):  # type: ignore[type-arg]
     def contains_value(self, value: int) -> bool:
         return any(one.contains(value) for one in self._ranges)
 
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
+        raise TypeError(f"`{cls.__name__}` objects cannot be made")
+
+
+class _IntegerRangeSet(_IntegerRangeSetConst, collections.abc.MutableSet):  # type: ignore[type-arg]
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
+        return cls(it)
+
+    def add(self, value: Any) -> None:
+        self._add(value)
+
+    def discard(self, value: Any) -> None:
+        raise NotImplementedError
+
 
 class _SignedIntegerRangeSetConst(_IntegerRangeSetConst):
     pass
@@ -121,11 +132,11 @@ class _UnsignedIntegerRangeSetConst(_IntegerRangeSetConst):
     _range = _UnsignedIntegerRangeConst
 
 
-class SignedIntegerRangeSet(_SignedIntegerRangeSetConst):
+class SignedIntegerRangeSet(_SignedIntegerRangeSetConst, _IntegerRangeSet):
     _range = SignedIntegerRange
 
 
-class UnsignedIntegerRangeSet(_UnsignedIntegerRangeSetConst):
+class UnsignedIntegerRangeSet(_UnsignedIntegerRangeSetConst, _IntegerRangeSet):
     _range = UnsignedIntegerRange
 
 
@@ -164,9 +175,13 @@ class _CurrentOptionContentFieldPathItem(_FieldPathItem):
     pass
 
 
-class _FieldPathConst(collections.abc.Iterable):  # type: ignore[type-arg]
+class _FieldPathConst(Uncopied, collections.abc.Iterable):  # type: ignore[type-arg]
     def __init__(self, scope: int, items: Sequence[int]) -> None:
         self._scope, self._items = scope, items
+
+    @property
+    def addr(self) -> int:
+        return id(self)
 
     @property
     def root_scope(self) -> int:
@@ -196,7 +211,7 @@ def _path(path: Optional[Tuple[int, Sequence[int]]]) -> Optional[_FieldPathConst
 # Field classes
 
 
-class _FieldClassConst:
+class _FieldClassConst(Uncopied):
     _field: Any = None
 
     @property
@@ -305,13 +320,13 @@ class _EnumerationFieldClassConst(_IntegerFieldClassConst, collections.abc.Mappi
         return iter(self._by_label)
 
     def __getitem__(self, label: str) -> Any:
-        _check_str(label)
+        check_str(label)
         made = _SignedEnumerationFieldClassMappingConst if self._is_signed else _UnsignedEnumerationFieldClassMappingConst
         return made(label, _range_set(self._by_label[label], self._is_signed))
 
     def mappings_for_value(self, value: int) -> List[Any]:
         limits = _SignedIntegerRangeConst._limits if self._is_signed else _UnsignedIntegerRangeConst._limits
-        _check_int(value, *limits)
+        check_int(value, *limits)
         return [self[label] for label in self._labels(value)]
 
 
@@ -365,7 +380,7 @@ class _StructureFieldClassConst(_FieldClassConst, collections.abc.Mapping):  # t
         return _StructureFieldClassMemberConst(key, self._index[key][2])
 
     def member_at_index(self, index: int) -> _StructureFieldClassMemberConst:
-        _check_int(index, 0, 2**64 - 1)
+        check_unsigned(index)
         if index >= len(self._members):
             raise IndexError
         return _StructureFieldClassMemberConst(*self._members[index])
@@ -447,6 +462,14 @@ class _VariantFieldClassWithIntegerSelectorOptionConst(_VariantFieldClassOptionC
         return self._ranges
 
 
+class _VariantFieldClassWithUnsignedIntegerSelectorOptionConst(_VariantFieldClassWithIntegerSelectorOptionConst):
+    pass
+
+
+class _VariantFieldClassWithSignedIntegerSelectorOptionConst(_VariantFieldClassWithIntegerSelectorOptionConst):
+    pass
+
+
 class _VariantFieldClassConst(_FieldClassConst, collections.abc.Mapping):  # type: ignore[type-arg]
     _field = fields._VariantFieldConst
 
@@ -463,14 +486,14 @@ class _VariantFieldClassConst(_FieldClassConst, collections.abc.Mapping):  # typ
         return (option[0] for option in self._options)
 
     def __getitem__(self, key: str) -> Any:
-        _check_str(key)
+        check_str(key)
         for index, option in enumerate(self._options):
             if option[0] == key:
                 return self._option(index)
         raise KeyError(key)
 
     def option_at_index(self, index: int) -> Any:
-        _check_int(index, 0, 2**64 - 1)
+        check_unsigned(index)
         if index >= len(self._options):
             raise IndexError
         return self._option(index)
@@ -481,6 +504,8 @@ class _VariantFieldClassWithoutSelectorConst(_VariantFieldClassConst):
 
 
 class _VariantFieldClassWithIntegerSelectorConst(_VariantFieldClassConst):
+    _option_class: Type[_VariantFieldClassWithIntegerSelectorOptionConst] = _VariantFieldClassWithIntegerSelectorOptionConst
+
     def __init__(self, options: Any, path: Optional[_FieldPathConst]) -> None:
         super().__init__(options)
         self._path = path
@@ -490,15 +515,15 @@ class _VariantFieldClassWithIntegerSelectorConst(_VariantFieldClassConst):
         return self._path
 
     def _option(self, index: int) -> Any:
-        return _VariantFieldClassWithIntegerSelectorOptionConst(*self._options[index])
+        return self._option_class(*self._options[index])
 
 
 class _VariantFieldClassWithUnsignedIntegerSelectorConst(_VariantFieldClassWithIntegerSelectorConst):
-    pass
+    _option_class = _VariantFieldClassWithUnsignedIntegerSelectorOptionConst
 
 
 class _VariantFieldClassWithSignedIntegerSelectorConst(_VariantFieldClassWithIntegerSelectorConst):
-    pass
+    _option_class = _VariantFieldClassWithSignedIntegerSelectorOptionConst
 
 
 class _ArrayFieldClassConst(_FieldClassConst):

@@ -10,7 +10,7 @@ import functools
 import numbers
 from typing import Any, Iterator, List, Optional
 
-from ._values import Arithmetic, IntegralArithmetic, number
+from ._values import Arithmetic, IntegralArithmetic, Uncopied, check_str, check_unsigned, number
 
 
 def _leaf(field: Any) -> Any:
@@ -20,7 +20,7 @@ def _leaf(field: Any) -> Any:
     return field
 
 
-class _FieldConst:
+class _FieldConst(Uncopied):
     """A field: a value of Python, and the class of the field."""
 
     __slots__ = ("_value", "_cls")
@@ -84,7 +84,9 @@ class _NumericFieldConst(Arithmetic, _FieldConst):
             return False
 
     __eq__ = _FieldConst.__eq__
-    __hash__ = Arithmetic.__hash__
+
+    def __hash__(self) -> int:
+        return hash(self._value)
 
     def __str__(self) -> str:
         return repr(self._value)
@@ -93,7 +95,7 @@ class _NumericFieldConst(Arithmetic, _FieldConst):
 class _IntegralFieldConst(IntegralArithmetic, _NumericFieldConst, numbers.Integral):
     __slots__ = ()
     __eq__ = _FieldConst.__eq__
-    __hash__ = Arithmetic.__hash__
+    __hash__ = _NumericFieldConst.__hash__
 
 
 class _BoolFieldConst(_IntegralFieldConst):
@@ -119,7 +121,7 @@ class _SignedIntegerFieldConst(_IntegerFieldConst):
 class _RealFieldConst(_NumericFieldConst, numbers.Real):
     __slots__ = ()
     __eq__ = _FieldConst.__eq__
-    __hash__ = Arithmetic.__hash__
+    __hash__ = _NumericFieldConst.__hash__
 
 
 class _SinglePrecisionRealFieldConst(_RealFieldConst):
@@ -226,15 +228,14 @@ class _StructureFieldConst(_ContainerFieldConst, collections.abc.Mapping):  # ty
         return f"{{{', '.join(f'{name!r}: {field!r}' for name, field in self.items())}}}"
 
     def __contains__(self, key: object) -> bool:
-        return key in self._cls._index
+        return check_str(key) in self._cls._index
 
     def __getitem__(self, key: str) -> Any:
         try:
             index, made, cls = self._cls._index[key]
         except (KeyError, TypeError):
-            if isinstance(key, str):
-                raise
-            raise TypeError(f"'{type(key).__name__}' is not a 'str' object") from None
+            check_str(key)
+            raise
         return made(self._value[index], cls)
 
     def items(self) -> Any:
@@ -245,10 +246,7 @@ class _StructureFieldConst(_ContainerFieldConst, collections.abc.Mapping):  # ty
         return [made(value, cls) for value, (_, made, cls) in zip(self._value, self._cls._index.values())]
 
     def member_at_index(self, index: int) -> Any:
-        if not isinstance(index, int):
-            raise TypeError(f"'{type(index).__name__}' is not an 'int' object")
-        if index < 0:
-            raise ValueError(f"expecting an unsigned 64-bit integral value (got {index})")
+        check_unsigned(index)
         if index >= len(self):
             raise IndexError
         cls = self._cls._members[index][1]

@@ -1,4 +1,4 @@
-"""The iterator over the messages of traces, components by their names, and queries about traces."""
+"""The iterator over the messages of traces, and queries about traces."""
 
 from __future__ import annotations
 
@@ -11,179 +11,23 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 from .. import _native
 from .._values import Error
 from ._classes import World
+from ._components import (
+    FS,
+    MUXER,
+    TRIMMER,
+    AutoSourceComponentSpec,
+    ComponentSpec,
+    _BaseComponentSpec,
+    _ComponentClassConst,
+    _PluginSet,
+    _USER_COMPONENTS,
+    check_bool,
+    check_log_level,
+    is_component_class,
+    not_offered,
+)
 from ._errors import LoggingLevel, UnknownObject, _Error
-from ._values import MapValue, const, create_value
-
-_OFFERED = "it reads traces: `source.ctf.fs`, `filter.utils.muxer` and `filter.utils.trimmer` are all its components"
-
-
-class _ComponentClassConst:
-    def __init__(self, plugin: str, name: str, description: str) -> None:
-        self._plugin, self._name, self._description = plugin, name, description
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def description(self) -> str:
-        return self._description
-
-    @property
-    def help(self) -> Optional[str]:
-        return None
-
-    @property
-    def addr(self) -> int:
-        return id(self)
-
-
-class _SourceComponentClassConst(_ComponentClassConst):
-    pass
-
-
-class _FilterComponentClassConst(_ComponentClassConst):
-    pass
-
-
-class _SinkComponentClassConst(_ComponentClassConst):
-    pass
-
-
-class _PluginComponentClassesConst(collections.abc.Mapping):  # type: ignore[type-arg]
-    def __init__(self, plugin: str, kind: str, known: Sequence[_ComponentClassConst]) -> None:
-        self._plugin, self._kind, self._known = plugin, kind, {of.name: of for of in known}
-
-    def __getitem__(self, key: str) -> _ComponentClassConst:
-        if key not in self._known:
-            raise KeyError(f"tracemill.bt2 does not offer the component class `{self._kind}.{self._plugin}.{key}`: {_OFFERED}")
-        return self._known[key]
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-
-class _Plugin:
-    def __init__(self, name: str, sources: Sequence[Any], filters: Sequence[Any]) -> None:
-        self._name = name
-        self._sources = _PluginComponentClassesConst(name, "source", sources)
-        self._filters = _PluginComponentClassesConst(name, "filter", filters)
-        self._sinks = _PluginComponentClassesConst(name, "sink", ())
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def description(self) -> str:
-        return "read by tracemill"
-
-    @property
-    def source_component_classes(self) -> Mapping[str, Any]:
-        return self._sources
-
-    @property
-    def filter_component_classes(self) -> Mapping[str, Any]:
-        return self._filters
-
-    @property
-    def sink_component_classes(self) -> Mapping[str, Any]:
-        return self._sinks
-
-
-class _PluginSet(collections.abc.Sequence):  # type: ignore[type-arg]
-    def __init__(self, plugins: Sequence[_Plugin]) -> None:
-        self._plugins = plugins
-
-    def __len__(self) -> int:
-        return len(self._plugins)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._plugins[index]
-
-
-_FS = _SourceComponentClassConst("ctf", "fs", "Read traces of any format that tracemill reads")
-_MUXER = _FilterComponentClassConst("utils", "muxer", "Sort messages by time: always done")
-_TRIMMER = _FilterComponentClassConst("utils", "trimmer", "Keep the messages of a time range")
-_PLUGINS = (_Plugin("ctf", (_FS,), ()), _Plugin("utils", (), (_MUXER, _TRIMMER)))
-
-
-def find_plugins(*_: Any, **__: Any) -> _PluginSet:
-    return _PluginSet(_PLUGINS)
-
-
-def find_plugin(name: str, *_: Any, **__: Any) -> Optional[_Plugin]:
-    if not isinstance(name, str):
-        raise TypeError(f"'{type(name).__name__}' is not a 'str' object")
-    return next((plugin for plugin in _PLUGINS if plugin.name == name), None)
-
-
-class _BaseComponentSpec:
-    def __init__(self, params: Any, obj: Any, logging_level: Optional[int]) -> None:
-        self._params, self._obj, self._logging_level = create_value(params), obj, logging_level
-
-    @property
-    def params(self) -> Any:
-        return self._params
-
-    @property
-    def obj(self) -> Any:
-        return self._obj
-
-    @property
-    def logging_level(self) -> Optional[int]:
-        return self._logging_level
-
-
-class ComponentSpec(_BaseComponentSpec):
-    """A component by its class and its parameters."""
-
-    def __init__(
-        self, component_class: Any, params: Any = None, obj: Any = None, logging_level: Optional[int] = LoggingLevel.NONE
-    ) -> None:
-        super().__init__({"inputs": [params]} if isinstance(params, str) else params, obj, logging_level)
-        if not isinstance(component_class, (_SourceComponentClassConst, _FilterComponentClassConst)):
-            raise TypeError(f"'{type(component_class).__name__}' is not a source or filter component class")
-        self._component_class = component_class
-
-    @property
-    def component_class(self) -> Any:
-        return self._component_class
-
-    @classmethod
-    def from_named_plugin_and_component_class(
-        cls,
-        plugin_name: str,
-        component_class_name: str,
-        params: Any = None,
-        obj: Any = None,
-        logging_level: Optional[int] = LoggingLevel.NONE,
-    ) -> ComponentSpec:
-        plugin = find_plugin(plugin_name)
-        if plugin is None:
-            raise ValueError(f"no such plugin: {plugin_name}: {_OFFERED}")
-        for classes in (plugin.source_component_classes, plugin.filter_component_classes):
-            if component_class_name in classes:
-                return cls(classes[component_class_name], params, obj, logging_level)
-        raise KeyError(
-            f"source or filter component class `{component_class_name}` not found in plugin `{plugin_name}`: {_OFFERED}"
-        )
-
-
-class AutoSourceComponentSpec(_BaseComponentSpec):
-    """Traces that are found by a path."""
-
-    def __init__(self, input: Any, params: Any = None, obj: Any = None, logging_level: Optional[int] = None) -> None:
-        super().__init__(params, obj, logging_level)
-        self._input = input
-
-    @property
-    def input(self) -> Any:
-        return self._input
-
+from ._values import MapValue, Uncopied, check_str, const, create_value
 
 Spec = Union[str, ComponentSpec, AutoSourceComponentSpec]
 
@@ -241,8 +85,9 @@ class TraceCollectionMessageIterator(collections.abc.Iterator):  # type: ignore[
         end: Any = None,
         plugin_set: Optional[_PluginSet] = None,
     ) -> None:
-        if not isinstance(stream_intersection_mode, bool):
-            raise TypeError(f"'{type(stream_intersection_mode).__name__}' is not a 'bool' object")
+        check_bool(stream_intersection_mode)
+        if plugin_set is not None and not isinstance(plugin_set, _PluginSet):
+            raise TypeError(f"'{type(plugin_set).__name__}' is not a '{_PluginSet}' object")
         begin_ns, end_ns = _ns(begin), _ns(end)
         if isinstance(source_component_specs, (str, ComponentSpec, AutoSourceComponentSpec)):
             source_component_specs = [source_component_specs]
@@ -256,12 +101,12 @@ class TraceCollectionMessageIterator(collections.abc.Iterator):  # type: ignore[
             if type(one) is not ComponentSpec:
                 raise TypeError(f'"{type(one)}" object is not a ComponentSpec')
             params = dict(one.params or {})
-            if one.component_class is _TRIMMER:
+            if one.component_class is TRIMMER:
                 first, last = (_trim(params.pop(name, None), name) for name in ("begin", "end"))
                 begin_ns = first if begin_ns is None else max(begin_ns, begin_ns if first is None else first)
                 end_ns = last if end_ns is None else min(end_ns, end_ns if last is None else last)
-            elif one.component_class is not _MUXER:
-                raise ValueError(f"`{one.component_class.name}` is not a filter: {_OFFERED}")
+            elif one.component_class is not MUXER:
+                raise not_offered(one.component_class)
             if params:
                 raise _Error(f"tracemill.bt2 does not offer the parameter `{next(iter(params))}` of a filter")
         paths: List[str] = []
@@ -269,8 +114,8 @@ class TraceCollectionMessageIterator(collections.abc.Iterator):  # type: ignore[
             if isinstance(spec, AutoSourceComponentSpec):
                 paths.append(str(spec.input))
                 continue
-            if spec.component_class is not _FS:
-                raise ValueError(f"`{spec.component_class.name}` is not a source: {_OFFERED}")
+            if spec.component_class is not FS:
+                raise not_offered(spec.component_class)
             inputs = (spec.params or {}).get("inputs")
             if inputs is None:
                 raise _Error("missing mandatory `inputs` parameter")
@@ -338,23 +183,74 @@ def _trim(value: Any, name: str) -> Optional[int]:
         raise _Error(f"tracemill.bt2 reads the parameter `{name}` as a number of ns or as SECONDS.NS, not `{value}`") from None
 
 
-class QueryExecutor:
+class Interrupter(Uncopied):
+    """A flag. Queries here are short, and are not interrupted by it."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    @property
+    def is_set(self) -> bool:
+        return self._is_set
+
+    @property
+    def addr(self) -> int:
+        return id(self)
+
+    def __bool__(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def reset(self) -> None:
+        self._is_set = False
+
+
+class QueryExecutor(Uncopied):
     """Questions about traces: `babeltrace.support-info` and `babeltrace.trace-infos`."""
 
     def __init__(self, component_class: Any, object_name: str, params: Any = None, method_obj: Any = None) -> None:
-        if not isinstance(component_class, _ComponentClassConst):
-            raise TypeError(f"'{type(component_class).__name__}' object is not a component class object")
-        if not isinstance(object_name, str):
-            raise TypeError(f"'{type(object_name).__name__}' is not a 'str' object")
+        if not is_component_class(component_class, _ComponentClassConst, *_USER_COMPONENTS):
+            raise TypeError(f"'{component_class}' is not a component class object")
+        check_str(object_name)
+        if method_obj is not None and isinstance(component_class, _ComponentClassConst):
+            raise ValueError("cannot pass a Python object to a non-Python component class")
         self._class, self._name, self._params = component_class, object_name, create_value(params)
+        self._default_interrupter, self._level = Interrupter(), LoggingLevel.NONE
+        self._interrupters = [self._default_interrupter]
+
+    @property
+    def addr(self) -> int:
+        return id(self)
+
+    def add_interrupter(self, interrupter: Interrupter) -> None:
+        if not isinstance(interrupter, Interrupter):
+            raise TypeError(f"'{type(interrupter).__name__}' is not a '{Interrupter}' object")
+        self._interrupters.append(interrupter)
+
+    @property
+    def default_interrupter(self) -> Interrupter:
+        return self._default_interrupter
 
     @property
     def is_interrupted(self) -> bool:
-        return False
+        return any(self._interrupters)
+
+    @property
+    def logging_level(self) -> int:
+        return self._level
+
+    @logging_level.setter
+    def logging_level(self, level: int) -> None:
+        check_log_level(level)
+        self._level = level
 
     def query(self) -> Any:
-        params = self._params or MapValue()
-        if self._class is not _FS or self._name not in ("babeltrace.support-info", "babeltrace.trace-infos"):
+        params = MapValue() if self._params is None else self._params
+        if self._class is not FS:
+            raise not_offered(self._class)
+        if self._name not in ("babeltrace.support-info", "babeltrace.trace-infos"):
             raise UnknownObject(f"tracemill.bt2 does not offer the query `{self._name}` of `{self._class.name}`")
         return const(_support(params) if self._name.endswith("support-info") else _infos(params))
 
@@ -369,7 +265,7 @@ def _support(params: Any) -> Dict[str, Any]:
         return {"weight": 0.0}
     world = World(messages)
     uuid = world.traces[0].uuid
-    return {"weight": 0.75} if uuid is None else {"weight": 0.75, "group": str(uuid)}
+    return {"weight": 0.75} if uuid is None else {"group": str(uuid), "weight": 0.75}
 
 
 def _infos(params: Any) -> List[Any]:

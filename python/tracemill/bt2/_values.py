@@ -13,6 +13,29 @@ import numbers
 from typing import Any, Dict, Iterator, List, Optional
 
 
+#: The least and the greatest integers of 64 bits.
+SIGNED = (-(2**63), 2**63 - 1)
+UNSIGNED = (0, 2**64 - 1)
+
+
+def check_int(value: Any, low: int, high: int) -> None:
+    if not isinstance(value, int):
+        raise TypeError(f"'{type(value).__name__}' is not an 'int' object")
+    if not low <= value <= high:
+        sign = "a signed" if low < 0 else "an unsigned"
+        raise ValueError(f"expecting {sign} 64-bit integral value (got {value})")
+
+
+def check_unsigned(value: Any) -> None:
+    check_int(value, *UNSIGNED)
+
+
+def check_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"'{type(value).__name__}' is not a 'str' object")
+    return value
+
+
 def create_value(value: Any) -> Any:
     """The value object of a value of Python."""
     if value is None or isinstance(value, _ValueConst):
@@ -42,9 +65,31 @@ def const(value: Any) -> Any:
     return made if made is None else _CONSTANTS[type(made)](made._value)
 
 
-class _ValueConst(metaclass=abc.ABCMeta):
+class Uncopied:
+    """An object that `copy` refuses, as all objects of bt2."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Any:
+        raise NotImplementedError
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise NotImplementedError
+
+
+class _ValueConst(Uncopied, metaclass=abc.ABCMeta):
     __slots__ = ("_value",)
     _value: Any
+    #: What a value that is made of none has.
+    _EMPTY: Any = None
+
+    def __init__(self, value: Any = None) -> None:
+        self._value = self._of(self._EMPTY if value is None else value)
+
+    @classmethod
+    def _of(cls, value: Any) -> Any:
+        """The value of Python in a value object of this class."""
+        raise NotImplementedError
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -58,7 +103,20 @@ class _ValueConst(metaclass=abc.ABCMeta):
 
 
 class _Value(_ValueConst):
+    """A value that can be changed."""
+
     __slots__ = ()
+
+
+class _SimpleValue(_Value):
+    """A value without others in it that can be changed: `value` is only written, as in bt2."""
+
+    __slots__ = ()
+
+    def _set(self, value: Any) -> None:
+        self._value = self._of(value)
+
+    value = property(fset=_set)
 
 
 def number(other: Any) -> Any:
@@ -90,9 +148,6 @@ class Arithmetic:
         if not isinstance(other, numbers.Number):
             raise TypeError(f"unorderable types: {type(self).__name__}() < {type(other).__name__}()")
         return bool(self._value < number(other))
-
-    def __hash__(self) -> int:
-        return hash(self._value)
 
     def __mod__(self, other: Any) -> Any:
         return self._value % number(other)
@@ -204,57 +259,57 @@ class _NumericValueConst(Arithmetic, _ValueConst):
         except TypeError:
             return False
 
-    __hash__ = Arithmetic.__hash__
+    __hash__ = None
 
 
 class _IntegralValueConst(IntegralArithmetic, _NumericValueConst, numbers.Integral):
     __slots__ = ()
     __eq__ = _NumericValueConst.__eq__
-    __hash__ = Arithmetic.__hash__
+    __hash__ = None
 
 
 class _BoolValueConst(_IntegralValueConst):
     __slots__ = ()
     _is_boolean = True
+    _EMPTY = False
 
-    def __init__(self, value: Any = None) -> None:
-        value = False if value is None else value
+    @classmethod
+    def _of(cls, value: Any) -> bool:
         if not isinstance(value, (bool, _BoolValueConst)):
             raise TypeError(f"'{type(value)}' object is not a 'bool', 'BoolValue', or '_BoolValueConst' object")
-        self._value = bool(value)
+        return bool(value)
 
     def __bool__(self) -> bool:
         return bool(self._value)
 
 
-class BoolValue(_BoolValueConst, _Value):
+class BoolValue(_BoolValueConst, _SimpleValue):
     __slots__ = ()
 
 
 class _IntegerValueConst(_IntegralValueConst):
     __slots__ = ()
-    _range = (-(2**63), 2**63 - 1)
+    _EMPTY = 0
+    _range = SIGNED
 
-    def __init__(self, value: Any = None) -> None:
-        value = 0 if value is None else value
+    @classmethod
+    def _of(cls, value: Any) -> int:
         if not isinstance(value, numbers.Integral):
             raise TypeError("expecting an integral number object")
-        value = int(value)
-        if not self._range[0] <= value <= self._range[1]:
-            raise ValueError(f"expecting a 64-bit integral value (got {value})")
-        self._value = value
+        check_int(int(value), *cls._range)
+        return int(value)
 
 
 class _UnsignedIntegerValueConst(_IntegerValueConst):
     __slots__ = ()
-    _range = (0, 2**64 - 1)
+    _range = UNSIGNED
 
 
 class _SignedIntegerValueConst(_IntegerValueConst):
     __slots__ = ()
 
 
-class _IntegerValue(_IntegerValueConst, _Value):
+class _IntegerValue(_IntegerValueConst, _SimpleValue):
     __slots__ = ()
 
 
@@ -269,16 +324,18 @@ class SignedIntegerValue(_SignedIntegerValueConst, _IntegerValue):
 class _RealValueConst(_NumericValueConst, numbers.Real):
     __slots__ = ()
     __eq__ = _NumericValueConst.__eq__
-    __hash__ = Arithmetic.__hash__
+    __hash__ = None
 
-    def __init__(self, value: Any = None) -> None:
-        value = 0.0 if value is None else value
+    _EMPTY = 0.0
+
+    @classmethod
+    def _of(cls, value: Any) -> float:
         if not isinstance(value, numbers.Real):
             raise TypeError("expecting a real number object")
-        self._value = float(value)
+        return float(value)
 
 
-class RealValue(_RealValueConst, _Value):
+class RealValue(_RealValueConst, _SimpleValue):
     __slots__ = ()
 
 
@@ -286,8 +343,11 @@ class RealValue(_RealValueConst, _Value):
 class _StringValueConst(collections.abc.Sequence, _ValueConst):  # type: ignore[type-arg]
     __slots__ = ()
 
-    def __init__(self, value: Any = None) -> None:
-        self._value = self._text("" if value is None else value)
+    _EMPTY = ""
+
+    @classmethod
+    def _of(cls, value: Any) -> str:
+        return cls._text(value)
 
     @staticmethod
     def _text(value: Any) -> str:
@@ -321,11 +381,10 @@ class _StringValueConst(collections.abc.Sequence, _ValueConst):  # type: ignore[
     def __contains__(self, item: Any) -> bool:
         return self._text(item) in self._value
 
-    def __hash__(self) -> int:
-        return hash(self._value)
+    __hash__ = None
 
 
-class StringValue(_StringValueConst, _Value):
+class StringValue(_StringValueConst, _SimpleValue):
     __slots__ = ()
 
     def __iadd__(self, value: Any) -> StringValue:
@@ -344,8 +403,11 @@ class _ArrayValueConst(_ContainerConst, collections.abc.Sequence):  # type: igno
     __slots__ = ()
     _value: List[Any]
 
-    def __init__(self, value: Any = None) -> None:
-        self._value = [create_value(one) for one in ([] if value is None else value)]
+    _EMPTY = ()
+
+    @classmethod
+    def _of(cls, value: Any) -> List[Any]:
+        return [create_value(one) for one in value]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, collections.abc.Sequence) or len(self) != len(other):
@@ -392,10 +454,11 @@ class _MapValueConst(_ContainerConst, collections.abc.Mapping):  # type: ignore[
     __slots__ = ()
     _value: Dict[str, Any]
 
-    def __init__(self, value: Any = None) -> None:
-        self._value = {}
-        for name, one in ({} if value is None else value).items():
-            self._value[_name(name)] = create_value(one)
+    _EMPTY: Dict[str, Any] = {}
+
+    @classmethod
+    def _of(cls, value: Any) -> Dict[str, Any]:
+        return {check_str(name): create_value(one) for name, one in value.items()}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, collections.abc.Mapping) or len(self) != len(other):
@@ -411,28 +474,24 @@ class _MapValueConst(_ContainerConst, collections.abc.Mapping):  # type: ignore[
         return iter(self._value)
 
     def __contains__(self, key: object) -> bool:
-        return _name(key) in self._value
+        return check_str(key) in self._value
 
     def __getitem__(self, key: Any) -> Any:
-        return self._value[_name(key)]
+        return self._value[check_str(key)]
 
 
 class MapValue(_MapValueConst, collections.abc.MutableMapping, _Value):  # type: ignore[type-arg]
     __slots__ = ()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._value[_name(key)] = create_value(value)
+        self._value[check_str(key)] = create_value(value)
 
     def __delitem__(self, key: Any) -> None:
         raise NotImplementedError
 
 
-def _name(key: Any) -> str:
-    if not isinstance(key, str):
-        raise TypeError(f"'{type(key).__name__}' is not a 'str' object")
-    return key
-
-
+#: What values share with fields.
+SHARED = (Uncopied, Arithmetic, IntegralArithmetic)
 _CONSTANTS: Dict[Any, Any] = {
     BoolValue: _BoolValueConst,
     SignedIntegerValue: _SignedIntegerValueConst,
