@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Run the real Python modules bt2 and babeltrace next to those of tracemill, and compare what programs see.
 
-    compare_babeltrace.py MODULES [--analyses FOLDER] [--ros2 FOLDERS] [--speed] TRACE [TRACE ...]
+    compare_babeltrace.py MODULES [--analyses FOLDER] [--ros2 FOLDERS] [--tests FOLDER] [--speed] TRACE [TRACE ...]
 
 The Python that runs it must have `bt2` 2.0.4 and `babeltrace` 1.5.11 (Debian: python3-bt2, python3-babeltrace). MODULES is the
 folder that the package `tracemill` is in. TRACE is a folder of a CTF 1.8 trace, or one whose subfolders hold some. Of each, all
 messages, events, fields, classes and clocks of bt2 are compared, the messages of parts of its time, and all events, fields and
-declarations of babeltrace.
+declarations of babeltrace. The questions of `babeltrace_objects.py` are put to the objects of a trace of its own: operators,
+functions, indexes, attributes.
+With `--tests`, FOLDER is a checkout of babeltrace 2.0.4 (or has its folders `tests` and `doc`): bt2's own tests run on our module,
+unchanged, with the outcomes of `TESTS`, and the examples of its documentation on both, for the first two traces.
 With `--analyses`, FOLDER is a checkout of lttng-analyses, unchanged; its commands run on the traces of a kernel. They ask the
 program `babeltrace` for its version.
 With `--ros2`, FOLDERS are those of the packages tracetools_read, tracetools_analysis and tracetools_trace of ROS 2, with `:`
@@ -18,7 +21,9 @@ memory; it calls clocks that do not say so no clocks of the Unix epoch; it stops
 babeltrace orders events of equal time by chance, and knows of integers without a base that they have none. Exit status 0 when
 nothing else differs.
 """
-import os, pathlib, re, subprocess, sys, tempfile, time
+import collections, os, pathlib, re, subprocess, sys, tempfile, time
+
+import babeltrace_objects
 
 STOPS = "!! stopped"
 
@@ -177,6 +182,8 @@ def declaration(of):
 def dump_babeltrace(babeltrace, path):
     traces = babeltrace.TraceCollection()
     handles = traces.add_traces_recursive(path, "ctf")
+    if handles is None:
+        return print("refused")
     print(sorted(handles), traces.timestamp_begin, traces.timestamp_end)
     for path, handle in sorted(handles.items()):
         print(handle.path)
@@ -237,6 +244,10 @@ def child(modules, task, path):
         return dump_babeltrace(babeltrace, path)
     import bt2
 
+    if task == "objects":
+        for line in (*babeltrace_objects.values(bt2), *babeltrace_objects.questions(bt2, path)):
+            print(line)
+        return None
     if task in ("bt2", "cut"):
         try:
             return dump_bt2(bt2, path) if task == "bt2" else dump_cut(bt2, path)
@@ -320,6 +331,132 @@ def compare_cut(modules, path, counts):
         return [f"the module of tracemill failed: {errors.strip()[-500:]}"], 0
     wrong = [f"  ours {a[:300]}\n  bt2  {b[:300]}" for a, b in zip(own, real) if a != b]
     return wrong, len(real)
+
+
+#: Questions whose answers may differ, with the reason.
+ALLOWED = {
+    "traces and their classes equal themselves, and can be keys": r"(trace|trace class|stream class) (is \w+|hash|with itself): ",
+    "options cannot be copied, whatever the error": r"class of event \w+ payload_field_class.\w+ class.\w+ deepcopy: ",
+    "classes that can be changed have more": r"(packet|common) context class (\+=|has append_member)",
+    "events are mappings since 2.1": r"event \w+ (is Event|len|iter|sorted|reversed|dict|keys|values|items|in |call).*: ",
+}
+
+
+def compare_objects(modules, path):
+    """Answers of both modules: what bt2 offers, must be the same here; more is allowed."""
+    status, real, errors = run("", "objects", path)
+    if status:
+        return [f"bt2 failed: {errors.strip()[-500:]}"], 0
+    status, own, errors = run(modules, "objects", path)
+    if status:
+        return [f"the module of tracemill failed: {errors.strip()[-500:]}"], 0
+    known, answers = set(own), {line.rpartition(": ")[0]: line for line in own}
+    # Classes that only one of them has are not compared.
+    classes = {line.split()[1] for line in own if line.startswith("class ")}
+    wrong = []
+    for line in real:
+        words = line.split(" ")
+        if line in known or any(re.match(pattern, line) for pattern in ALLOWED.values()):
+            continue
+        if words[0] == "class" and len(words) == 4 and words[2] == "of":
+            # Classes of what can be changed have names here, and nothing else.
+            if words[1] not in classes or not re.search("Const$|Value$|Range$|RangeSet$", words[1]):
+                continue
+        mine = answers.get(line.rpartition(": ")[0], "nothing")
+        wrong.append(f"  bt2  {line[:300]}\n  ours {mine[:300]}")
+    return wrong, len(real)
+
+
+#: Of each file of bt2's tests that reads, what its tests give: those that pass, and those that need what is not offered.
+TESTS = {
+    "test_clock_class": (9, 28),
+    "test_component_descriptor": (8, 0),
+    "test_interrupter": (5, 0),
+    "test_mip": (4, 3),
+    "test_package": (169, 0),
+    "test_query_executor": (4, 13),
+    "test_trace_collection_message_iterator": (39, 15),
+    "test_value": (8233, 96),
+}
+RUN_TESTS = """
+import collections, os, sys, unittest
+names = ("does not offer", "Some auto source component specs did not produce any component: ABCDE")
+class Result(unittest.TestResult):
+    def addSuccess(self, test):
+        print("passed", test.id())
+    def addFailure(self, test, error):
+        is_named = any(name in str(error[1]) for name in names)
+        print("not_offered" if is_named else "failed", test.id(), ascii(error[1]))
+    addError = addFailure
+for name in sys.argv[1:]:
+    unittest.defaultTestLoader.loadTestsFromName(name).run(Result())
+"""
+
+
+def compare_tests(modules, folder):
+    """bt2's own tests, unchanged: the outcomes that are not those of `TESTS`; the number of tests."""
+    tests = pathlib.Path(folder) / "tests"
+    data = tests / "data"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": searched(modules, str(tests / "bindings/python/bt2")),
+        "BT_TESTS_DATADIR": str(data),
+        "BT_CTF_TRACES_PATH": str(data / "ctf-traces"),
+        "BABELTRACE_PLUGIN_PATH": "",
+    }
+    counts, wrong = collections.Counter(), []
+    with tempfile.TemporaryDirectory() as scratch:
+        script = pathlib.Path(scratch) / "run_tests.py"
+        script.write_text(RUN_TESTS)
+        command = [sys.executable, "-W", "ignore", "-m", "tracemill.compat", str(script), *TESTS]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=scratch)
+    for line in done.stdout.splitlines():
+        outcome, test = line.split(" ", 2)[:2]
+        counts[outcome, test.split(".")[0]] += 1
+        if outcome == "failed":
+            wrong.append(f"  {line[:300]}")
+    for name, (passed, not_offered) in TESTS.items():
+        found = (counts["passed", name], counts["not_offered", name])
+        if found != (passed, not_offered):
+            wrong.append(f"  {name}: {found[0]} passed and {found[1]} need what is not offered; expected {passed} and {not_offered}")
+    if done.returncode:
+        wrong.append(f"  the tests stopped: {done.stderr[-500:]}")
+    return wrong, sum(counts.values())
+
+
+def examples(folder):
+    """The programs in the documentation of bt2 that read traces."""
+    text = (pathlib.Path(folder) / "doc/bindings/python/source/examples.rst").read_text()
+    found, block = [], []
+    for line in [*text.splitlines(), "end"]:
+        if line.startswith("    ") or not line.strip():
+            block.append(line[4:])
+            continue
+        if any(part.startswith("import bt2") for part in block) and any("sys.argv[1]" in part for part in block):
+            found.append("\n".join(block))
+        block = []
+    return found
+
+
+def compare_examples(modules, folder, paths):
+    """The examples of bt2's documentation, unchanged, on both modules."""
+    wrong, lines, programs = [], 0, examples(folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        for at, program in enumerate(programs):
+            script = pathlib.Path(scratch) / "example.py"
+            script.write_text(program)
+            for path in paths:
+                outputs = []
+                for own in ([], ["-m", "tracemill.compat"]):
+                    environment = {**os.environ, "PYTHONPATH": searched(*[modules][: len(own)]), "PYTHONHASHSEED": "0"}
+                    command = [sys.executable, "-W", "ignore", *own, str(script), path]
+                    done = subprocess.run(command, capture_output=True, env=environment)
+                    # Classes are those that cannot be changed, as the documentation has them; bt2 2.0.4 shows others.
+                    outputs.append((done.returncode, done.stdout.replace(b"ClassConst`", b"Class`")))
+                lines += outputs[0][1].count(b"\n")
+                if outputs[0] != outputs[1]:
+                    wrong.append(f"  example {at} of {path}: statuses {outputs[0][0]} and {outputs[1][0]}; the outputs differ")
+    return wrong if programs else ["there are no examples"], lines
 
 
 def commands(folder):
@@ -408,13 +545,15 @@ def traces_in(path):
 
 
 def main(arguments):
-    modules, analyses, ros2, speed, paths = os.path.abspath(arguments.pop(0)), None, None, False, []
+    modules, analyses, ros2, tests, speed, paths = os.path.abspath(arguments.pop(0)), None, None, None, False, []
     while arguments:
         word = arguments.pop(0)
         if word == "--analyses":
             analyses = os.path.abspath(arguments.pop(0))
         elif word == "--ros2":
             ros2 = ":".join(os.path.abspath(folder) for folder in arguments.pop(0).split(":"))
+        elif word == "--tests":
+            tests = os.path.abspath(arguments.pop(0))
         elif word == "--speed":
             speed = True
         else:
@@ -426,6 +565,18 @@ def main(arguments):
         print(f"{'FAILED' if wrong else 'ok'} clients of ROS 2: {lines} lines")
         print("\n".join(wrong) + ("\n" if wrong else ""), end="")
         failed |= bool(wrong)
+
+    def shown(name, wrong, lines):
+        print(f"{'FAILED' if wrong else 'ok'} {name}: {lines} lines")
+        print("\n".join(wrong[:8]) + ("\n" if wrong else ""), end="")
+        return bool(wrong)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        babeltrace_objects.write_trace(f"{scratch}/trace")
+        failed |= shown("questions to objects", *compare_objects(modules, f"{scratch}/trace"))
+    if tests:
+        failed |= shown("bt2's own tests", *compare_tests(modules, tests))
+        failed |= shown("examples of bt2's documentation", *compare_examples(modules, tests, paths[:2]))
     for path in paths:
         checks = {"bt2": compare_bt2, "bt2, cut": compare_cut, "babeltrace": compare_babeltrace}
         for name, check in checks.items():
