@@ -203,7 +203,7 @@ class Event(collections.abc.Mapping):  # type: ignore[type-arg]
 
     @property
     def cycles(self) -> int:
-        return self._e.cycles
+        return _NO_TIME if self._e.timestamp is None else self._e.cycles
 
     @property
     def timestamp(self) -> int:
