@@ -21,6 +21,10 @@ use crate::unfinished::{UnfinishedFiles, has_parts, leave_notes, leave_unfinishe
 const LOOK: Duration = Duration::from_millis(250);
 /// After a change that the system tells they are looked at so much later: what is written together is read together.
 const BREATH: Duration = Duration::from_millis(50);
+/// The folder of a recording of uftrace that is complete has its symbols when it has not changed for so long,
+const SYMBOLS: Duration = Duration::from_millis(300);
+/// and for so long when there are none yet: large programs are read before the first are written.
+const FIRST_SYMBOLS: Duration = Duration::from_secs(3);
 /// Looking and reading take at most this part of the time.
 const SHARE: u32 = 4;
 /// Files that are looked at; a folder with more of them is no trace that grows.
@@ -224,8 +228,17 @@ impl FollowSource {
         let are_rings_over = self.had_rings && self.rings.values().all(|ring| ring.is_closed);
         let infos: Vec<bool> = self.options.inputs.iter().filter_map(|input| is_complete_uftrace(input)).collect();
         let are_folders_over = infos.len() == self.options.inputs.len() && infos.iter().all(|is_over| *is_over);
+        let are_folders_over = are_folders_over && self.have_symbols();
         let are_parts_over = self.had_parts && !self.is_recorded();
         self.is_left || is_idle || has_ended || are_rings_over || are_folders_over || are_parts_over
+    }
+
+    /// Are the symbols of data folders of uftrace there? It writes them when `info` is complete, one file after the other, and
+    /// says nowhere that it has written the last one.
+    fn have_symbols(&self) -> bool {
+        let has_some = |input: &PathBuf| self.files.keys().any(|path| is_symbols(path) && path.starts_with(input));
+        let quiet = if self.options.inputs.iter().all(has_some) { SYMBOLS } else { FIRST_SYMBOLS };
+        self.grown.elapsed() >= quiet
     }
 
     /// Is one of the inputs still there in parts, and made by a recorder that runs?
@@ -284,6 +297,10 @@ fn inode(_: &fs::Metadata) -> u64 {
 fn runs(pid: u32) -> bool {
     let processes = Path::new("/proc");
     !processes.join("self").exists() || processes.join(pid.to_string()).exists()
+}
+
+fn is_symbols(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "sym")
 }
 
 /// Is a data folder of uftrace complete? The mask of its `info` is 0 until then; `None` where there is none.
