@@ -5,6 +5,7 @@
 //! the kernel says when the last one has ended (`ECHILD`). This holds for raw system calls, for processes that close all
 //! descriptors, and for programs that do not load the library.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -103,6 +104,8 @@ pub(crate) struct Heirs {
     /// A variable that only this recording sets.
     variable: Vec<u8>,
     looked: Option<Instant>,
+    /// Processes that had no environment, and when that was seen first.
+    bare: BTreeMap<u32, Instant>,
     /// Were there none at the last look?
     are_none: bool,
     is_program_over: bool,
@@ -112,11 +115,16 @@ pub(crate) struct Heirs {
 /// Time between two looks at the environments of all processes.
 const LOOK_AT_HEIRS: Duration = Duration::from_millis(20);
 
+/// A process that becomes another program has no environment for a moment, which may be long on a busy machine. One that has
+/// none for so long has none of ours.
+const WITHOUT_ENVIRONMENT: Duration = Duration::from_secs(1);
+
 impl Heirs {
     /// The processes of a program in whose environment a variable has this value.
     pub(crate) fn new(program: u32, name: &str, value: &OsStr) -> Heirs {
         let variable = [name.as_bytes(), b"=", value.as_bytes()].concat();
-        Heirs { program, variable, looked: None, are_none: false, is_program_over: false, are_over: false }
+        let bare = BTreeMap::new();
+        Heirs { program, variable, looked: None, bare, are_none: false, is_program_over: false, are_over: false }
     }
 
     fn poll(&mut self) {
@@ -124,26 +132,63 @@ impl Heirs {
         if !self.is_program_over || self.are_over || self.looked.is_some_and(|at| at.elapsed() < LOOK_AT_HEIRS) {
             return;
         }
-        // A process may be made after the place that a look has reached, and the one that made it end: look twice.
-        let are_none = self.remaining().is_empty();
+        let found = processes(|pid| Some(self.environment(pid)).filter(|found| *found != Environment::Other));
+        self.bare.retain(|pid, _| found.get(pid) == Some(&Environment::None));
+        let mut are_none = true;
+        for (pid, environment) in found {
+            are_none &= environment == Environment::None
+                && self.bare.entry(pid).or_insert_with(Instant::now).elapsed() >= WITHOUT_ENVIRONMENT;
+        }
+        // The numbers of processes begin anew at some time, behind the place that a look has reached: look twice.
         self.are_over = self.are_none && are_none;
         self.are_none = are_none;
         self.looked = Some(Instant::now());
     }
 
-    fn remaining(&self) -> Vec<RemainingProcess> {
-        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok());
-        let has_it = |pid: &u32| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == self.variable)
-        };
-        let own = std::process::id();
-        let mut found: Vec<u32> =
-            numbers.filter(|pid| *pid != own && has_it(pid) && !crate::command::is_dead(*pid)).collect();
-        found.sort_unstable();
-        found.into_iter().map(RemainingProcess::read).collect()
+    fn environment(&self, pid: u32) -> Environment {
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return Environment::Other };
+        match environment.split(|byte| *byte == 0).any(|variable| variable == self.variable) {
+            _ if crate::command::is_dead(pid) => Environment::Other,
+            true => Environment::Ours,
+            // Threads of the kernel run no program.
+            false if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() => Environment::None,
+            false => Environment::Other,
+        }
     }
+
+    fn remaining(&self) -> Vec<RemainingProcess> {
+        let found = processes(|pid| (self.environment(pid) == Environment::Ours).then_some(()));
+        found.into_keys().map(RemainingProcess::read).collect()
+    }
+}
+
+/// The environment of a process that runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Environment {
+    /// It has the variable of this recording.
+    Ours,
+    /// It has none, or none yet.
+    None,
+    Other,
+}
+
+/// All other processes of which `look` finds something. Those that are made meanwhile are looked at, too: a process may end
+/// when it is listed and not yet looked at, and what it has made is not in that list.
+///
+/// Some are never looked at where others make new ones all the time.
+fn processes<T>(mut look: impl FnMut(u32) -> Option<T>) -> BTreeMap<u32, T> {
+    let mut known = BTreeSet::from([std::process::id()]);
+    let mut found = BTreeMap::new();
+    for _ in 0..10 {
+        let listed = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let listed = listed.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok());
+        let new: Vec<u32> = listed.filter(|pid| known.insert(*pid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        found.extend(new.into_iter().filter_map(|pid| Some((pid, look(pid)?))));
+    }
+    found
 }
 
 impl RemainingProcess {
