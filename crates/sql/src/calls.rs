@@ -12,13 +12,9 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::streaming::StreamingTable;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
@@ -34,6 +30,7 @@ use tracemill_semantics::member;
 
 use crate::database::Database;
 use crate::event_columns::{names, times};
+use crate::provider::{OwnTable, named_columns, streamed};
 
 /// The table.
 pub(crate) struct CallTable {
@@ -128,30 +125,21 @@ impl fmt::Debug for CallsTable {
     }
 }
 
-#[async_trait]
-impl TableProvider for CallTable {
+impl OwnTable for CallTable {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
+    fn plan(
         &self,
-        state: &dyn Session,
+        _: &dyn Session,
         projection: Option<&Vec<usize>>,
-        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // Only the columns that are named are made.
-        let named = projection.cloned().unwrap_or_else(|| (0..CallColumn::ALL.len()).collect());
-        let schema = Arc::new(self.schema.project(&named)?);
+        let (named, schema) = named_columns(&self.schema, projection)?;
         let columns = named.iter().map(|&at| CallColumn::ALL[at].1).collect();
-        let rows = CallsTable { database: self.database.clone(), schema: schema.clone(), columns };
-        let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
-        table.scan(state, None, filters, limit).await
+        streamed(CallsTable { database: self.database.clone(), schema, columns }, None, limit)
     }
 }
 

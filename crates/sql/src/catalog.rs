@@ -13,6 +13,7 @@ use datafusion_session::SessionStore;
 use crate::calls::CallTable;
 use crate::database::Database;
 use crate::metadata_tables::{KINDS, MetadataTable};
+use crate::provider::Provided;
 use crate::samples::{SampleTable, SampleTableKind};
 use crate::scan::EventProvider;
 use crate::state_tables::{StateTable, StateTableKind};
@@ -104,17 +105,24 @@ impl SchemaProvider for Main {
         let database = &self.database;
         match Main::table_name(name) {
             Some("events") => {
-                return Ok(Some(Arc::new(EventProvider { database: database.clone(), table: database.events() })));
+                return Ok(Some(Arc::new(Provided(EventProvider {
+                    database: database.clone(),
+                    table: database.events(),
+                }))));
             }
-            Some("calls") => return Ok(Some(Arc::new(CallTable::new(database)))),
-            Some("samples") => return Ok(Some(Arc::new(SampleTable::new(database, SampleTableKind::Samples)))),
-            Some("stacks") => return Ok(Some(Arc::new(SampleTable::new(database, SampleTableKind::Stacks)))),
+            Some("calls") => return Ok(Some(Arc::new(Provided(CallTable::new(database))))),
+            Some("samples") => {
+                return Ok(Some(Arc::new(Provided(SampleTable::new(database, SampleTableKind::Samples)))));
+            }
+            Some("stacks") => return Ok(Some(Arc::new(Provided(SampleTable::new(database, SampleTableKind::Stacks))))),
             Some(own) => {
                 if let Some(kind) = StateTableKind::from_name(own) {
-                    return Ok(Some(Arc::new(StateTable::new(database, kind)?)));
+                    return Ok(Some(Arc::new(Provided(StateTable::new(database, kind)?))));
                 }
                 let kind = KINDS.iter().find(|kind| kind.name == own);
-                return Ok(kind.map(|kind| Arc::new(MetadataTable::new(database, kind)) as Arc<dyn TableProvider>));
+                return Ok(
+                    kind.map(|kind| Arc::new(Provided(MetadataTable::new(database, kind))) as Arc<dyn TableProvider>)
+                );
             }
             None => {}
         }
@@ -153,7 +161,7 @@ impl SchemaProvider for ClassTables {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let table = self.database.class_table(name);
-        let provider = |table| Arc::new(EventProvider { database: self.database.clone(), table });
+        let provider = |table| Arc::new(Provided(EventProvider { database: self.database.clone(), table }));
         Ok(table.map(|table| provider(table) as Arc<dyn TableProvider>))
     }
 

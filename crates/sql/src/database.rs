@@ -17,8 +17,8 @@ use tracemill_engine::timeline::Selection;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockOrigin, EventClassId};
 
+use crate::defined_states::DefinedStates;
 use crate::part::ScanPart;
-use crate::state_tables::DefinedStates;
 use crate::table::EventTable;
 
 /// The name of classes without a name, as a table.

@@ -4,13 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::streaming::StreamingTable;
-use datafusion::catalog::{Session as QuerySession, TableProvider};
+use datafusion::catalog::Session as QuerySession;
 use datafusion::common::Result;
-use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
@@ -29,6 +25,7 @@ use tracemill_model::schema::{ClockOrigin, EnvValue};
 use crate::database::Database;
 use crate::metadata_rows::Of::{self, Integer, Real, Text, Texts, Unsigned};
 use crate::metadata_rows::{MetadataRows, MetadataValue};
+use crate::provider::{OwnTable, streamed};
 use crate::table::{TableColumn, content};
 
 /// A table: its name, its columns after `trace`, and what makes its rows.
@@ -209,21 +206,15 @@ impl fmt::Debug for MetadataTable {
     }
 }
 
-#[async_trait]
-impl TableProvider for MetadataTable {
+impl OwnTable for MetadataTable {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
+    fn plan(
         &self,
-        state: &dyn QuerySession,
+        _: &dyn QuerySession,
         projection: Option<&Vec<usize>>,
-        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let is_named = |name: &&str| {
@@ -232,9 +223,7 @@ impl TableProvider for MetadataTable {
         };
         let is_counted = self.kind.counted.iter().any(is_named);
         let (database, schema) = (self.database.clone(), self.schema.clone());
-        let rows = MetadataPartition { database, kind: self.kind, schema, is_counted };
-        let table = StreamingTable::try_new(self.schema(), vec![Arc::new(rows)])?;
-        table.scan(state, projection, filters, limit).await
+        streamed(MetadataPartition { database, kind: self.kind, schema, is_counted }, projection, limit)
     }
 }
 

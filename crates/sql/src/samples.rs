@@ -13,13 +13,9 @@ use arrow_array::builder::{
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::streaming::StreamingTable;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
@@ -32,6 +28,7 @@ use tracemill_engine::samples::{Frame, Sample, SampleReader};
 
 use crate::database::Database;
 use crate::event_columns::{names, times};
+use crate::provider::{OwnTable, named_columns, streamed};
 
 /// One of both tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,31 +150,22 @@ impl fmt::Debug for SampleRows {
     }
 }
 
-#[async_trait]
-impl TableProvider for SampleTable {
+impl OwnTable for SampleTable {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
+    fn plan(
         &self,
-        state: &dyn Session,
+        _: &dyn Session,
         projection: Option<&Vec<usize>>,
-        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // Only the columns that are named are made.
+        let (named, schema) = named_columns(&self.schema, projection)?;
         let all = self.kind.columns();
-        let named = projection.cloned().unwrap_or_else(|| (0..all.len()).collect());
-        let schema = Arc::new(self.schema.project(&named)?);
         let columns = named.iter().map(|&at| all[at].1).collect();
-        let rows = SampleRows { database: self.database.clone(), kind: self.kind, schema: schema.clone(), columns };
-        let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
-        table.scan(state, None, filters, limit).await
+        streamed(SampleRows { database: self.database.clone(), kind: self.kind, schema, columns }, None, limit)
     }
 }
 

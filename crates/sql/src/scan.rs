@@ -6,20 +6,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef, SortOptions};
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::Session;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue, Statistics};
-use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileOpener, FileScanConfig, FileScanConfigBuilder, FileSource};
 use datafusion::datasource::projection::{ProjectionOpener, SplitProjection};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::logical_expr::Expr;
 use datafusion::object_store::ObjectStore;
 use datafusion::physical_expr::expressions::{Column as ColumnExpr, Literal};
 use datafusion::physical_expr::projection::ProjectionExprs;
@@ -36,6 +33,7 @@ use crate::event_columns::EventColumn;
 use crate::field::{FieldFunction, member_column, path_column, text_of};
 use crate::filters::{Condition, Decided, decide, in_words, is_taken};
 use crate::part::ScanPart;
+use crate::provider::OwnTable;
 use crate::read::Opener;
 use crate::remote::RemoteScan;
 use crate::table::{EventTable, FieldColumn, TableColumn};
@@ -52,21 +50,15 @@ impl fmt::Debug for EventProvider {
     }
 }
 
-#[async_trait]
-impl TableProvider for EventProvider {
+impl OwnTable for EventProvider {
     fn schema(&self) -> SchemaRef {
         self.table.schema.clone()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
+    fn plan(
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let context = state.config().get_extension::<QueryContext>().unwrap_or_default();

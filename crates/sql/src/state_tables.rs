@@ -15,13 +15,9 @@ use arrow_array::builder::{
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::streaming::StreamingTable;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::Session;
 use datafusion::common::{DataFusionError, Result, plan_err};
-use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
@@ -36,8 +32,10 @@ use tracemill_semantics::Concepts;
 use tracemill_table::Value;
 
 use crate::database::Database;
+use crate::defined_states::DefinedStates;
 use crate::event_columns::{names, times};
 use crate::field::path_column;
+use crate::provider::{OwnTable, named_columns, streamed};
 use crate::table::SCOPES;
 
 /// A table of states.
@@ -84,15 +82,6 @@ impl StateTableKind {
         };
         (analysis, AnalysisQuery { view, words: word.into_iter().collect(), has_machines: true, ..Default::default() })
     }
-}
-
-/// Definitions of the user, and whether times in them are universal time unless they have a zone.
-#[derive(Clone, Debug)]
-pub(crate) struct DefinedStates {
-    definitions: Arc<CustomDefinitions>,
-    gmt: bool,
-    /// The columns of keys that are integers in all events.
-    integers: Vec<Arc<str>>,
 }
 
 impl Database {
@@ -233,21 +222,15 @@ impl fmt::Debug for StateTable {
     }
 }
 
-#[async_trait]
-impl TableProvider for StateTable {
+impl OwnTable for StateTable {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
+    fn plan(
         &self,
-        state: &dyn Session,
+        _: &dyn Session,
         projection: Option<&Vec<usize>>,
-        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if !self.database.has_all_events() {
@@ -255,11 +238,9 @@ impl TableProvider for StateTable {
             return plan_err!("`{name}` cannot be asked with --filter: it leaves out events that change states");
         }
         // Only the columns that are named are made.
-        let named = projection.cloned().unwrap_or_else(|| (0..self.columns.len()).collect());
-        let schema = Arc::new(self.schema.project(&named)?);
+        let (named, schema) = named_columns(&self.schema, projection)?;
         let columns = named.iter().map(|&at| self.columns[at].clone()).collect();
-        let rows = StateRows { database: self.database.clone(), kind: self.kind, schema: schema.clone(), columns };
-        StreamingTable::try_new(schema, vec![Arc::new(rows)])?.scan(state, None, filters, limit).await
+        streamed(StateRows { database: self.database.clone(), kind: self.kind, schema, columns }, None, limit)
     }
 }
 
