@@ -307,7 +307,7 @@ def compare_babeltrace(modules, path, counts):
     mine, own, errors = run(modules, "babeltrace", path)
     if mine:
         return [f"the module of tracemill failed: {errors.strip()[-500:]}"], 0
-    # What babeltrace refuses may be read here.
+    # Traces that babeltrace refuses may be read here.
     if status or real == ["refused"]:
         counts["aborted"] += 1
         return [], 0

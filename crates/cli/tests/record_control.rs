@@ -136,7 +136,8 @@ fn a_filter_selects_where_events_are_recorded_what_print_selects_afterwards() {
             let i = random(&mut state) as i32 % 5;
             let f = [0.25_f64, 0.5, 0.75, f64::INFINITY, f64::NAN, -1.0][random(&mut state) as usize % 6];
             let text = ["", "a", "ab", "üb", "b", "*"][random(&mut state) as usize % 6];
-            let (ok, small) = (random(&mut state) % 2 == 0, [1_u8, 2, 3, 255][random(&mut state) as usize % 4]);
+            let (ok, small) =
+                (random(&mut state).is_multiple_of(2), [1_u8, 2, 3, 255][random(&mut state) as usize % 4]);
             let list = &[7_u32; 3][..random(&mut state) as usize % 2];
             event!(target: "x", "all", n = n, u = u, i = i, f = f, text = text, ok = ok, small = small, list = list);
             event!(target: "x", "some", n = n, u = u, i = i, f = f, text = text, ok = ok, small = small, list = list);

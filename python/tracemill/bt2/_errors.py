@@ -58,7 +58,7 @@ class _ErrorCause:
         return f"[{self.module_name}]: {self._message}"
 
 
-# What says where a component failed: errors here have no such causes, as there are no components.
+# The part of an error that names a failed component: errors here have no such causes, as there are no components.
 
 
 class _ComponentErrorCause(_ErrorCause):

@@ -109,7 +109,7 @@ pub(crate) struct RecordOptions {
     pub(crate) refused: Refused,
 }
 
-/// What the recorder of a program that runs is told.
+/// Commands for the recorder of a program that runs.
 #[derive(Args)]
 #[command(next_help_heading = RUNNING)]
 pub(crate) struct ControlArgs {
