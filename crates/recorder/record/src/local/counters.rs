@@ -1,11 +1,11 @@
 //! Counters of the kernel and the processor, for each thread that records them: opened at its first event, read by the
 //! processor's own instruction where the kernel allows that, else by a call of the system.
 
-use std::cell::Cell;
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
+use super::system;
 use crate::contexts::KIND_COUNT;
 
 /// A counter, by the numbers of `perf_event_open(2)`.
@@ -15,21 +15,24 @@ pub(crate) struct PerfCounter {
     pub(crate) config: u64,
 }
 
-/// A counter of a thread.
-#[derive(Clone, Copy)]
+/// A counter that was opened.
 struct Opened {
-    /// 0 when it was not tried, else the descriptor and one; negative when there is none.
     file: i32,
     /// A page that the kernel keeps up to date, or null.
-    page: *const u8,
-    /// The process that opened it: in a child, the counter is the parent's.
-    pid: i32,
+    page: *mut u8,
 }
 
-const UNTRIED: Opened = Opened { file: 0, page: ptr::null(), pid: 0 };
+/// A counter of a thread. A signal handler may need it while the thread is at it.
+struct ThreadCounter {
+    /// 0 when it was not tried, else the descriptor and one; negative when there is none.
+    file: AtomicI32,
+    page: AtomicPtr<u8>,
+    /// The process that opened it: in a child, the counter is the parent's.
+    pid: AtomicI32,
+}
 
 thread_local! {
-    static COUNTERS: Cell<[Opened; KIND_COUNT]> = const { Cell::new([UNTRIED; KIND_COUNT]) };
+    static COUNTERS: [ThreadCounter; KIND_COUNT] = const { [const { ThreadCounter::new() }; KIND_COUNT] };
 }
 
 /// Attributes of the first version of the call, 64 bytes.
@@ -80,69 +83,105 @@ fn open(counter: PerfCounter) -> io::Result<Opened> {
     }
     // SAFETY: a new mapping at a place that the kernel chooses.
     let page = unsafe { libc::mmap(ptr::null_mut(), PAGE, libc::PROT_READ, libc::MAP_SHARED, file, 0) };
-    let page = if page == libc::MAP_FAILED { ptr::null() } else { page.cast_const().cast() };
-    // SAFETY: a call without arguments.
-    Ok(Opened { file: file + 1, page, pid: unsafe { libc::getpid() } })
+    Ok(Opened { file, page: if page == libc::MAP_FAILED { ptr::null_mut() } else { page.cast() } })
 }
 
-fn close(opened: Opened) {
-    // SAFETY: what `open` made; nobody else has it.
-    unsafe {
-        if !opened.page.is_null() {
-            libc::munmap(opened.page.cast_mut().cast(), PAGE);
-        }
-        if opened.file > 0 {
-            libc::close(opened.file - 1);
+impl Opened {
+    fn close(self) {
+        // SAFETY: what `open` made in this process; nobody else has it.
+        unsafe {
+            if !self.page.is_null() {
+                libc::munmap(self.page.cast(), PAGE);
+            }
+            libc::close(self.file);
         }
     }
+}
+
+fn pid() -> i32 {
+    // SAFETY: a call without arguments.
+    unsafe { libc::getpid() }
 }
 
 /// Can programs read this counter here without a call of the system? An error when they cannot at all.
 pub(crate) fn can_read(counter: PerfCounter) -> io::Result<bool> {
     let opened = open(counter)?;
     let is_direct = read_directly(opened.page).is_some();
-    close(opened);
+    opened.close();
     Ok(is_direct)
 }
 
 /// The count of the calling thread; 0 where there is none. `at` is its number among the kinds of contexts.
 pub(crate) fn read(at: usize, counter: PerfCounter) -> u64 {
-    let mut all = COUNTERS.get();
-    let Some(opened) = all.get_mut(at) else { return 0 };
-    // SAFETY: a call without arguments.
-    if opened.file != 0 && opened.pid != unsafe { libc::getpid() } {
-        close(std::mem::replace(opened, UNTRIED));
-    }
-    if opened.file == 0 {
-        // SAFETY: as above.
-        let refused = || Opened { file: -1, page: ptr::null(), pid: unsafe { libc::getpid() } };
-        *opened = open(counter).unwrap_or_else(|_| refused());
-        let opened = *opened;
-        COUNTERS.set(all);
-        return count(opened);
-    }
-    count(*opened)
-}
-
-fn count(opened: Opened) -> u64 {
-    if let Some(count) = read_directly(opened.page) {
-        return count;
-    }
-    let mut count = 0_u64;
-    if opened.file > 0 {
-        // SAFETY: eight bytes of this stack.
-        unsafe { libc::read(opened.file - 1, (&raw mut count).cast(), 8) };
-    }
-    count
+    COUNTERS.with(|counters| counters.get(at).map_or(0, |of_thread| of_thread.read(counter)))
 }
 
 /// Closes the counters of a thread that ends.
 pub(super) fn end_of_thread() {
-    COUNTERS.replace([UNTRIED; KIND_COUNT]).into_iter().for_each(close);
+    COUNTERS.with(|counters| counters.iter().filter_map(ThreadCounter::take).for_each(Opened::close));
+}
+
+/// Leaves the counters to the parent, in a child that was made just now.
+pub(super) fn leave_to_parent() {
+    COUNTERS.with(|counters| {
+        for ThreadCounter { file, page, .. } in counters {
+            // Its page is not in the child: there may be another mapping by now.
+            page.store(ptr::null_mut(), Ordering::Relaxed);
+            let file = file.swap(0, Ordering::Relaxed);
+            if file > 0 {
+                system::close_inherited(file - 1);
+            }
+        }
+    });
+}
+
+impl ThreadCounter {
+    const fn new() -> ThreadCounter {
+        ThreadCounter { file: AtomicI32::new(0), page: AtomicPtr::new(ptr::null_mut()), pid: AtomicI32::new(0) }
+    }
+
+    /// What is open, which then is not any more.
+    fn take(&self) -> Option<Opened> {
+        let (file, page) = (self.file.swap(0, Ordering::Relaxed), self.page.swap(ptr::null_mut(), Ordering::Relaxed));
+        (file > 0 && self.pid.load(Ordering::Relaxed) == pid()).then_some(Opened { file: file - 1, page })
+    }
+
+    fn read(&self, counter: PerfCounter) -> u64 {
+        if self.file.load(Ordering::Relaxed) != 0 && self.pid.load(Ordering::Relaxed) != pid() {
+            // A child that nobody told has neither the page nor, by now, perhaps the descriptor.
+            self.page.store(ptr::null_mut(), Ordering::Relaxed);
+            self.file.store(0, Ordering::Relaxed);
+        }
+        if self.file.load(Ordering::Relaxed) == 0 {
+            self.open(counter);
+        }
+        if let Some(count) = read_directly(self.page.load(Ordering::Relaxed)) {
+            return count;
+        }
+        let (mut count, file) = (0_u64, self.file.load(Ordering::Relaxed));
+        if file > 0 {
+            // SAFETY: eight bytes of this stack.
+            unsafe { libc::read(file - 1, (&raw mut count).cast(), 8) };
+        }
+        count
+    }
+
+    fn open(&self, counter: PerfCounter) {
+        let opened = open(counter).ok();
+        let file = opened.as_ref().map_or(-1, |opened| opened.file + 1);
+        self.pid.store(pid(), Ordering::Relaxed);
+        let is_first = self.file.compare_exchange(0, file, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        match opened {
+            Some(opened) if is_first => self.page.store(opened.page, Ordering::Relaxed),
+            // A signal handler has opened it meanwhile.
+            Some(opened) => opened.close(),
+            None => {}
+        }
+    }
 }
 
 /// The count by the processor's instruction, as the page says how.
-fn read_directly(page: *const u8) -> Option<u64> {
+fn read_directly(page: *mut u8) -> Option<u64> {
     const LOCK: usize = 8;
     const INDEX: usize = 12;
     const OFFSET: usize = 16;
@@ -155,7 +194,7 @@ fn read_directly(page: *const u8) -> Option<u64> {
     }
     // SAFETY: the page is mapped as long as the counter is open; the kernel changes it meanwhile, so it is read anew each time.
     unsafe {
-        let lock = AtomicU32::from_ptr(page.add(LOCK).cast_mut().cast());
+        let lock = AtomicU32::from_ptr(page.add(LOCK).cast());
         loop {
             let before = lock.load(Ordering::Acquire);
             let capabilities = page.add(CAPABILITIES).cast::<u64>().read_volatile();

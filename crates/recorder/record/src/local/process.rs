@@ -162,6 +162,7 @@ extern "C" fn after_fork() {
         // find no ring, and count nowhere.
         return local::forget_writer();
     }
+    local::counters::leave_to_parent();
     // The lock was taken before the fork, by this thread.
     IS_LOCKED.set(true);
     become_child();
