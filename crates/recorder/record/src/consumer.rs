@@ -149,9 +149,12 @@ impl Mover {
 
     /// Makes the snapshot of a trigger.
     fn take_snapshot(&mut self, number: u32, at: u64) {
-        if let Some(before) = recorder::snapshot_before(&self.consumer, number) {
+        let Some(before) = recorder::snapshot_before(&self.consumer, number) else { return };
+        if let Some(before) = before {
             self.snapshots += 1;
-            let (made, to) = trigger::folders(&self.folder);
+            let (made, to) = (trigger::unfinished(&self.folder), trigger::next_folder(&self.folder));
+            // A part of one, by a process that was killed.
+            let _ = std::fs::remove_dir_all(&made);
             let cycles = before.as_nanos() * u128::from(self.frequency) / 1_000_000_000;
             let since = if before.is_zero() { 0 } else { at.saturating_sub(cycles.try_into().unwrap_or(u64::MAX)) };
             // It gets its name when it is whole.

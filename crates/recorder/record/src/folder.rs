@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tracemill_ring::{self as ring_file, Header, Pair, SlotContents, header, packet};
 
 use crate::metadata::{self, RecordedClock};
+use crate::trigger;
 
 /// The findings of finishing a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -42,6 +43,8 @@ pub fn recover(folder: &Path) -> io::Result<Recovered> {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
         }
     }
+    // A part of a trigger's snapshot is of no use: all of it is in the rings.
+    let _ = fs::remove_dir_all(trigger::unfinished(&folder.canonicalize()?));
     let pairs = rings.iter().map(|ring| &ring.header.pairs).max_by_key(|pairs| pairs.last().map(|pair| pair.cycles));
     let clock = pairs.and_then(|pairs| estimated(pairs));
     finish_rings((folder, folder), rings, clock, true, problems, 0)

@@ -116,8 +116,11 @@ impl BoundTrigger {
             Some(PlainValue::List(_)) => 1,
         };
         match &self.role {
-            Role::Is(condition) if condition.is_true(name, value) => fire(self.number),
-            Role::Is(_) => {}
+            Role::Is(condition) => {
+                if condition.is_true(name, value) {
+                    fire(self.number);
+                }
+            }
             Role::Begins(by) => begin_pair(self.number, key(*by)),
             Role::Ends(by, limit) => {
                 let begun = end_pair(self.number, key(*by));
@@ -176,12 +179,24 @@ fn end_pair(number: u32, key: u64) -> Option<u64> {
 /// The trigger whose snapshot is to be made, and one; and when it was.
 static PENDING: (AtomicU32, AtomicU64) = (AtomicU32::new(0), AtomicU64::new(0));
 
-/// Asks for the snapshot of a trigger, unless one is being made.
-pub(crate) fn fire(number: u32) {
-    if PENDING.0.compare_exchange(0, number + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+/// Asks for the snapshot of a trigger. `false` when one is being made.
+pub(crate) fn fire(number: u32) -> bool {
+    let is_first = PENDING.0.compare_exchange(0, number + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if is_first {
         PENDING.1.store(clock::now(), Ordering::Release);
         system::wake_consumer_surely();
     }
+    is_first
+}
+
+/// Asks for the snapshot of a trigger, and waits for it: the process may be about to end. One that is being made may
+/// have been begun too early.
+pub(crate) fn fire_at_the_end(number: u32) {
+    if !fire(number) {
+        wait();
+        fire(number);
+    }
+    wait();
 }
 
 /// The trigger that asked for a snapshot, and when.
@@ -196,12 +211,16 @@ pub(crate) fn done() {
     PENDING.0.store(0, Ordering::Release);
 }
 
-/// The folder of the next snapshot of a trace, while it is made and afterwards.
-pub(crate) fn folders(trace: &Path) -> (PathBuf, PathBuf) {
+/// The folder of a snapshot of a trace while it is made.
+pub(crate) fn unfinished(trace: &Path) -> PathBuf {
+    trace.with_file_name(format!(".{}.trigger", trace.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+/// The folder of its next snapshot, when that is whole.
+pub(crate) fn next_folder(trace: &Path) -> PathBuf {
     let name = trace.file_name().unwrap_or_default().to_string_lossy();
     let named = |number: u32| trace.with_file_name(format!("{name}.trigger{number}"));
-    let free = (1..).map(named).find(|path| !path.exists());
-    (trace.with_file_name(format!(".{name}.trigger")), free.unwrap_or_default())
+    (1..).map(named).find(|path| !path.exists()).unwrap_or_default()
 }
 
 /// The trigger of a panic, and one; 0 without.
@@ -228,8 +247,7 @@ pub(crate) fn watch(triggers: &[Trigger]) {
                     let before = std::panic::take_hook();
                     std::panic::set_hook(Box::new(move |panic| {
                         if let Some(number) = OF_PANIC.load(Ordering::Relaxed).checked_sub(1) {
-                            fire(number);
-                            wait();
+                            fire_at_the_end(number);
                         }
                         before(panic);
                     }));
@@ -240,7 +258,7 @@ pub(crate) fn watch(triggers: &[Trigger]) {
     }
 }
 
-/// Waits for the snapshot that was asked for: the process may be about to end.
+/// Waits for the snapshot that was asked for.
 pub(crate) fn wait() {
     let begin = Instant::now();
     while PENDING.0.load(Ordering::Acquire) != 0 && begin.elapsed() < PATIENCE {

@@ -121,16 +121,25 @@ fn record_until_it_ends(folder: &Path) {
     let cause = std::fs::read_to_string(folder.join("cause")).expect("a cause");
     let options = Recorder::options(folder.join("t")).flight(1 << 20);
     let signal = cause.parse().ok();
-    let cause = signal.map_or(Cause::Panic, Cause::Signal);
+    let cause = if cause == "exit" { Cause::Event(is(999)) } else { signal.map_or(Cause::Panic, Cause::Signal) };
+    let is_at_exit = matches!(cause, Cause::Event(_));
     let _recorder = options.trigger(Trigger { cause, before: Duration::ZERO }).start().expect("it starts");
-    (0..1000_u64).for_each(|i| event!(target: "s", "tick", i = i));
+    (0..1000_u64).for_each(|i| event!(target: "t", "tick", i = i));
+    if is_at_exit {
+        std::fs::write(folder.join("alive"), "").expect("a file");
+        std::process::exit(0);
+    }
     match signal {
+        // SAFETY: it is not read: the process ends. The standard library has a handler, which lets it.
+        Some(libc::SIGSEGV) => unsafe {
+            std::ptr::without_provenance::<u8>(8).read_volatile();
+        },
         // SAFETY: a call without pointers.
         Some(signal) => assert_eq!(unsafe { libc::raise(signal) }, 0),
         None => assert!(std::thread::spawn(|| panic!("as the test wants")).join().is_err()),
     }
     snapshot(&folder.join("t"), 1);
-    event!(target: "s", "tick", i = 1000_u64);
+    event!(target: "t", "tick", i = 1000_u64);
     std::fs::write(folder.join("alive"), "").expect("a file");
 }
 
@@ -143,8 +152,11 @@ fn signals_and_panics_lead_to_snapshots() {
         (libc::SIGUSR1.to_string(), None),
         (libc::SIGTERM.to_string(), Some(libc::SIGTERM)),
         (libc::SIGABRT.to_string(), Some(libc::SIGABRT)),
+        (libc::SIGSEGV.to_string(), Some(libc::SIGSEGV)),
         (libc::SIGWINCH.to_string(), None),
         ("panic".to_string(), None),
+        // The program ends just after the event.
+        ("exit".to_string(), None),
     ] {
         let folder = Folder::new(&format!("signal-{cause}"));
         std::fs::write(folder.join("cause"), &cause).expect("a file");
@@ -154,6 +166,191 @@ fn signals_and_panics_lead_to_snapshots() {
         assert_eq!(folder.join("alive").exists(), ends_by.is_none(), "{cause}: {output:?}");
         assert_eq!(numbers(&snapshot(&folder.join("t"), 1)), (0..1000).collect::<Vec<u64>>(), "{cause}");
     }
+}
+
+/// Numbers of the events of a name, in their order.
+fn numbers_of(path: &Path, name: &str) -> Vec<u64> {
+    let lines = events(path);
+    let lines = lines.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" i="));
+    lines.map(|number| number.parse().expect("a number")).collect()
+}
+
+/// The snapshots of a trace, in their order.
+fn snapshots(trace: &Path) -> Vec<PathBuf> {
+    (1..)
+        .map(|number| PathBuf::from(format!("{}.trigger{number}", trace.display())))
+        .take_while(|path| path.exists())
+        .collect()
+}
+
+/// Records in several threads, one of which meets a trigger again and again, until it is killed.
+fn record_until_killed(folder: &Path) {
+    let path = folder.join("t");
+    let condition = FieldCondition::Const(true);
+    let cause = Cause::Event(EventCondition { events: "k:cause".to_string(), source: String::new(), condition });
+    let trigger = Trigger { cause, before: Duration::from_millis(5) };
+    let counter = std::fs::File::create(folder.join("count")).expect("a file");
+    let _recorder = Recorder::options(&path).flight(32 << 10).packet(4096).trigger(trigger).start().expect("it starts");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0_u64..).for_each(|i| event!(target: "k", "tick", i = i)));
+        }
+        for i in 0_u64.. {
+            event!(target: "k", "cause", i = i);
+            std::os::unix::fs::FileExt::write_all_at(&counter, &(i + 1).to_le_bytes(), 0).expect("it is written");
+            std::thread::sleep(Duration::from_millis(4));
+        }
+    });
+}
+
+/// Each number is one more than the one before of its stream.
+fn has_no_holes(path: &Path) -> bool {
+    let traces = tracemill::open([path]).expect("a trace");
+    let mut last = std::collections::HashMap::new();
+    traces.events().into_iter().all(|event| {
+        let event = event.expect("a sound event");
+        let i = event.get("payload.i").and_then(|value| value.as_u64()).expect("a number");
+        let thread = event.get("packet_context.tid").and_then(|value| value.as_u64()).expect("a thread");
+        last.insert(thread, i).is_none_or(|before| before + 1 == i)
+    })
+}
+
+#[test]
+fn snapshots_are_whole_or_absent_when_the_program_is_killed() {
+    if let Some(folder) = argument() {
+        return record_until_killed(&folder);
+    }
+    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 100 } else { 6 };
+    let mut state = u64::from(std::process::id()) | 1;
+    let mut count = 0;
+    for round in 0..rounds {
+        let folder = Folder::new(&format!("killed-{round}"));
+        let path = folder.join("t");
+        let mut child = again("snapshots_are_whole_or_absent_when_the_program_is_killed", &folder.0);
+        let mut child = child.spawn().expect("it runs");
+        snapshot(&path, 1);
+        std::thread::sleep(Duration::from_micros(random(&mut state) % 60_000));
+        child.kill().expect("it is killed");
+        child.wait().expect("it ends");
+        let last = std::fs::read(folder.join("count")).expect("a count");
+        let last = u64::from_le_bytes(last.try_into().expect("a number"));
+        let recovered = tracemill_record::recover(&path).expect("it is recovered");
+        assert!(recovered.damaged.is_empty(), "{recovered:?}");
+        let causes = numbers_of(&path, "k:cause");
+        let first = causes[0];
+        assert!((last..=last + 1).contains(&(first + causes.len() as u64)), "{last}, {causes:?}");
+        assert!(has_no_holes(&path));
+        assert_eq!(discarded(&path), 0);
+        // Of one that was being made, nothing is left; the others have what was there before.
+        let names = std::fs::read_dir(&folder.0).expect("the folder").flatten();
+        assert!(!names.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with('.')));
+        let snapshots = snapshots(&path);
+        let mut before = 0;
+        for snapshot in &snapshots {
+            let causes = numbers_of(snapshot, "k:cause");
+            assert!(has_no_holes(snapshot) && discarded(snapshot) == 0 && !snapshot.join(".ring").exists());
+            let newest = *causes.last().expect("the cause") + 1;
+            assert!(newest > before && newest <= last + 1, "{newest} after {before}, of {last}");
+            before = newest;
+        }
+        count += snapshots.len();
+    }
+    assert!(count >= rounds);
+}
+
+#[test]
+fn what_a_killed_program_left_of_a_snapshot_is_not_in_the_way() {
+    let _one = lock();
+    let folder = Folder::new("left");
+    let path = folder.join("t");
+    std::fs::create_dir(folder.join(".t.trigger")).expect("a folder");
+    std::fs::write(folder.join(".t.trigger/stream_0"), "a part").expect("a file");
+    let trigger = Trigger { cause: Cause::Event(is(1)), before: Duration::ZERO };
+    let recorder = Recorder::options(&path).trigger(trigger).start().expect("it starts");
+    event!(target: "t", "tick", i = 1_u64);
+    // The next folder has nothing of that: so the snapshot is made before.
+    recorder.rotate(folder.join("u")).expect("it goes on");
+    event!(target: "t", "tick", i = 1_u64);
+    recorder.finish().expect("it finishes");
+    for name in ["t", "u"] {
+        assert_eq!(snapshots(&folder.join(name)).iter().map(|path| numbers(path)).collect::<Vec<_>>(), [[1]], "{name}");
+    }
+    assert!(!folder.join(".t.trigger").exists());
+}
+
+/// A random number.
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Threads come and go, while commands change what they record; none of that loses an event.
+#[test]
+fn many_threads_record_while_commands_change_what_they_record() {
+    let _one = lock();
+    let folder = Folder::new("threads");
+    let path = folder.join("t");
+    let trigger = Trigger { cause: Cause::Event(is(u64::MAX)), before: Duration::ZERO };
+    let options = Recorder::options(&path).block(32 << 10).packet(4096).trigger(trigger);
+    let recorder = options.start().expect("it starts");
+    let (threads, count) = if std::env::var_os("TRACEMILL_LONG").is_some() { (10_000, 100) } else { (400, 100) };
+    let (is_over, longest) = (std::sync::atomic::AtomicBool::new(false), "x".repeat(100));
+    std::thread::scope(|scope| {
+        let commands = scope.spawn(|| {
+            let mut rounds = 0_u64;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let contexts = ["tid,cpu", "-", "callstack", "cpu"][rounds as usize % 4];
+                let contexts = Contexts::parse(contexts).expect("contexts");
+                let mut odd = is(rounds % 50);
+                odd.events = "m:odd".to_string();
+                let changes = [
+                    Command::Contexts { events: "m:*".to_string(), contexts },
+                    Command::Filter(odd),
+                    Command::Enable(["m:odd", "-m:odd"][rounds as usize / 2 % 2].to_string()),
+                    Command::List,
+                ];
+                ask(&path, &changes).expect("it answers");
+                rounds += 1;
+            }
+            rounds
+        });
+        for begin in (0..threads).step_by(8) {
+            std::thread::scope(|scope| {
+                for thread in begin..(begin + 8).min(threads) {
+                    let longest = &longest;
+                    scope.spawn(move || {
+                        for i in 0..count {
+                            event!(target: "m", "all", i = thread * count + i, text = &longest[..i as usize % 100]);
+                            event!(target: "m", "odd", i = i);
+                        }
+                    });
+                }
+            });
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(commands.join().expect("it ends") > 2);
+    });
+    assert_eq!(recorder.finish().expect("it finishes").discarded, 0);
+    assert!(!folder.join("t.trigger1").exists(), "the trigger's event has not come");
+    let (mut all, mut contexts) = (Vec::new(), 0);
+    let traces = tracemill::open([&path]).expect("a trace");
+    for event in traces.events() {
+        let event = event.expect("a sound event");
+        let number = |name: &str| event.get(name).and_then(|value| value.as_u64());
+        if let Some(tid) = number("event_context.vtid") {
+            assert_eq!(Some(tid), number("packet_context.tid"));
+            contexts += 1;
+        }
+        if event.name() == "m:all" {
+            all.extend(number("payload.i"));
+        }
+    }
+    all.sort_unstable();
+    assert!(all == (0..threads * count).collect::<Vec<u64>>(), "{} of {}", all.len(), threads * count);
+    assert!(contexts > 0);
+    assert_eq!(discarded(&path), 0);
 }
 
 #[test]

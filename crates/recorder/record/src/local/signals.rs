@@ -68,15 +68,20 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // SAFETY: set before this handler was.
     let before = unsafe { &*(BEFORE[at].load(Ordering::Acquire) as *const libc::sigaction) };
     let trigger = TRIGGERS[at].load(Ordering::Relaxed).checked_sub(1);
-    if let Some(trigger) = trigger {
-        trigger::fire(trigger);
+    let ends_program = !is_ignored(signal) && !is_for_users(signal) && before.sa_sigaction != libc::SIG_IGN;
+    match trigger {
+        // Also where it is handled: by the standard library of Rust, for one, which lets it end the program afterwards.
+        Some(trigger) if ends_program => trigger::fire_at_the_end(trigger),
+        Some(trigger) => {
+            trigger::fire(trigger);
+        }
+        None => {}
     }
     match before.sa_sigaction {
         libc::SIG_IGN => {}
         libc::SIG_DFL if is_ignored(signal) || is_for_users(signal) && trigger.is_some() => {}
         libc::SIG_DFL => {
             // It ends the process, which takes its memory along, but no ring.
-            trigger::wait();
             // SAFETY: pointers to memory that stays; the signal comes again when this handler returns.
             unsafe {
                 libc::sigaction(signal, before, std::ptr::null_mut());

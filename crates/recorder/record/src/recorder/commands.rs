@@ -21,11 +21,11 @@ fn of_consumer<R>(consumer: &Arc<Consumer>, work: impl FnOnce(&mut ProcessState)
     process::locked(of_its).flatten()
 }
 
-/// How far back the snapshot of a trigger goes, if that is still there.
-pub(crate) fn snapshot_before(consumer: &Arc<Consumer>, number: u32) -> Option<Duration> {
+/// How far back the snapshot of a trigger goes, if that is still there. `None` when it is for the consumer of another folder.
+pub(crate) fn snapshot_before(consumer: &Arc<Consumer>, number: u32) -> Option<Option<Duration>> {
     let of_trigger = |state: &mut ProcessState| {
         let triggers = state.running.as_ref()?.options.rules.triggers();
-        Some(triggers.get(usize::try_from(number).ok()?)?.before)
+        Some(usize::try_from(number).ok().and_then(|at| Some(triggers.get(at)?.before)))
     };
     of_consumer(consumer, of_trigger)
 }

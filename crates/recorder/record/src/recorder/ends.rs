@@ -66,6 +66,7 @@ pub(crate) fn start_from_environment() {
 /// Ends a recording. The thread of the recorder may do it, too, as somebody told it; then the program gets the same summary
 /// when it ends the recording once more.
 pub(crate) fn finish(generation: u64) -> io::Result<Summary> {
+    wait_for_snapshot(generation);
     let ended = process::locked(|state| {
         state.running_of(generation)?;
         state.sites.iter().for_each(RegisteredSite::turn_off);
@@ -92,6 +93,18 @@ pub(crate) fn finish(generation: u64) -> io::Result<Summary> {
     };
     process::locked(|state| state.ended = Some((generation, copy)));
     finished
+}
+
+/// Waits for the snapshot that a trigger asked for just before the end: afterwards there are no rings. The thread of the recorder
+/// looks at triggers before it looks at commands.
+fn wait_for_snapshot(generation: u64) {
+    let is_of_other = |state: &mut ProcessState| {
+        let consumer = state.running_of(generation)?.consumer.as_ref()?;
+        Some(!consumer.is_current())
+    };
+    if process::locked(is_of_other).flatten() == Some(true) {
+        trigger::wait();
+    }
 }
 
 /// How the recording went that somebody ended by the socket, if it is the wanted one. Once.
@@ -156,6 +169,7 @@ pub(crate) fn finish_at_exit() {
 
 /// Finishes a recording, and goes on in another folder.
 pub(crate) fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
+    wait_for_snapshot(generation);
     let known = process::locked(|state| {
         let running = state.running_of(generation)?;
         Some((running.options.clone(), running.first))
