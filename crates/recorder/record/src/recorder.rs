@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -233,12 +233,20 @@ impl Running {
     /// Begins a recording. With the first readings of the clocks of the recording before, it need not wait for the second
     /// ones.
     fn new(options: Options, first: Option<Pair>) -> Result<Running, StartError> {
-        let folder = options.folder();
-        let failed = |error| StartError::Io(folder.clone(), error);
+        let path = options.folder();
         process::prepare();
         clock::choose();
-        let folder = folder::make(&folder).map_err(failed)?;
-        fs::create_dir(folder.join(ring_file::FOLDER)).map_err(failed)?;
+        let begun = folder::make(&path).and_then(|folder| {
+            Running::in_folder(options, &folder, first).inspect_err(|_| {
+                // It can be tried again.
+                let _ = fs::remove_dir_all(&folder);
+            })
+        });
+        begun.map_err(|error| StartError::Io(path, error))
+    }
+
+    fn in_folder(options: Options, folder: &Path, first: Option<Pair>) -> io::Result<Running> {
+        fs::create_dir(folder.join(ring_file::FOLDER))?;
         let first = first.unwrap_or_else(|| {
             let first = clock::pair();
             std::thread::sleep(FIRST_PAIRS);
@@ -248,14 +256,14 @@ impl Running {
         let (frequency, origin_ns) = ring_file::estimate(first, pair).unwrap_or((1_000_000_000, 0));
         let clock = RecordedClock { frequency, origin_ns };
         let pid = std::process::id();
-        let environment = Environment::read_process(pid).map_err(failed)?;
+        let environment = Environment::read_process(pid)?;
         let path = folder.join("metadata");
-        let mut metadata = File::options().append(true).create_new(true).open(path).map_err(failed)?;
+        let mut metadata = File::options().append(true).create_new(true).open(path)?;
         let text = metadata::beginning(options.format, &environment, clock);
-        metadata.write_all(text.as_bytes()).map_err(failed)?;
+        metadata.write_all(text.as_bytes())?;
         let mut running = Running {
             options,
-            folder,
+            folder: folder.to_path_buf(),
             pid,
             environment,
             clock,
@@ -269,8 +277,7 @@ impl Running {
             free: Vec::new(),
             consumer: None,
         };
-        running.consumer =
-            Some(consumer::start(&running.folder, &running.options, clock.frequency, first).map_err(failed)?);
+        running.consumer = Some(consumer::start(folder, &running.options, clock.frequency, first)?);
         Ok(running)
     }
 

@@ -9,7 +9,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use tracemill_record::control::{Cause, Command as Order, Contexts, EventCondition, Trigger, ask};
 use tracemill_record::{Mode, Recorder, event, recover};
+use tracemill_ring::condition::FieldCondition;
 use util::{Folder, again, argument, discarded, numbers};
 
 /// Tries so many events, and says on stdout how many there were, and how it ended. In the mode `full` as many more as fill a
@@ -165,6 +167,74 @@ fn events_that_cannot_be_described_are_counted_until_they_can() {
     assert_eq!(kept[..2], [0, 1]);
     assert_eq!((kept.len(), lost.to_string().as_str()), (4, line(&text, "finished: ")));
     assert_eq!((kept.len() as u64 + lost).to_string(), line(&text, "tried: "));
+}
+
+/// Takes commands and meets a trigger while the disk is full, and when it is not any more.
+fn record_commands(folder: &Path) {
+    let small = folder.join("small");
+    let path = small.join("t");
+    let events = "t:cause".to_string();
+    let cause = Cause::Event(EventCondition { events, source: String::new(), condition: FieldCondition::Const(true) });
+    let options = Recorder::options(&path).flight(64 << 10).packet(4096);
+    let recorder = options.trigger(Trigger { cause, before: Duration::ZERO }).start().expect("it starts");
+    let meet = |i: u64| event!(target: "t", "cause", i = i);
+    // A description of more bytes than are left in any page.
+    let long = |i: u64| event!(target: LONG, "long", i = i);
+    let tell = |commands: &[Order]| ask(&path, commands);
+    let contexts = |names: &str| {
+        let contexts = Contexts::parse(names).expect("contexts");
+        Order::Contexts { events: "*:long".to_string(), contexts }
+    };
+    long(0);
+    meet(1);
+    // What was met before a command is over when it is answered.
+    tell(&[Order::List]).expect("it answers");
+    assert!(small.join("t.trigger1").exists());
+    let filler = small.join("filler");
+    let mut file = std::fs::File::create(&filler).expect("a file");
+    while file.write(&[0; 4096]).is_ok() {}
+    meet(2);
+    tell(&[contexts("cpu")]).expect("it answers");
+    let names = std::fs::read_dir(&small).expect("a folder").flatten().map(|entry| entry.file_name());
+    let names: Vec<_> = names.filter(|name| !["t", "t.trigger1", "filler"].iter().any(|known| name == known)).collect();
+    assert!(names.is_empty(), "a part of a snapshot is left: {names:?}");
+    long(3);
+    assert_eq!(recorder.discarded(), 1, "its class with the context cannot be described");
+    tell(&[contexts("-")]).expect("it answers");
+    long(3);
+    let refused = tell(&[Order::Rotate(small.join("u"))]).expect_err("there is no room");
+    assert!(refused.to_string().contains("space"), "{refused}");
+    assert!(!small.join("u").exists(), "the folder can be made later");
+    drop(file);
+    std::fs::remove_file(filler).expect("it is removed");
+    meet(4);
+    tell(&[Order::NoTriggers, Order::Rotate(small.join("u"))]).expect("there is room");
+    meet(5);
+    let summary = recorder.finish().expect("it finishes");
+    assert_eq!(summary.discarded, 0, "those were of the folder before");
+}
+
+#[test]
+fn a_full_disk_takes_no_snapshot_and_the_recording_goes_on() {
+    if let Some(folder) = argument() {
+        return record_commands(&folder);
+    }
+    let folder = Folder::new("commands");
+    let shell = "mount -t tmpfs -o size=1m none \"$SMALL\" && \"$@\" && cp -r \"$SMALL\" \"$TRACEMILL_TEST_CHILD/all\"";
+    let name = "a_full_disk_takes_no_snapshot_and_the_recording_goes_on";
+    let Some(output) = with_mounts(name, &folder, shell) else { return };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(said.matches("t.trigger2: no snapshot: ").count(), 1, "{said}");
+    let all = folder.join("all");
+    for (trace, expected, lost) in [
+        ("t", &[0, 1, 2, 3, 4][..], 1),
+        ("t.trigger1", &[0, 1], 0),
+        ("t.trigger2", &[0, 1, 2, 3, 4], 1),
+        ("u", &[5], 0),
+    ] {
+        assert_eq!((numbers(&all.join(trace)), discarded(&all.join(trace))), (expected.to_vec(), lost), "{trace}");
+    }
 }
 
 /// A program that asks for no summary reports it all the same.
