@@ -401,7 +401,8 @@ fn the_environment_starts_before_main() {
 #[test]
 fn the_header_is_read_in_all_dialects() {
     let of_c = ["c99", "gnu99", "c11", "gnu11", "c17", "gnu17", "c2x", "gnu2x"];
-    let of_cpp = ["c++11", "gnu++11", "c++14", "c++17", "c++20", "gnu++20", "c++23", "gnu++23"];
+    // The names of C23 and C++23 that older compilers have, too.
+    let of_cpp = ["c++11", "gnu++11", "c++14", "c++17", "c++20", "gnu++20", "c++2b", "gnu++2b"];
     let mut tried = 0;
     for (compiler, language, dialects) in
         [("gcc", "c", of_c), ("clang", "c", of_c), ("g++", "c++", of_cpp), ("clang++", "c++", of_cpp)]
