@@ -375,9 +375,9 @@ TESTS = {
     "test_interrupter": (5, 0),
     "test_mip": (4, 3),
     "test_package": (169, 0),
-    "test_query_executor": (4, 13),
+    "test_query_executor": (17, 0),
     "test_trace_collection_message_iterator": (39, 15),
-    "test_value": (8233, 96),
+    "test_value": (8329, 0),
 }
 RUN_TESTS = """
 import collections, os, sys, unittest

@@ -307,7 +307,7 @@ def test_what_is_not_offered_is_named(tmp_path):
     class Own(bt2._UserSourceComponent, message_iterator_class=bt2._UserMessageIterator):
         pass
 
-    for use in (Own, bt2.QueryExecutor(Own, "object").query, lambda: bt2.TraceCollectionMessageIterator(bt2.ComponentSpec(Own))):
+    for use in (Own, lambda: bt2.TraceCollectionMessageIterator(bt2.ComponentSpec(Own))):
         with pytest.raises(NotImplementedError, match="Own"):
             use()
     with pytest.raises(NotImplementedError, match="_StringField"):
@@ -317,6 +317,47 @@ def test_what_is_not_offered_is_named(tmp_path):
         bt2.TraceCollectionMessageIterator([str(TRACES / "mill"), str(tmp_path / "nowhere")])
     with pytest.raises(bt2.UnknownObject, match="metadata-info"):
         bt2.QueryExecutor(bt2.find_plugin("ctf").source_component_classes["fs"], "metadata-info", {}).query()
+
+
+def test_component_classes_of_a_program_can_be_queried():
+    seen = []
+
+    class Own(bt2._UserSinkComponent):
+        @classmethod
+        def _user_query(cls, executor, name, params, method_obj):
+            seen.append((executor, executor.logging_level, executor.is_interrupted, params, method_obj))
+            if name == "again":
+                raise bt2.TryAgain
+            return params if name == "same" else 1 // int(name)
+
+    executor = bt2.QueryExecutor(Own, "same", {"a": [1, None], "b": True}, method_obj=seen)
+    executor.logging_level = bt2.LoggingLevel.INFO
+    executor.default_interrupter.set()
+    answer = executor.query()
+    assert type(answer) is bt2._MapValueConst and type(answer["a"]) is bt2._ArrayValueConst
+    assert answer == {"a": [1, None], "b": True} == seen[0][3] and seen[0][4] is seen
+    assert seen[0][1:3] == (bt2.LoggingLevel.INFO, True)
+    with pytest.raises(RuntimeError, match="not valid anymore"):
+        seen[0][0].logging_level
+    assert bt2.QueryExecutor(Own, "same").query() is None
+    assert type(bt2.QueryExecutor(Own, "1").query()) is bt2._SignedIntegerValueConst
+    with pytest.raises(bt2.TryAgain):
+        bt2.QueryExecutor(Own, "again").query()
+    with pytest.raises(bt2._Error) as raised:
+        bt2.QueryExecutor(Own, "0").query()
+    cause = raised.value[0]
+    assert "ZeroDivisionError" in cause.message and len(raised.value) == 3
+    assert (cause.component_class_type, cause.component_class_name) == (bt2.ComponentClassType.SINK, "Own")
+
+    class Silent(bt2._UserSourceComponent, message_iterator_class=bt2._UserMessageIterator, name="quiet"):
+        """Says nothing.
+
+        Never.
+        """
+
+    assert (Silent.name, Silent.description, Silent.help) == ("quiet", "Says nothing.", "Never.")
+    with pytest.raises(bt2.UnknownObject, match="quiet"):
+        bt2.QueryExecutor(Silent, "object").query()
 
 
 def test_objects_are_not_copied_and_changed_as_bt2_has_it():

@@ -1,15 +1,17 @@
 """Component classes by their names, plugins, and specifications of components.
 
 Three of the classes are offered: `source.ctf.fs`, `filter.utils.muxer` and `filter.utils.trimmer`. The others have names, so that
-programs can look for them; using one raises an error with its name. So do components of the program itself.
+programs can look for them; using one raises an error with its name. So do components of the program itself, whose classes can
+only be queried.
 """
 
 from __future__ import annotations
 
 import collections.abc
+import inspect
 from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
 
-from ._errors import ComponentClassType, LoggingLevel
+from ._errors import ComponentClassType, LoggingLevel, UnknownObject
 from ._values import MapValue, Uncopied, check_int, check_str, check_unsigned, create_value
 
 OFFERED = "it reads traces: `source.ctf.fs`, `filter.utils.muxer` and `filter.utils.trimmer` are all its components"
@@ -73,21 +75,35 @@ def not_offered(component_class: Any) -> NotImplementedError:
 
 
 class _UserComponentType(type):
-    """The class of classes of components that a program defines. They are never run."""
+    """The class of classes of components that a program defines. Components are not made; their classes can be queried."""
 
-    def __new__(cls, name: str, bases: Any, namespace: Any, **options: Any) -> Any:
-        return super().__new__(cls, name, bases, namespace)
+    _type: int
 
-    def __init__(cls, name: str, bases: Any, namespace: Any, **options: Any) -> None:
-        super().__init__(name, bases, namespace)
-        cls._component_name = options.get("name", name)
+    def __new__(cls, class_name: str, bases: Any, namespace: Any, **_: Any) -> Any:
+        return super().__new__(cls, class_name, bases, namespace)
+
+    def __init__(cls, class_name: str, bases: Any, namespace: Any, **options: Any) -> None:
+        super().__init__(class_name, bases, namespace)
+        cls._component_name = check_str(options.get("name", class_name))
+        cls._lines = inspect.cleandoc(namespace.get("__doc__") or "").strip().splitlines()
 
     def __call__(cls, *_: Any, **__: Any) -> Any:
         raise not_offered(cls)
 
+    def _user_query(cls, priv_query_executor: Any, object_name: str, params: Any, method_obj: Any) -> Any:
+        raise UnknownObject(f"the component class `{cls.name}` has no object `{object_name}`")
+
     @property
     def name(cls) -> str:
         return str(cls._component_name)
+
+    @property
+    def description(cls) -> Optional[str]:
+        return cls._lines[0] if cls._lines else None
+
+    @property
+    def help(cls) -> Optional[str]:
+        return "\n".join(cls._lines[2:]) if len(cls._lines) > 2 else None
 
     @property
     def addr(cls) -> int:
@@ -95,15 +111,15 @@ class _UserComponentType(type):
 
 
 class _UserSourceComponent(metaclass=_UserComponentType):
-    pass
+    _type = ComponentClassType.SOURCE
 
 
 class _UserFilterComponent(metaclass=_UserComponentType):
-    pass
+    _type = ComponentClassType.FILTER
 
 
 class _UserSinkComponent(metaclass=_UserComponentType):
-    pass
+    _type = ComponentClassType.SINK
 
 
 class _UserMessageIterator(metaclass=_UserComponentType):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Iterator, List, Sequence, Tuple
 
 
 class ComponentClassType:
@@ -58,14 +58,30 @@ class _ErrorCause:
         return f"[{self.module_name}]: {self._message}"
 
 
-# The part of an error that names a failed component: errors here have no such causes, as there are no components.
+class _ComponentClassErrorCause(_ErrorCause):
+    """A query of a component class that a program defines failed."""
+
+    def __init__(self, message: str, component_class_type: int, component_class_name: str) -> None:
+        super().__init__(message)
+        self._type, self._name = component_class_type, component_class_name
+
+    @property
+    def component_class_type(self) -> int:
+        return self._type
+
+    @property
+    def component_class_name(self) -> str:
+        return self._name
+
+    @property
+    def plugin_name(self) -> None:
+        return None
+
+
+# Causes that name a component or an iterator: errors here have none, as components of programs are not run.
 
 
 class _ComponentErrorCause(_ErrorCause):
-    pass
-
-
-class _ComponentClassErrorCause(_ErrorCause):
     pass
 
 
@@ -76,9 +92,9 @@ class _MessageIteratorErrorCause(_ErrorCause):
 class _Error(Exception, collections.abc.Sequence):  # type: ignore[type-arg]
     """A part of a trace that cannot be read; ``__cause__`` is the `tracemill.Error`, with file and offset."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, earlier: Sequence[_ErrorCause] = ()) -> None:
         super().__init__(message)
-        self._causes: Tuple[_ErrorCause, ...] = (_ErrorCause(message),)
+        self._causes: Tuple[_ErrorCause, ...] = (*earlier, _ErrorCause(message))
 
     def __getitem__(self, index: Any) -> Any:
         return self._causes[index]

@@ -6,6 +6,7 @@ import collections.abc
 import datetime
 import numbers
 import os
+import traceback
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import _native
@@ -26,8 +27,17 @@ from ._components import (
     is_component_class,
     not_offered,
 )
-from ._errors import LoggingLevel, UnknownObject, _Error
-from ._values import MapValue, Uncopied, check_str, const, create_value
+from ._errors import LoggingLevel, TryAgain, UnknownObject, _ComponentClassErrorCause, _Error, _ErrorCause
+from ._values import (
+    MapValue,
+    Uncopied,
+    _BoolValueConst,
+    _SignedIntegerValueConst,
+    _StringValueConst,
+    check_str,
+    const,
+    create_value,
+)
 
 Spec = Union[str, ComponentSpec, AutoSourceComponentSpec]
 
@@ -207,8 +217,31 @@ class Interrupter(Uncopied):
         self._is_set = False
 
 
+class _PrivateQueryExecutor:
+    """An executor as the query method of a program's component class sees it, while it runs."""
+
+    def __init__(self, executor: QueryExecutor) -> None:
+        self._executor: Optional[QueryExecutor] = executor
+
+    def _valid(self) -> QueryExecutor:
+        if self._executor is None:
+            raise RuntimeError("this object is not valid anymore")
+        return self._executor
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self._valid().is_interrupted
+
+    @property
+    def logging_level(self) -> int:
+        return self._valid().logging_level
+
+    def _invalidate(self) -> None:
+        self._executor = None
+
+
 class QueryExecutor(Uncopied):
-    """Questions about traces: `babeltrace.support-info` and `babeltrace.trace-infos`."""
+    """Questions about traces, `babeltrace.support-info` and `babeltrace.trace-infos`, and to component classes of the program."""
 
     def __init__(self, component_class: Any, object_name: str, params: Any = None, method_obj: Any = None) -> None:
         if not is_component_class(component_class, _ComponentClassConst, *_USER_COMPONENTS):
@@ -217,6 +250,7 @@ class QueryExecutor(Uncopied):
         if method_obj is not None and isinstance(component_class, _ComponentClassConst):
             raise ValueError("cannot pass a Python object to a non-Python component class")
         self._class, self._name, self._params = component_class, object_name, create_value(params)
+        self._method_obj = method_obj
         self._default_interrupter, self._level = Interrupter(), LoggingLevel.NONE
         self._interrupters = [self._default_interrupter]
 
@@ -247,12 +281,30 @@ class QueryExecutor(Uncopied):
         self._level = level
 
     def query(self) -> Any:
+        if is_component_class(self._class, *_USER_COMPONENTS):
+            return self._own_query()
         params = MapValue() if self._params is None else self._params
         if self._class is not FS:
             raise not_offered(self._class)
         if self._name not in ("babeltrace.support-info", "babeltrace.trace-infos"):
             raise UnknownObject(f"tracemill.bt2 does not offer the query `{self._name}` of `{self._class.name}`")
         return const(_support(params) if self._name.endswith("support-info") else _infos(params))
+
+    def _own_query(self) -> Any:
+        """The answer of a component class that a program defines."""
+        params = None if self._params is None else const(self._params)
+        executor, name = _PrivateQueryExecutor(self), self._class.name
+        try:
+            return const(self._class._user_query(executor, self._name, params, self._method_obj))
+        except (TryAgain, UnknownObject):
+            raise
+        except Exception as error:
+            causes = list(error) if isinstance(error, _Error) else []
+            causes.append(_ComponentClassErrorCause(traceback.format_exc(), self._class._type, name))
+            causes.append(_ErrorCause(f"the query method of the component class `{name}` failed"))
+            raise _Error("cannot query component class", causes) from error
+        finally:
+            executor._invalidate()
 
 
 def _support(params: Any) -> Dict[str, Any]:

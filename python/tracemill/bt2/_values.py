@@ -62,7 +62,8 @@ def const(value: Any) -> Any:
         return _ArrayValueConst([const(one) for one in made._value])
     if isinstance(made, MapValue):
         return _MapValueConst({name: const(one) for name, one in made._value.items()})
-    return made if made is None else _CONSTANTS[type(made)](made._value)
+    constant = _CONSTANTS.get(type(made))
+    return made if constant is None else constant(made._value)
 
 
 class Uncopied:
