@@ -160,7 +160,8 @@ def dump_cut(bt2, path):
             of = message.packet.stream if "Packet" in kind and "Discarded" not in kind else of.stream
             names = ["default", "beginning_default", "end_default"]
             names = [f"{name}_clock_snapshot" for name in names if hasattr(type(message), f"{name}_clock_snapshot")]
-            yield [kind, of.name] + [snapshot(bt2, message, name) for name in names]
+            counts = [message.count] if "Discarded" in kind else []
+            yield [kind, of.name] + [snapshot(bt2, message, name) for name in names] + counts
 
     times = [message[2][1] for message in messages() if message[0] == "_EventMessageConst"]
     if times:

@@ -7,6 +7,7 @@ import gc
 import json
 import math
 import numbers
+import struct
 import subprocess
 import sys
 
@@ -153,6 +154,124 @@ def test_times():
         "_StreamBeginningMessageConst", "_StreamBeginningMessageConst", "_StreamEndMessageConst", "_StreamEndMessageConst"
     ]
     assert all(type(message.default_clock_snapshot) is bt2._UnknownClockSnapshot for message in before)
+
+
+MICROSECONDS = """/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = 0; } := u8;
+typealias integer { size = 32; align = 8; signed = 0; } := u32;
+typealias integer { size = 64; align = 8; signed = 0; } := u64;
+trace { major = 1; minor = 8; byte_order = le; };
+clock { name = "us"; freq = 1000000; };
+typealias integer { size = 64; align = 8; map = clock.us.value; } := time_t;
+stream { packet.context := struct { u32 content_size; u32 packet_size; time_t timestamp_begin; time_t timestamp_end;
+    u8 events_discarded; };
+    event.header := struct { u8 id; time_t timestamp; }; };
+event { name = "tick"; id = 0; };
+"""
+
+
+def write_packets(folder, metadata, packets):
+    """A trace of packets: begin, end, lost events so far, times of its events."""
+    folder.mkdir()
+    (folder / "metadata").write_text(metadata)
+    data = b""
+    for begin, end, lost, times in packets:
+        size = 8 * (25 + 9 * len(times))
+        data += struct.pack("<IIQQB", size, size, begin, end, lost) + b"".join(struct.pack("<BQ", 0, time) for time in times)
+    (folder / "stream").write_bytes(data)
+
+
+def clock_values(path, **options):
+    """Messages other than events, with their clock values, and with counts of losses."""
+    for message in bt2.TraceCollectionMessageIterator(str(path), **options):
+        name = type(message).__name__.strip("_").replace("MessageConst", "")
+        if name.startswith("Discarded"):
+            ends = message.beginning_default_clock_snapshot.value, message.end_default_clock_snapshot.value
+            yield name, ends, message.count
+        elif name != "Event":
+            snapshot = message.default_clock_snapshot
+            yield name, None if type(snapshot) is bt2._UnknownClockSnapshot else snapshot.value
+
+
+def test_what_is_cut_counts_whole_cycles(tmp_path):
+    path = tmp_path / "trace"
+    write_packets(path, MICROSECONDS, [(100, 200, 0, [110, 190]), (300, 400, 3, [310, 390])])
+    every = [
+        ("StreamBeginning", None),
+        ("PacketBeginning", 100),
+        ("PacketEnd", 200),
+        ("DiscardedEvents", (200, 400), 3),
+        ("PacketBeginning", 300),
+        ("PacketEnd", 400),
+        ("StreamEnd", None),
+    ]
+    assert list(clock_values(path)) == every
+
+    def trimmed(**params):
+        return list(clock_values(path, filter_component_specs=bt2.ComponentSpec.from_named_plugin_and_component_class(
+            "utils", "trimmer", params)))
+
+    # Between two values of the clock, 149 and 150, and 349 and 350.
+    begun = [("StreamBeginning", 149), ("PacketBeginning", 149)]
+    assert trimmed(begin="0.0001495") == begun + every[2:]
+    assert [event.default_clock_snapshot.value for event in events(path, begin=190e-6)] == [190, 310, 390]
+    lost = [("DiscardedEvents", (250, 400), None)]
+    assert trimmed(begin="0.00025") == [("StreamBeginning", 250)] + lost + every[4:]
+    lost = [("DiscardedEvents", (200, 349), None)]
+    assert trimmed(end="0.0003495") == every[:3] + lost + every[4:5] + [("PacketEnd", 349), ("StreamEnd", 349)]
+
+
+def test_times_of_trimmers(tmp_path):
+    path = tmp_path / "trace"
+    metadata = MICROSECONDS.replace("freq = 1000000;", "freq = 1000000; offset_s = 86400;")
+    write_packets(path, metadata, [(0, 3_000_000, 0, [1_000_000, 2_000_000])])
+
+    def values(*all_params):
+        cls = bt2.find_plugin("utils").filter_component_classes["trimmer"]
+        found = events(path, filter_component_specs=[bt2.ComponentSpec(cls, params) for params in all_params])
+        return [event.default_clock_snapshot.value // 1_000_000 for event in found]
+
+    # Numbers are seconds; more than one trimmer leave what all of them want.
+    assert values({"begin": 86402}) == [2] and values({"end": 86401}) == [1] and values({"begin": -3}) == [1, 2]
+    assert values({"begin": "86401.5"}) == [2] and values({"begin": "86401.000000001"}) == [2]
+    assert values({"begin": "1970-01-02 00:00:02", "gmt": True}) == [2]
+    assert values({"begin": "00:00:01", "end": "00:00:01.999999999", "gmt": True}) == [1]
+    assert values({"begin": 86402}, {"end": 86401}) == [] and values({"end": 86402}, {"begin": 86402}) == [2]
+    for params, words in [
+        ({"begin": "soon"}, "soon"),
+        ({"begin": 2.5}, "`begin` of the trimmer"),
+        ({"begin": True}, "`begin` of the trimmer"),
+        ({"gmt": 1}, "`gmt` of the trimmer"),
+        ({"begin": 86402, "end": 86401}, "lies after"),
+        ({"from": 1}, "`from`"),
+    ]:
+        with pytest.raises(bt2._Error, match=words):
+            values(params)
+    with pytest.raises(bt2._Error, match="lies after"):
+        events(path, begin=2, end=1)
+
+
+def test_packets_without_an_end_are_cut(tmp_path):
+    path = tmp_path / "trace"
+    lttng = 'env { domain = "ust"; tracer_name = "lttng-ust"; tracer_major = 2; tracer_minor = 11; };\n'
+    write_packets(path, MICROSECONDS + lttng, [(100, 0, 0, [110, 190]), (300, 0, 0, [310, 390])])
+    with pytest.warns(tracemill.TraceWarning, match="without an end time"):
+        messages = list(clock_values(path, end=350e-6))
+    assert messages[-3:] == [("PacketBeginning", 300), ("PacketEnd", 350), ("StreamEnd", 350)]
+
+
+def test_events_of_version_1_have_the_time_of_their_header(tmp_path):
+    metadata = MICROSECONDS.replace("u8 id; time_t timestamp;", "u8 id; u64 number;")
+    write_packets(tmp_path / "trace", metadata, [(100, 200, 0, [110, 190])])
+    traces = babeltrace.TraceCollection()
+    traces.add_trace(str(tmp_path / "trace"), "ctf")
+    unknown = 2**64 - 1
+    assert [(event.timestamp, event.cycles, event["number"]) for event in traces.events] == [
+        (unknown, unknown, 110), (unknown, unknown, 190)
+    ]
+    assert (traces.timestamp_begin, traces.timestamp_end) == (unknown, unknown)
+    # In version 2, events without a time are at the beginning of their packet.
+    assert [event.default_clock_snapshot.value for event in events(tmp_path / "trace")] == [100, 100]
 
 
 def test_stream_intersection():

@@ -246,6 +246,17 @@ impl ClockMap {
         self.search(|map, cycles| map.ns(cycles) >= ns)
     }
 
+    /// The cycles that end between count 0 and `ns`; `None` before count 0, and when it is more than a count can be.
+    pub fn whole_cycles_at(&self, ns: i128) -> Option<u64> {
+        if self.drift.is_some() {
+            let after = self.search(|map, cycles| map.ns(cycles) > ns);
+            return after.map_or(Some(u64::MAX), |after| after.checked_sub(1));
+        }
+        let since_zero = ns.checked_sub(self.ns(0)).filter(|&since| since >= 0)?;
+        let product = since_zero.checked_mul(self.frequency as i128)?;
+        u64::try_from(product / self.unit_ns as i128).ok()
+    }
+
     /// The smallest cycle count for which a condition holds that stays true from there on.
     fn search(&self, holds: impl Fn(&ClockMap, u64) -> bool) -> Option<u64> {
         if !holds(self, u64::MAX) {
@@ -392,6 +403,19 @@ mod tests {
         assert_eq!(map.first_cycles_at(-10), Some(0));
         assert_eq!(clock(1_000_000_000, 0, 0).first_cycles_at(i64::MAX.into()), Some(i64::MAX as u64));
         assert_eq!(clock(1_000_000, 0, 0).first_cycles_at(1 << 70), Some(((1u128 << 70) / 1000 + 1) as u64));
+    }
+
+    #[test]
+    fn whole_cycles_are_those_that_have_ended() {
+        let map = clock(3, 0, 0);
+        assert_eq!([333_333_333, 333_333_334, NS_PER_SECOND].map(|ns| map.whole_cycles_at(ns)), [0, 1, 3].map(Some));
+        assert_eq!(map.whole_cycles_at(-1), None);
+        assert_eq!(map.whole_cycles_at(i128::MAX), None);
+        let slow = clock(1_000_000, 1, 0);
+        assert_eq!(slow.whole_cycles_at(NS_PER_SECOND + 1_999), Some(1));
+        assert_eq!(slow.whole_cycles_at(NS_PER_SECOND - 1), None);
+        let drifting = slow.with_drift(Some(Drift { per_1e15: 500_000_000_000_000, from_ns: 1_000_000_000 }));
+        assert_eq!([1_499, 1_500].map(|since| drifting.whole_cycles_at(NS_PER_SECOND + since)), [0, 1].map(Some));
     }
 
     #[test]

@@ -398,7 +398,9 @@ impl OldEvent {
     /// Ns since the origin of its clock; ``None`` when it has none.
     #[getter]
     fn timestamp(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.place.event().ns.map(|ns| integer(py, ns)).transpose()
+        let (_, stream, _) = self.place.stream();
+        let ns = self.place.event().ns.filter(|_| self.place.batch.reading.has_times(stream));
+        ns.map(|ns| integer(py, ns)).transpose()
     }
 
     /// The index of its trace.

@@ -10,10 +10,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 use tracemill_codec::chunk::PacketData;
-use tracemill_codec::layout::DataFields;
+use tracemill_codec::layout::{self, DataFields};
 use tracemill_engine::item::ReadyChunk;
 use tracemill_engine::merge::StreamIndex;
 use tracemill_engine::option_values::default_jobs;
+use tracemill_engine::parsed_query::ParsedQuery;
 use tracemill_engine::request::{EventQuery, OpenStep, Request};
 use tracemill_engine::selection::SelectedStream;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -23,7 +24,7 @@ use tracemill_engine::timeline::{Selection, merger, ranks, shared_times};
 use tracemill_format::Stream;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
-use tracemill_model::schema::{EventClassId, Scope, StreamClassId};
+use tracemill_model::schema::{EventClassId, FieldClassId, Role, Schema, Scope, StreamClass, StreamClassId};
 
 use super::describe::{EventRoots, describe, describe_event};
 use super::events::{ClockOf, ClockSnapshot, EventMessage, EventPlace, OldEvent};
@@ -43,6 +44,18 @@ pub(crate) struct CompatTrace {
     event_headers: Vec<PyOnceLock<SharedForms>>,
     /// Names of event classes.
     pub(super) names: Vec<PyOnceLock<Py<PyString>>>,
+    /// By stream class: do its events have times in babeltrace 1?
+    pub(super) has_old_times: Vec<bool>,
+}
+
+/// In babeltrace 1, events of CTF whose headers have no time have none, whatever their packets say.
+fn has_old_times(schema: &Schema, class: &StreamClass) -> bool {
+    !schema.has_peer_text || class.event_header.is_some_and(|header| has_time(schema, header))
+}
+
+fn has_time(schema: &Schema, root: FieldClassId) -> bool {
+    let class = schema.field_class(root);
+    class.roles.has(Role::Timestamp) || layout::children(class).into_iter().any(|child| has_time(schema, child))
 }
 
 /// Ns at which something begins and ends, as far as it is known.
@@ -105,10 +118,16 @@ impl ReadTraces {
                 contexts: once(classes),
                 event_headers: once(classes),
                 names: once(events),
+                has_old_times: schema.streams().iter().map(|class| has_old_times(schema, class)).collect(),
             }
         };
         let traces = session.traces.iter().map(trace).collect();
         ReadTraces { session, streams, style, traces }
+    }
+
+    /// Do the events of a stream have times?
+    pub(super) fn has_times(&self, of: &SelectedStream) -> bool {
+        self.style != ValueStyle::Babeltrace1 || self.traces[of.trace].has_old_times[of.stream.class.0 as usize]
     }
 
     pub(super) fn event_forms(&self, py: Python<'_>, trace: usize, class: EventClassId) -> SharedForms {
@@ -184,6 +203,8 @@ pub(crate) struct CompatBatch {
 struct CompatOptions {
     begin_ns: Option<i128>,
     end_ns: Option<i128>,
+    /// Begins and ends as trimmers have them, and whether those without a zone are universal time.
+    trims: Vec<(Option<String>, Option<String>, bool)>,
     intersection: bool,
     clock_offset_ns: i64,
     input_format: Option<String>,
@@ -192,6 +213,37 @@ struct CompatOptions {
     /// Are only events wanted?
     only_events: bool,
     jobs: Option<usize>,
+}
+
+/// Why messages cannot be read: the traces, or times that are wanted of them.
+enum NotOpened {
+    Traces(Error),
+    Times(Error),
+}
+
+impl From<Error> for NotOpened {
+    fn from(error: Error) -> Self {
+        NotOpened::Traces(error)
+    }
+}
+
+impl CompatOptions {
+    /// The first and the last wanted ns.
+    fn times(&self, session: &Session) -> Result<(Option<i128>, Option<i128>), Error> {
+        let (mut begin_ns, mut end_ns) = (self.begin_ns, self.end_ns);
+        if let Some((begin, end)) = begin_ns.zip(end_ns).filter(|(begin, end)| begin > end) {
+            return Err(Error::misuse(format!("`begin` ({begin} ns) lies after `end` ({end} ns)")));
+        }
+        for (begin, end, gmt) in &self.trims {
+            let mut choice = ParsedQuery::default();
+            begin.iter().try_for_each(|begin| choice.set_begin("begin", begin))?;
+            end.iter().try_for_each(|end| choice.set_end("end", end))?;
+            let (trim, _) = choice.bind(session, *gmt)?;
+            begin_ns = begin_ns.max(trim.begin_ns);
+            end_ns = end_ns.into_iter().chain(trim.end_ns).min();
+        }
+        Ok((begin_ns, end_ns))
+    }
 }
 
 /// An iterator over the messages of traces, in the order of time.
@@ -208,7 +260,7 @@ pub(crate) struct CompatMessages {
 const PATIENCE: usize = 64;
 
 impl CompatMessages {
-    fn open(paths: Vec<PathBuf>, options: &CompatOptions) -> Result<(Arc<CompatReading>, MessageOrder), Error> {
+    fn open(paths: Vec<PathBuf>, options: &CompatOptions) -> Result<(Arc<CompatReading>, MessageOrder), NotOpened> {
         let mut open = OpenOptions::new(FORMATS);
         open.input_format = options.input_format.clone();
         if options.clock_offset_ns != 0 {
@@ -229,20 +281,16 @@ impl CompatMessages {
         let opened = opened.ok_or_else(|| Error::misuse("the traces were not opened"))?;
         let (session, streams) = (opened.session, opened.streams);
         let of_traces = if options.intersection { shared_times(&session)? } else { Vec::new() };
-        let selection = Selection {
-            begin_ns: options.begin_ns,
-            end_ns: options.end_ns,
-            of_traces_ns: of_traces.clone(),
-            faults_in_place: true,
-            ..opened.selection
-        };
+        let (begin_ns, end_ns) = options.times(&session).map_err(NotOpened::Times)?;
+        let selection =
+            Selection { begin_ns, end_ns, of_traces_ns: of_traces.clone(), faults_in_place: true, ..opened.selection };
         let style = if options.style == "babeltrace" { ValueStyle::Babeltrace1 } else { ValueStyle::Bt2 };
         let merger = merger(&session, &streams, &selection);
         let ranks = ranks(&session, &streams);
         let times = |of: &SelectedStream| {
             let own = of_traces.get(of.trace).copied().flatten();
-            let begin = options.begin_ns.max(own.map(|(begin, _)| begin));
-            (begin, options.end_ns.into_iter().chain(own.map(|(_, end)| end)).min())
+            let begin = begin_ns.max(own.map(|(begin, _)| begin));
+            (begin, end_ns.into_iter().chain(own.map(|(_, end)| end)).min())
         };
         let opener = |of: &SelectedStream| {
             let trace = &session.traces[of.trace];
@@ -264,8 +312,11 @@ impl CompatMessages {
 impl CompatMessages {
     #[new]
     fn new(py: Python<'_>, paths: Vec<PathBuf>, options: CompatOptions) -> PyResult<Self> {
-        let opened = py.detach(|| CompatMessages::open(paths, &options)).map_err(|error| raised(py, &error))?;
-        let (reading, order) = opened;
+        let (reading, order) =
+            py.detach(|| CompatMessages::open(paths, &options)).map_err(|not_opened| match not_opened {
+                NotOpened::Traces(error) => raised(py, &error),
+                NotOpened::Times(error) => PyValueError::new_err(error.to_string()),
+            })?;
         reading.found.warn(py)?;
         Ok(CompatMessages {
             batch: Arc::new(CompatBatch { chunks: Vec::new(), packets: Vec::new(), reading: reading.clone() }),
@@ -407,7 +458,11 @@ impl CompatTraces {
     /// The times of the first and of the last event.
     fn ends(&self, py: Python<'_>) -> PyResult<KnownTimes> {
         let session = &self.0.session;
-        let (first, last) = py.detach(|| ends(session, (true, true)));
+        let has_times = |of: &SelectedStream| self.0.has_times(of);
+        let (first, last) = match self.0.streams.iter().any(has_times) {
+            true => py.detach(|| ends(session, (true, true))),
+            false => (None, None),
+        };
         let ns = |ns: Option<i128>| ns.map(|ns| integer(py, ns)).transpose();
         Ok((ns(first)?, ns(last)?))
     }

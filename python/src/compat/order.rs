@@ -78,6 +78,8 @@ struct StreamMarks {
     group: u32,
     /// First and last wanted clock value.
     range: Option<(u64, u64)>,
+    /// Clock values that stand for the wanted times where these cut something: babeltrace 2 counts whole cycles.
+    cut: (u64, u64),
     /// The packet whose marks are next.
     packet: usize,
     waiting: VecDeque<MessageMark>,
@@ -106,11 +108,17 @@ impl StreamMarks {
             // The wanted times end before the clock begins: the stream begins and ends without anything else.
             is_before = end.is_some_and(|end| end < clock.ns(0));
         }
+        let (first, last) = range.unwrap_or((0, u64::MAX));
+        let shown = |ns: Option<i128>, wanted: u64| {
+            of.clock.as_ref().zip(ns).and_then(|(clock, ns)| clock.whole_cycles_at(ns)).unwrap_or(wanted)
+        };
+        let cut = (shown(begin, first), shown(end, last));
         let mut marks = StreamMarks {
             of,
             opener,
             group,
             range,
+            cut,
             packet: 0,
             waiting: VecDeque::new(),
             floor: TimeKey::MIN,
@@ -122,15 +130,14 @@ impl StreamMarks {
         if is_outside && !is_before {
             return marks;
         }
-        let first = marks.range.map_or(0, |(first, _)| first);
         // A stream that began before what is wanted begins there.
         let packets = &marks.of.stream.packets;
-        let cut = packets.first().and_then(|packet| packet.begin_cycles).filter(|begin| *begin < first);
+        let is_cut = packets.first().and_then(|packet| packet.begin_cycles).is_some_and(|begin| begin < first);
         let mark = MessageMark {
             kind: MarkKind::StreamBegin,
             stream: index,
             packet: 0,
-            begin_cycles: cut.map(|_| first),
+            begin_cycles: is_cut.then_some(cut.0),
             end_cycles: None,
             count: None,
         };
@@ -199,23 +206,34 @@ impl StreamMarks {
         for (kind, count, end) in losses {
             let is_outside = end.is_some_and(|end| end < first) || before.is_some_and(|before| before > last);
             if count > 0 && !is_outside {
-                let clip = |cycles: Option<u64>| cycles.map(|cycles| cycles.clamp(first, last));
-                self.waiting.push_back(mark(kind, clip(before), clip(end), Some(count)));
+                // How much of a loss is in a part of its time is unknown.
+                let is_cut = before.is_some_and(|before| before < first) || end.is_some_and(|end| end > last);
+                let (before, end) = (before.map(|before| self.clip(before)), end.map(|end| self.clip(end)));
+                self.waiting.push_back(mark(kind, before, end, Some(count).filter(|_| !is_cut)));
             }
         }
         if is_after {
-            return self.end(index, Some(last));
+            return self.end(index, Some(self.cut.1));
         }
         let (begin, end) = self.stated_times(at, packet);
-        let begin = begin.map(|begin| begin.max(first));
+        let begin = begin.map(|begin| self.clip(begin));
         self.has_begun = true;
         self.waiting.push_back(mark(MarkKind::PacketBegin, begin, None, None));
         // The end that it states may lie behind the last wanted time while the corrected one does not.
         let is_cut = [end, packet.end_cycles].into_iter().flatten().any(|end| end > last);
-        let (end, listed) = (end.map(|end| end.min(last)), packet.end_cycles.map(|end| end.min(last)));
-        self.waiting.push_back(mark(MarkKind::PacketEnd, end, listed, None));
+        let end = if is_cut { Some(self.cut.1) } else { end };
+        self.waiting.push_back(mark(MarkKind::PacketEnd, end, packet.end_cycles, None));
         if is_cut {
-            self.end(index, Some(last));
+            self.end(index, end);
+        }
+    }
+
+    /// A clock value, or what stands for it outside of the wanted times.
+    fn clip(&self, cycles: u64) -> u64 {
+        match self.range {
+            Some((first, _)) if cycles < first => self.cut.0,
+            Some((_, last)) if cycles > last => self.cut.1,
+            _ => cycles,
         }
     }
 

@@ -69,9 +69,10 @@ def _settings(spec: _BaseComponentSpec) -> Tuple[int, Optional[str]]:
 
 
 def _messages(paths: Sequence[str], **options: Any) -> _native.CompatMessages:
-    wanted = {
+    wanted: Dict[str, Any] = {
         "begin_ns": None,
         "end_ns": None,
+        "trims": [],
         "intersection": False,
         "clock_offset_ns": 0,
         "input_format": None,
@@ -107,14 +108,13 @@ class TraceCollectionMessageIterator(collections.abc.Iterator):  # type: ignore[
         for spec in specs:
             if type(spec) not in (ComponentSpec, AutoSourceComponentSpec):
                 raise TypeError(f'"{type(spec)}" object is not a ComponentSpec or AutoSourceComponentSpec')
+        trims: List[Tuple[Optional[str], Optional[str], bool]] = []
         for one in filter_component_specs or ():
             if type(one) is not ComponentSpec:
                 raise TypeError(f'"{type(one)}" object is not a ComponentSpec')
             params = dict(one.params or {})
             if one.component_class is TRIMMER:
-                first, last = (_trim(params.pop(name, None), name) for name in ("begin", "end"))
-                begin_ns = first if begin_ns is None else max(begin_ns, begin_ns if first is None else first)
-                end_ns = last if end_ns is None else min(end_ns, end_ns if last is None else last)
+                trims.append(_trim(params))
             elif one.component_class is not MUXER:
                 raise not_offered(one.component_class)
             if params:
@@ -141,12 +141,15 @@ class TraceCollectionMessageIterator(collections.abc.Iterator):  # type: ignore[
                 paths,
                 begin_ns=begin_ns,
                 end_ns=end_ns,
+                trims=trims,
                 intersection=stream_intersection_mode,
                 clock_offset_ns=offset,
             )
         except Error as error:
             if autos:
                 self._refuse(autos, error)
+            raise _Error(str(error)) from error
+        except ValueError as error:
             raise _Error(str(error)) from error
         found = [os.path.abspath(path) for path in _paths(self._messages)]
         self._refuse([path for path in autos if not any(_is_below(one, path) for one in found)])
@@ -180,17 +183,20 @@ def _is_below(trace: str, path: str) -> bool:
     return trace == own or trace.startswith(own + os.sep)
 
 
-def _trim(value: Any, name: str) -> Optional[int]:
-    """The ns of a parameter of the trimmer: a number of ns, or a text of seconds."""
-    if value is None:
-        return None
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    seconds, _, digits = str(value).partition(".")
-    try:
-        return int(seconds) * 10**9 + int((digits + "0" * 9)[:9])
-    except ValueError:
-        raise _Error(f"tracemill.bt2 reads the parameter `{name}` as a number of ns or as SECONDS.NS, not `{value}`") from None
+def _trim(params: Dict[str, Any]) -> Tuple[Optional[str], Optional[str], bool]:
+    """Takes the times of a trimmer out of its parameters, as texts, and whether they are universal time. Numbers are seconds."""
+    kinds = {
+        "begin": (_SignedIntegerValueConst, _StringValueConst),
+        "end": (_SignedIntegerValueConst, _StringValueConst),
+        "gmt": (_BoolValueConst,),
+    }
+    found = {name: params.pop(name) for name in kinds if name in params}
+    for name, value in found.items():
+        if not isinstance(value, kinds[name]):
+            wanted = " or ".join(kind.__name__.strip("_").replace("Const", "") for kind in kinds[name])
+            raise _Error(f"the parameter `{name}` of the trimmer is a {wanted}, not a {type(value).__name__}")
+    begin, end = (str(found[name]) if name in found else None for name in ("begin", "end"))
+    return begin, end, bool(found.get("gmt", False))
 
 
 class Interrupter(Uncopied):
