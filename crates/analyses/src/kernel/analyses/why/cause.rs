@@ -7,7 +7,7 @@ use tracemill_semantics::states::{Machines, Ns, ThreadIndex, thread_title};
 
 use super::facts::{Facts, Wait};
 use crate::kernel::analyses::occupancy::Occupant;
-use crate::kernel::analyses::path::{PathPiece, Walk};
+use crate::kernel::analyses::path::search::{PathPiece, Walk};
 use crate::kernel::analyses::wait_facts::{CallObject, OpenCall};
 
 /// A thread, as rows and sentences name it.

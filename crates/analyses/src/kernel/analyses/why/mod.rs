@@ -18,7 +18,7 @@ use tracemill_semantics::states::{
 use self::cause::{Cause, NamedThread, UnitOf, list};
 pub use self::compare::{PathCause, PathComparison};
 use self::facts::Facts;
-use crate::kernel::analyses::path::{PathPiece, Pieces};
+use crate::kernel::analyses::path::search::{PathPiece, Pieces};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{AnalysisForm, RowNouns, WHY};
 use crate::kernel::question::query::{AnalysisQuery, View};
