@@ -193,7 +193,11 @@ fn record_until_killed(folder: &Path) {
     let _recorder = Recorder::options(&path).flight(32 << 10).packet(4096).trigger(trigger).start().expect("it starts");
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| (0_u64..).for_each(|i| event!(target: "k", "tick", i = i)));
+            scope.spawn(|| {
+                for i in 0_u64.. {
+                    event!(target: "k", "tick", i = i);
+                }
+            });
         }
         for i in 0_u64.. {
             event!(target: "k", "cause", i = i);
