@@ -81,6 +81,19 @@ fn processes_that_outlive_a_program_that_keeps_its_id_are_recorded() {
     }
 }
 
+/// The system shows a process whose first thread has ended as one that has ended.
+#[test]
+fn threads_that_outlive_the_first_one_are_recorded() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "leader.c", "-pg -O1", "program") else { return };
+    for option in ["", "--keep-pid"] {
+        let _ = fs::remove_dir_all(folder.path("o"));
+        folder.run(&format!("record {option} -o o ./program")).ends(0, &[]);
+        wait_for("the end of the recording", || folder.path("o/info").is_file() && !folder.path("o/.ring").exists());
+        assert_eq!(entries(&folder, "step"), 1000, "{option}");
+    }
+}
+
 /// A child that this process has from before it became the recorder is not a descendant of the program: recording does
 /// not wait for it.
 #[test]

@@ -560,8 +560,9 @@ pub(crate) fn recover_locked(
 /// Is a process over?
 pub(crate) fn is_dead(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-    // The state follows the name, which may hold anything.
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    // The state follows the name, which may hold anything. It is that of the first thread, which may end before others.
+    let has_ended = stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']));
+    has_ended && fs::read_dir(format!("/proc/{pid}/task")).map_or(true, |threads| threads.count() <= 1)
 }
 
 /// The rings of a recording and the clocks.

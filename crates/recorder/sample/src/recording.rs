@@ -149,8 +149,9 @@ pub fn record_processes(processes: &[u32], options: &Options, must_stop: &dyn Fn
 /// Has a process ended? One that its parent has not waited for yet has.
 fn is_over(process: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return true };
-    // The state follows the name, which may hold anything.
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    // The state follows the name, which may hold anything. It is that of the first thread, which may end before others.
+    let has_ended = stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']));
+    has_ended && std::fs::read_dir(format!("/proc/{process}/task")).map_or(true, |threads| threads.count() <= 1)
 }
 
 fn sample<T>(options: &Options, of: &SampledThreads, run: impl FnOnce() -> Result<T>) -> Result<(T, Recorded)> {
