@@ -83,6 +83,7 @@ fn what_cannot_be_told_is_said() {
         (&["record", "--list", "nowhere"], "no recorder takes commands there"),
         (&["record", "--stop", "--rotate", "-o", "x", "1"], "cannot be used with"),
         (&["record", "--rotate", "1"], "--output"),
+        (&["record", "--disable", "app:poll", "1"], "`tracemill record --disable=app:poll 1`"),
     ] {
         folder.run_with("", arguments).ends(2, &[why]);
     }

@@ -76,6 +76,9 @@ fn any_program_is_sampled_at_the_rate_that_is_asked_for() {
     assert!(folder.path("perf.data.old").exists());
     let refused = ours(&folder, &["record", "--sample", "--keep-pid", "./spin"]).expect("it is refused");
     assert_eq!(refused.status.code(), Some(2));
+    let refused = ours(&folder, &["record", "--sample", "--all-tasks", "./spin"]).expect("it is refused");
+    let said = text(&refused.stderr);
+    assert!(said.contains("not the whole machine") && said.contains("perf record -a"), "{said}");
     let refused = ours(&folder, &["record", "--sample", "--call-graph", "lbr", "./spin"]).expect("it is refused");
     assert!(text(&refused.stderr).contains("`fp` and `dwarf`"), "{}", text(&refused.stderr));
 }

@@ -44,7 +44,7 @@ pub(crate) struct RecordOptions {
     pub(crate) kernel_depth: Option<u32>,
 
     /// With -E or -k: record all tasks, and no calls, while PROGRAM runs, or without one until an interrupt
-    #[arg(long, requires = "of_kernel", help_heading = KERNEL)]
+    #[arg(long, help_heading = KERNEL)]
     pub(crate) all_tasks: bool,
 
     /// With -E the same as --all-tasks, without it as --auto-args
@@ -373,13 +373,14 @@ const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
         "agent",
         Some('g'),
         false,
-        "a program that runs takes no commands; -T FUNC@trace_on and trace_off switch recording",
+        "the recorder of calls takes no commands; -T FUNC@trace_on and trace_off switch it. --enable and --disable=GLOB are for \
+         programs that record events of their own",
     ),
     (
         "signal",
         None,
         true,
-        "signals have no triggers; -T FUNC@trace_on and trace_off switch recording, also for a handler",
+        "calls have no triggers by signals; -T FUNC@trace_on and trace_off switch recording, also for a handler",
     ),
     (
         "rt-prio",

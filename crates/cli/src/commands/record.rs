@@ -81,6 +81,14 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
     if control::is_wanted(options) {
         return control::run(options);
     }
+    if let Some(error) = control::misread_disable(options) {
+        return Err(error);
+    }
+    // With --sample, the reason is another one.
+    if options.all_tasks && !has_kernel(options) && options.samples.sample.is_none() {
+        let error = Error::misuse("--all-tasks needs events or functions of the kernel");
+        return Err(error.with_help("name them with --event (-E), or give --kernel (-k)"));
+    }
     let (is_timed, begin) = (options.time, Instant::now());
     match record_to(options) {
         Ok(status) => {

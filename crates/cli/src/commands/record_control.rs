@@ -49,6 +49,19 @@ fn pid(text: &OsStr) -> Option<u32> {
     text.to_str()?.parse().ok()
 }
 
+/// The mistake that makes the events of `--disable EVENTS PID` a program: this option has its value after a `=`, since uftrace's
+/// has none.
+pub(super) fn misread_disable(options: &RecordOptions) -> Option<Error> {
+    match (&options.calls.disable, options.program.as_slice()) {
+        (Some(None), [globs, target]) if is_target(target) && find(Path::new(globs)).is_none() => {
+            let error = Error::misuse("--disable has the events that it switches off after a `=`");
+            let command = format!("`tracemill record --disable={} {}`", globs.display(), target.display());
+            Some(error.with_help(command))
+        }
+        _ => None,
+    }
+}
+
 /// Tells a recorder what the options say.
 pub(super) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
     let target = match options.program.as_slice() {
@@ -166,6 +179,10 @@ fn not_told(folder: &Path, error: &std::io::Error) -> Error {
         IoErrorKind::ConnectionRefused => {
             let error = Error::new(ErrorKind::Io, "the process that recorded has ended").in_file(folder);
             error.with_help(format!("finish its trace by `tracemill record --recover {}`", folder.display()))
+        }
+        IoErrorKind::WouldBlock | IoErrorKind::TimedOut => {
+            let error = Error::new(ErrorKind::Io, "the recorder does not answer").in_file(folder);
+            error.with_help("its process may be stopped, as by a debugger; what it was told, it does when it goes on")
         }
         IoErrorKind::Other => Error::new(ErrorKind::Io, error.to_string()).in_file(folder),
         _ => Error::io("command the recorder of", folder, error),

@@ -139,12 +139,13 @@ pub(super) fn list(program: &Path) -> Result<Outcome, Error> {
     }
     let lines: Vec<_> = linked.files.iter().flat_map(lines).collect();
     if lines.is_empty() {
-        let libraries = linked.files.len() - 1;
-        let _ = writeln!(
-            std::io::stderr(),
-            "note: there are no probes of sys/sdt.h in {} and its {libraries} libraries",
-            program.display()
-        );
+        let libraries = match linked.files.len() - 1 {
+            0 => String::new(),
+            1 => " and its library".to_string(),
+            count => format!(" and its {count} libraries"),
+        };
+        let _ =
+            writeln!(std::io::stderr(), "note: there are no probes of sys/sdt.h in {}{libraries}", program.display());
     }
     let mut layout = Layout::with_alignments([Align::Left, Align::Right, Align::Left, Align::Left, Align::Left]);
     lines.iter().for_each(|line| layout.widen(line));

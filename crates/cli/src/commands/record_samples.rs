@@ -33,7 +33,12 @@ pub(super) fn record(options: &mut RecordOptions) -> Result<i32, Error> {
         return Err(error.with_help("`tracemill record --sample ./program`"));
     }
     if record::has_all_tasks(options) {
-        return Err(Error::misuse("--sample samples one program: it cannot be combined with --all-tasks"));
+        let error = Error::misuse(
+            "--sample samples a program or processes, not the whole machine: it cannot be combined with --all-tasks",
+        );
+        return Err(error.with_help(
+            "-p samples processes that run already; `perf record -a -g` samples the machine, and its file is read here",
+        ));
     }
     if let Some(name) = beside(options)? {
         return record_both(options, name);
