@@ -1,6 +1,6 @@
 //! The `parameters` of a request.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::refusal::{Answered, Refusal};
 
@@ -19,10 +19,11 @@ pub(super) struct Samples {
 }
 
 impl Parameters {
-    /// The parameters in a body.
+    /// The parameters in a body. The Python client of the protocol leaves them out where it has none.
     pub(super) fn from_body(mut body: Value) -> Answered<Parameters> {
         match body.get_mut("parameters").map(Value::take) {
             Some(parameters @ Value::Object(_)) => Ok(Parameters(parameters)),
+            None if body.is_object() => Ok(Parameters(Value::Object(Map::new()))),
             _ => Err(Refusal::new(400, "Missing query parameters", "the body has no object `parameters`")),
         }
     }
@@ -184,6 +185,8 @@ mod tests {
         }
         assert!(Parameters(json!({})).range().unwrap().is_none());
         assert!(Parameters::from_body(json!({ "parameters": [] })).is_err());
+        assert!(Parameters::from_body(json!({})).unwrap().items().is_err());
+        assert!(Parameters::from_body(json!({ "requested_items": [1] })).unwrap().items().is_err());
         assert!(Parameters::from_body(json!([1])).is_err());
     }
 }

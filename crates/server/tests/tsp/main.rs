@@ -360,3 +360,13 @@ fn odd_requests_are_refused_with_a_title() {
     assert_eq!(send(&opened.host, "POST", "/traces", JSON, "{").0, 400);
     assert_eq!(send(&opened.host, "POST", "/traces", JSON, "").0, 400);
 }
+
+#[test]
+fn parameters_may_be_left_out_where_none_is_needed() {
+    let opened = Opened::new(&["traces/mill"]);
+    for (path, wanted) in [("table/events/columns", 200), ("data/statistics/tree", 200), ("histogram/annotations", 400)]
+    {
+        let path = format!("/experiments/{}/outputs/{path}", opened.uuid);
+        assert_eq!(ask(&opened.host, "POST", &path, &json!({})).0, wanted, "{path}");
+    }
+}
