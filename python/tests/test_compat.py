@@ -260,6 +260,19 @@ def test_packets_without_an_end_are_cut(tmp_path):
     assert messages[-3:] == [("PacketBeginning", 300), ("PacketEnd", 350), ("StreamEnd", 350)]
 
 
+def test_packets_are_cut_by_the_ends_that_they_state(tmp_path):
+    path = tmp_path / "trace"
+    # Of these versions, events may come after the end of their packet: for searching, it ends where the next begins.
+    lttng = 'env { domain = "kernel"; tracer_name = "lttng-modules"; tracer_major = 2; tracer_minor = 8; };\n'
+    write_packets(path, MICROSECONDS + lttng, [(100, 200, 0, [110, 190]), (300, 400, 3, [310, 400])])
+    second = [("PacketBeginning", 300), ("PacketEnd", 400), ("StreamEnd", None)]
+    lost = [("DiscardedEvents", (250, 400), None)]
+    assert list(clock_values(path, begin=250e-6)) == [("StreamBeginning", 250)] + lost + second
+    first = [("StreamBeginning", None), ("PacketBeginning", 100), ("PacketEnd", 200)]
+    lost = [("DiscardedEvents", (200, 250), None)]
+    assert list(clock_values(path, end=250e-6)) == first + lost + [("StreamEnd", 250)]
+
+
 def test_events_of_version_1_have_the_time_of_their_header(tmp_path):
     metadata = MICROSECONDS.replace("u8 id; time_t timestamp;", "u8 id; u64 number;")
     write_packets(tmp_path / "trace", metadata, [(100, 200, 0, [110, 190])])

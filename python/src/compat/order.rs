@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::PacketData;
+use tracemill_codec::spine::SpineSink;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::item::ReadyChunk;
 use tracemill_engine::merge::{Merger, Note, Rank, StreamIndex};
@@ -18,6 +19,7 @@ use tracemill_format::PacketReader;
 use tracemill_model::clock::TimeKey;
 use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind, Packet};
+use tracemill_model::schema::EventClassId;
 
 /// Kind of what is between events, in the order of equal times; an event comes after the beginning of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -218,9 +220,13 @@ impl StreamMarks {
         let (begin, end) = self.stated_times(at, packet);
         let begin = begin.map(|begin| self.clip(begin));
         self.has_begun = true;
+        // The end that it states may lie outside of the wanted times while the corrected one does not.
+        let ends_at = end.or(packet.end_cycles);
+        if ends_at.is_some_and(|end| end < first) {
+            return;
+        }
         self.waiting.push_back(mark(MarkKind::PacketBegin, begin, None, None));
-        // The end that it states may lie behind the last wanted time while the corrected one does not.
-        let is_cut = [end, packet.end_cycles].into_iter().flatten().any(|end| end > last);
+        let is_cut = ends_at.is_some_and(|end| end > last);
         let end = if is_cut { Some(self.cut.1) } else { end };
         self.waiting.push_back(mark(MarkKind::PacketEnd, end, packet.end_cycles, None));
         if is_cut {
@@ -250,6 +256,12 @@ impl StreamMarks {
                 let stated = opened.data.state.roles;
                 // Packets that a crash left say 0.
                 let end = stated.end_cycles.filter(|end| stated.begin_cycles.is_none_or(|begin| begin <= *end));
+                let is_uncertain = |end: &u64| {
+                    let (first, last) = self.range.unwrap_or((0, u64::MAX));
+                    *end < first || listed.1.is_some_and(|listed| *end < listed && listed > last)
+                };
+                // A packet does not end before its last event.
+                let end = end.map(|end| if is_uncertain(&end) { end.max(last_event(&opened.data)) } else { end });
                 (listed.0, if stated.end_cycles.is_some() { end } else { listed.1 })
             }
             // The fault is reported where its events would be.
@@ -268,6 +280,22 @@ impl StreamMarks {
         let time = if is_open { TimeKey::MAX } else { time.unwrap_or(self.floor).max(self.floor) };
         (time, self.group, mark.kind, mark.stream.0)
     }
+}
+
+struct LastEvent(u64);
+
+impl SpineSink for LastEvent {
+    fn event(&mut self, _class: EventClassId, cycles: u64, _start_bits: u64, _body_bits: u64) -> bool {
+        self.0 = cycles;
+        true
+    }
+}
+
+/// The clock value of the last event of a packet; 0 when it has none.
+fn last_event(packet: &PacketData) -> u64 {
+    let mut found = LastEvent(0);
+    packet.scan(&mut packet.first_event(), &mut packet.state.clone(), &mut found);
+    found.0
 }
 
 /// Merges marks with the events of a merger.
