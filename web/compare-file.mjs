@@ -73,6 +73,37 @@ async function view(trace) {
   return { get, end: () => child.kill() };
 }
 
+/** Why threads waited: paths over the whole, waits, and ranges in which no wait is cut. */
+async function paths(inside, same, tracks) {
+  if (!inside.get('session', {}).features.includes('why')) return;
+  // Sentences and sums are there of the whole, and sentences of waits that have several parts.
+  const told = (keys) => (answer) => Object.fromEntries(Object.entries(answer).filter(([key]) => keys.includes(key)));
+  const PARTS = ['track', 'begin', 'end', 'parts', 'left_out'];
+  const lives = new Map();
+  for (const { id } of tracks) lives.set(id.replace(/\.\d+$/, ''), id);
+  for (const { track, begin, end, waits: explained } of inside.pack.head.paths.paths) {
+    const whole = inside.get('why', { track });
+    assert.ok(whole.sentence !== null && whole.parts.length > 0, track);
+    // Asked for all times, the server answers for the last thread of a number.
+    if (lives.get(track.replace(/\.\d+$/, '')) !== track) continue;
+    const all = { track, begin, end };
+    const { totals } = await same('why', all, told([...PARTS, 'sentence']));
+    assert.deepEqual(whole.totals, totals.slice(0, 200), track);
+    for (const [from, to, sentence] of explained.slice(0, 20)) {
+      const wait = { track, begin: from, end: to };
+      assert.equal(inside.get('why', wait).sentence, sentence);
+      await same('why', wait, told([...PARTS, 'sentence']));
+    }
+    // From the middle of a part to the end of another one. A part in which several had the CPU is not cut: which of them
+    // had it longest depends on the place.
+    const first = whole.parts.slice(whole.parts.length / 3).find((part) => part.state === 'running');
+    if (!first) continue;
+    const last = whole.parts.findLast((part) => part.track === track) ?? whole.parts.at(-1);
+    const middle = { track, begin: (BigInt(first.from) + BigInt(first.to)) / 2n, end: last.to };
+    if (middle.begin < BigInt(last.to)) await same('why', middle, told(PARTS));
+  }
+}
+
 async function compared(inside, server) {
   let count = 0;
   const without =
@@ -167,6 +198,7 @@ async function compared(inside, server) {
     }
     assert.ok(analyses.length > 0, 'some analysis is in the page');
   }
+  await paths(inside, same, tracks);
   const ranges = [
     [null, null],
     [begin, begin],

@@ -31,6 +31,23 @@ try {
   fs.rmSync(scratch, { recursive: true, force: true });
 }
 
+/** A wait that others ended has its parts, and `k` draws the path of its thread. */
+async function waits(trace, file, page, at, settled) {
+  const link = 't=1795249870518000000..1795249870570000000&at=s0.641.0:1795249870528964707:0';
+  await page.goto('about:blank');
+  await page.goto(`file://${file}#${link}`);
+  await settled();
+  await page.waitForFunction(() => Boolean(document.querySelector('[data-testid=why]')?.dataset.begin));
+  const parts = await at('why-part').evaluateAll((all) => all.map((part) => part.dataset.why));
+  assert.ok(parts.length > 2 && parts.includes('waiting for disk sda'), `${trace}: ${parts}`);
+  assert.match(await at('why').textContent(), /oven-1 641 took 31\.0 ms: /);
+  await at('timeline').press('k');
+  await page.waitForFunction(() => Number(document.querySelector('[data-testid=path]')?.dataset.parts) > 5);
+  // Of a part of the time there are no sums, and the page says where they are.
+  assert.match(await at('details').textContent(), /tracemill view has those of a range/);
+  await at('timeline').press('k');
+}
+
 async function look(trace, file) {
   // The checker is put into the page; scripts of others are what its policy forbids, which is tested below.
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, bypassCSP: true });
@@ -87,6 +104,7 @@ async function look(trace, file) {
     }
   }
   await settled();
+  if (/kernel\/bakery$/.test(trace)) await waits(trace, file, page, at, settled);
   assert.equal(await page.getByRole('button', { name: 'End server' }).count(), 0, 'there is no server to end');
   await page.evaluate(axe);
   for (const colorScheme of ['light', 'dark']) {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value as Json, json};
 use tracemill_analyses::kernel::{
     ANALYSES, AnalysisForm, AnalysisOption, AnalysisQuery, BoundCustom, Cell, Column, Descriptor, FormWord, Numbers,
-    RowForm, RowSink, Rows, StateRow, StateSink, Table, Unit, Value, View,
+    RowForm, RowSink, Rows, StateRow, StateSink, Table, ThreadPaths, Unit, Value, View,
 };
 
 use crate::error::{Answer, ApiError};
@@ -18,6 +18,7 @@ use crate::periods;
 use crate::points::Points;
 use crate::query::{Asker, Query, ns, some_ns};
 use crate::state::TraceState;
+use crate::why;
 
 /// Rows of an answer, unless it is asked for more, and at most.
 const ROWS: usize = 1_000;
@@ -295,13 +296,20 @@ impl TableShape {
 /// Rows of a table that a page in one file has.
 const FILE_ROWS: usize = 200;
 
-/// Analyses whose tables are not in a page in one file: they are about one thread, or about periods that users define, or have a
-/// row for each change.
+/// Analyses whose tables are not in a page in one file: they are about one thread, or about what users define.
 const NOT_IN_FILES: [&str; 4] = ["path", "why", "periods", CUSTOM];
 
-/// The analyses of a page in one file, and their statistics of all that is shown, by the texts of the questions: one reading finds
-/// them all. `None` when the traces feed none.
-pub(crate) fn whole_tables(state: &TraceState) -> Option<Json> {
+/// What a page in one file has of analyses: one reading finds it all.
+#[derive(Default)]
+pub(crate) struct PageAnalyses {
+    /// The analyses, and their statistics of all that is shown, by the texts of the questions. `None` when the traces feed none.
+    pub(crate) tables: Option<Json>,
+    /// Why threads waited, where the traces say it.
+    pub(crate) paths: Option<ThreadPaths>,
+}
+
+/// Finds it; of critical paths `most_parts` parts at most.
+pub(crate) fn page_analyses(state: &TraceState, most_parts: usize) -> PageAnalyses {
     let has = state.analyses();
     let is_in_files = |known: &&Descriptor| {
         has.contains(&known.name) && !NOT_IN_FILES.contains(&known.name) && !LISTINGS.contains(&known.name)
@@ -332,13 +340,24 @@ pub(crate) fn whole_tables(state: &TraceState) -> Option<Json> {
             }
         }
     }
-    let found = reading?.run(analyses, &mut |_| ControlFlow::Continue(())).ok()?;
+    let why = KernelQuestion::new(&state.input.traces, why::ANALYSIS, AnalysisQuery::default(), &asker.flag());
+    let paths = why.map(|KernelQuestion { reading: own, query, .. }| {
+        reading.get_or_insert(own);
+        let (analysis, paths) = ThreadPaths::analysis(&query, most_parts);
+        // It has no table, and stands behind those that have one.
+        analyses.push(analysis);
+        paths
+    });
+    let found = reading.and_then(|reading| reading.run(analyses, &mut |_| ControlFlow::Continue(())).ok());
+    let Some(found) = found else { return PageAnalyses::default() };
+    let has_tables = !keys.is_empty();
     let tables = keys.into_iter().zip(shapes).zip(found).map(|((key, shape), table)| {
         let count = table.found.unwrap_or(table.rows.len() as u64);
         let rows = cells_of(&table.rows, FILE_ROWS);
         (key, shape.answer(state, &table, rows, count))
     });
-    Some(json!({ "list": list, "tables": tables.collect::<Map<String, Json>>() }))
+    let tables = json!({ "list": list, "tables": tables.collect::<Map<String, Json>>() });
+    PageAnalyses { tables: has_tables.then_some(tables), paths: paths.map(|paths| paths.take()) }
 }
 
 /// The machine and the number of the thread of a duration.

@@ -15,16 +15,18 @@ use tracemill_lod::Index;
 use tracemill_lod::states::Of;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::analyses;
+use crate::analyses::{self, PageAnalyses};
 use crate::answer;
 use crate::events::fields_text;
 use crate::input::AnswerInput;
 use crate::pack::{PackedBytes, PackedLines};
+use crate::page_paths::{LEAST_PARTS, PackedPaths};
 use crate::query::{Query, ns};
 use crate::rows;
 use crate::samples::PackedSamples;
 use crate::state::TraceState;
 use crate::tracks::base_of;
+use crate::why;
 
 /// Where the data goes in the page.
 const MARK: &str = "@DATA@";
@@ -74,7 +76,10 @@ pub fn page(input: AnswerInput, skip: u64, limit: Option<u64>) -> Result<Page> {
     let PageColumns { times, kinds: of_events, lines } = events(&state, first, count, &mut kinds, &mut tracks)?;
     let mut out = PackedBytes::default();
     let samples = PackedSamples::collect(&state);
-    out.text(&head(&state, count, &kinds, &tracks, &samples).to_string());
+    let PageAnalyses { tables, paths } = analyses::page_analyses(&state, count.max(LEAST_PARTS));
+    let paths = paths.zip(state.states()).map(|(paths, kept)| PackedPaths::new(&paths, kept));
+    let found = FoundBefore { samples: &samples, analyses: tables, paths: paths.as_ref().map(|paths| &paths.head) };
+    out.text(&head(&state, count, &kinds, &tracks, found).to_string());
     out.number(count as u128);
     out.0.extend(times.0);
     out.0.extend(of_events.0);
@@ -82,6 +87,7 @@ pub fn page(input: AnswerInput, skip: u64, limit: Option<u64>) -> Result<Page> {
     calls(&state, &mut out);
     states(&state, &mut out);
     out.0.extend(samples.columns.0);
+    out.0.extend(paths.map(|paths| paths.columns.0).unwrap_or_default());
     let bytes = render_page(&deflated(&out.0)?)?;
     if bytes.len() > MAX_BYTES {
         return Err(too_large(bytes.len(), count));
@@ -149,19 +155,37 @@ fn render_page(data: &[u8]) -> Result<Vec<u8>> {
     Ok(out.into_bytes())
 }
 
+/// What is found before the head of a page is written.
+struct FoundBefore<'f> {
+    samples: &'f PackedSamples,
+    analyses: Option<Value>,
+    paths: Option<&'f Value>,
+}
+
 /// Session, tracks and problems as the server sends them, without features that only a server has.
-fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64], samples: &PackedSamples) -> Value {
+fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64], found: FoundBefore<'_>) -> Value {
+    let FoundBefore { samples, analyses, paths } = found;
     let known = |path: &str| match answer::answer(state, path, &Query::parse("")) {
         Ok(answer::Reply::Value(value)) => value,
         _ => Value::Null,
     };
-    let (mut session, mut tracks, problems) = (known("session"), known("tracks"), known("problems"));
-    let analyses = analyses::whole_tables(state);
-    let features = ["select", "search", "calls", "states", "samples", "analyses"];
+    let (mut session, mut tracks, mut problems) = (known("session"), known("tracks"), known("problems"));
+    let of_paths = paths.map_or((0, 0), |paths| {
+        (paths["paths"].as_array().map_or(0, Vec::len), paths["left_out"].as_u64().unwrap_or(0))
+    });
+    if let ((shown, left @ 1..), Some(warnings)) = (of_paths, problems["warnings"].as_array_mut()) {
+        let text = format!(
+            "reasons of waits and critical paths are in this page for the {shown} threads that waited longest; those of {left} \
+             others have no room"
+        );
+        warnings.push(text.into());
+    }
+    let features = ["select", "search", "calls", "states", "samples", "analyses", why::ANALYSIS];
     let mut elsewhere = Vec::new();
     if let Some(list) = session["features"].as_array_mut() {
         let is_here = |feature: &Value| match features.iter().any(|own| feature == own) {
-            true => feature != "analyses" || analyses.is_some(),
+            true if feature == "analyses" => analyses.is_some(),
+            true => feature != why::ANALYSIS || paths.is_some(),
             false => false,
         };
         (*list, elsewhere) = std::mem::take(list).into_iter().partition(is_here);
@@ -222,6 +246,7 @@ fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64], sam
         "states_of": of_states.map_or(Vec::new(), |of| of.states.tracks.iter().map(|track| state_of(track.of)).collect()),
         "samples": samples.head,
         "analyses": analyses,
+        "paths": paths,
     })
 }
 

@@ -29,6 +29,7 @@ mod latencies;
 mod locate;
 mod measures;
 mod pack;
+mod page_paths;
 mod period_track;
 mod periods;
 mod plots;

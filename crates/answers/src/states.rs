@@ -282,10 +282,17 @@ impl StateTracks {
 
     /// The track of the thread that a machine had under a number at a time.
     pub(crate) fn thread_at(&self, machine: u32, tid: i64, at: i128) -> Option<usize> {
+        self.life_at(&self.lives_of(machine, tid), at)
+    }
+
+    /// The tracks of the threads that a machine had under a number, in the order of time.
+    pub(crate) fn lives_of(&self, machine: u32, tid: i64) -> Vec<usize> {
         let is_own = |track: &Track| track.machine == machine && matches!(track.of, Of::Thread(own, _) if own == tid);
-        let own = self.states.tracks.iter().enumerate().filter(|(_, track)| is_own(track)).map(|(at, _)| at);
-        // Lives come in the order of time: the last one that has begun.
-        let lives: Vec<usize> = own.collect();
+        self.states.tracks.iter().enumerate().filter(|(_, track)| is_own(track)).map(|(at, _)| at).collect()
+    }
+
+    /// The last one of the lives of a number that has begun at a time; the first one when none has.
+    pub(crate) fn life_at(&self, lives: &[usize], at: i128) -> Option<usize> {
         let has_begun = |track: &&usize| self.states.ends(**track).is_some_and(|(from, _)| from <= at);
         lives.iter().rfind(has_begun).or(lives.first()).copied()
     }

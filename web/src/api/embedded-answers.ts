@@ -3,6 +3,7 @@
 
 import { TILE_BUCKETS } from '../time/range';
 import type { EventCells } from './columns';
+import { why } from './embedded-paths';
 import { sampleFlame } from './embedded-samples';
 import { activity, findState, type OfTrack, stateStatistics } from './embedded-states';
 import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
@@ -118,6 +119,10 @@ export class Answers {
         return this.findState(query);
       case 'analyze':
         return this.analyze(query);
+      case 'why': {
+        const time = (name: string): bigint | null => (query[name] == null ? null : BigInt(query[name]));
+        return why(this.pack, String(query['track'] ?? ''), [time('begin'), time('end')]);
+      }
       default: {
         const [kind, ...rest] = path.split('/');
         if (kind === 'event') return this.event(rest[0] ?? '');

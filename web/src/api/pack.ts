@@ -1,5 +1,5 @@
 // The data of a page in a file, unpacked: columns of events, calls and states (`crates/answers/src/html.rs`, `pack.rs`).
-import type { AnalysisInfo, AnalysisTable, Problems, Session, Track } from './types';
+import type { AnalysisInfo, AnalysisTable, Problems, Session, Track, WhyAnswer } from './types';
 
 export interface Head {
   session: Session;
@@ -23,6 +23,33 @@ export interface Head {
   samples: SamplesHead | null;
   /** The analyses, and their statistics of the whole, by `name/of/by`. Null: no analysis fits the traces. */
   analyses: { list: { analyses: AnalysisInfo[] }; tables: Record<string, AnalysisTable> } | null;
+  /** Null: the traces do not say why threads waited. */
+  paths: PathsHead | null;
+}
+
+/** Critical paths of the threads that waited longest, over the whole. */
+export interface PathsHead {
+  /** Thread, its name, state, words, and the waits that led there. */
+  causes: [number, string | null, string, string, string | null][];
+  paths: {
+    track: string;
+    begin: string;
+    end: string;
+    parts: number;
+    sentence: string;
+    totals: WhyAnswer['totals'];
+    /** Waits of several parts, in words. */
+    waits: [string, string, string][];
+  }[];
+  left_out: number;
+}
+
+/** Parts of a path: each begins where the one before ends. */
+export interface PathParts {
+  readonly length: Float64Array;
+  readonly cause: Uint32Array;
+  /** The number of the track, and 1; 0 where the thread has none. */
+  readonly track: Uint32Array;
 }
 
 /** Events and frames are in the order of their names. */
@@ -141,6 +168,7 @@ export class Pack {
   readonly calls: readonly Slices[];
   readonly states: readonly Slices[];
   readonly samples: Samples | null;
+  readonly paths: readonly PathParts[];
   private readonly shapes: Shape[];
   private readonly shapeOf: Uint32Array;
   /** The place of each event among those of its shape. */
@@ -184,6 +212,14 @@ export class Pack {
     this.calls = this.head.tasks.map(() => readSlices(bytes, true));
     this.states = this.head.states.map(() => readSlices(bytes, false));
     this.samples = this.head.samples && readSamples(bytes);
+    this.paths = (this.head.paths?.paths ?? []).map(({ parts }) => {
+      const numbers = (): number[] => Array.from({ length: parts }, () => bytes.number());
+      return {
+        length: Float64Array.from(numbers()),
+        cause: Uint32Array.from(numbers()),
+        track: Uint32Array.from(numbers()),
+      };
+    });
   }
 
   /** A text of an event. */

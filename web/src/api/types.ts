@@ -310,6 +310,8 @@ export interface WhyAnswer {
   begin: string | null;
   end: string | null;
   sentence: string | null;
+  /** Why a page in one file has no sentence of these times. */
+  note?: string;
   parts: PathPart[];
   left_out: number;
   totals: { why: string | null; total: string | null; share: number | null; own: boolean }[];

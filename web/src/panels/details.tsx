@@ -369,7 +369,7 @@ function Parts({ value }: { value: WhyAnswer }): JSX.Element {
   const rest = parts.length + value.left_out - MOST_PARTS;
   return (
     <>
-      {parts.length === 1 ? null : <p class="sentence">{value.sentence}</p>}
+      {parts.length === 1 ? null : <p class="sentence">{value.sentence ?? value.note}</p>}
       <ol class="parts">
         {parts.slice(0, MOST_PARTS).map((part, i) => (
           <li key={part.from}>
@@ -432,7 +432,7 @@ function Path(): JSX.Element | null {
       ) : (
         <>
           <div class="kv">
-            <p class="sentence">{own.sentence ?? 'The thread is not known there.'}</p>
+            <p class="sentence">{own.sentence ?? own.note ?? 'The thread is not known there.'}</p>
             {own.left_out ? <p>The first {grouped(own.parts.length)} parts are drawn.</p> : null}
           </div>
           {own.totals.length > 1 ? (

@@ -27,7 +27,9 @@ mod testing;
 mod value;
 
 pub use aggregate::spans::PERCENTS;
-pub use analyses::{ANALYSES, PathCause, PathComparison};
+pub use analyses::{
+    ANALYSES, CauseTotal, PartCause, PathCause, PathComparison, ThreadPath, ThreadPathPart, ThreadPaths,
+};
 pub use analysis::{Analysis, Descriptor, OverPeriods, ReportKind, ReportTimes};
 pub use custom::{
     BoundCustom, CustomChange, CustomDefinitions, CustomFollower, CustomKey, CustomKind, Held, PassedEvents, SeenEvent,

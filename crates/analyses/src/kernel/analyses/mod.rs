@@ -29,7 +29,7 @@ mod wait_facts;
 mod why;
 mod work;
 
-pub use why::{PathCause, PathComparison};
+pub use why::{CauseTotal, PartCause, PathCause, PathComparison, ThreadPath, ThreadPathPart, ThreadPaths};
 
 use super::{custom, periods};
 use crate::kernel::analysis::Descriptor;

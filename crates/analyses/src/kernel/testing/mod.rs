@@ -1,5 +1,5 @@
 //! Events that tests play, and random ones.
 
 pub(crate) mod played;
-mod random;
+pub(crate) mod random;
 pub(crate) mod seeds;

@@ -17,12 +17,12 @@ use crate::kernel::value::Cell;
 const TIDS: [i64; 7] = [0, 1, 2, 3, 4, 5, -1];
 
 /// A stream of events, and a time and a later one in it.
-struct Stream {
-    text: String,
+pub(crate) struct Stream {
+    pub(crate) text: String,
     times: (Ns, Ns),
 }
 
-fn random_stream(seed: u64) -> Stream {
+pub(crate) fn random_stream(seed: u64) -> Stream {
     let mut rng = Rng::from_seed(seed);
     let cpus = 1 + rng.below(3);
     let nonsense = rng.choose(&[4, 20, 200]);

@@ -179,15 +179,36 @@ impl Pieces {
         tid: Option<i64>,
     ) -> impl Iterator<Item = Search> {
         let threads = (0..machines.count()).filter_map(move |machine| self.life_in(machines, range, machine, tid?));
-        let search = move |thread: ThreadIndex| {
-            let (from, to) = range?;
-            // Before it was met first, the number was that of another thread, which did not make this one.
-            let is_forked = self.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
-            let begin = self.begins.get(&thread).filter(|_| !is_forked);
-            let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
-            Some(Search { thread, from, to, same: 0 })
-        };
-        threads.filter_map(search)
+        threads.filter_map(move |thread| Some(self.search_for(thread, range?)))
+    }
+
+    /// The search for a thread.
+    pub(in crate::kernel::analyses) fn search_for(&self, thread: ThreadIndex, (from, to): (Ns, Ns)) -> Search {
+        // Before it was met first, the number was that of another thread, which did not make this one.
+        let is_forked = self.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
+        let begin = self.begins.get(&thread).filter(|_| !is_forked);
+        let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
+        Search { thread, from, to, same: 0 }
+    }
+
+    /// When a life of a number that other threads had before began.
+    pub(in crate::kernel::analyses) fn life_began(&self, thread: ThreadIndex) -> Option<Ns> {
+        self.begins.get(&thread).copied()
+    }
+
+    /// The states of a thread without the paths: from, to, and whether it could not run.
+    pub(in crate::kernel::analyses) fn own_states(
+        &self,
+        machines: &Machines,
+        thread: ThreadIndex,
+    ) -> impl Iterator<Item = (Ns, Ns, bool)> {
+        let origin = machines.begin().unwrap_or(0);
+        let pieces = self.threads.get(thread.0 as usize).map_or(&[][..], |pieces| pieces);
+        let begins = std::iter::once(Ns::MIN).chain(pieces.iter().map(move |piece| origin + Ns::from(piece.to)));
+        begins.zip(pieces).map(move |(from, piece)| {
+            let waits = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork | ThreadState::WaitCpu);
+            (from, origin + Ns::from(piece.to), waits)
+        })
     }
 
     fn walk(&self, origin: Ns, search: Search) -> Walk<'_> {

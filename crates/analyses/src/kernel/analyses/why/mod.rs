@@ -4,6 +4,7 @@
 mod cause;
 mod compare;
 mod facts;
+mod many;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +19,9 @@ use tracemill_semantics::states::{
 use self::cause::{Cause, NamedThread, UnitOf, list};
 pub use self::compare::{PathCause, PathComparison};
 use self::facts::Facts;
-use crate::kernel::analyses::path::search::{PathPiece, Pieces};
+use self::many::WantedPaths;
+pub use self::many::{CauseTotal, PartCause, ThreadPath, ThreadPathPart, ThreadPaths};
+use crate::kernel::analyses::path::search::{PathPiece, Pieces, Search};
 use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use crate::kernel::question::forms::{AnalysisForm, RowNouns, WHY};
 use crate::kernel::question::query::{AnalysisQuery, View};
@@ -39,7 +42,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     ],
     over_periods: Some(compare::over_periods),
     example: "why --tid 641 --begin +271.38ms --end +316.55ms",
-    make: |query| Box::new(Why { query: query.clone(), role: PeriodRole::Alone, known: Rc::default() }),
+    make: |query| Box::new(Why::new(query, None)),
 };
 
 /// The paths of all threads, and the facts beside them.
@@ -53,9 +56,37 @@ struct Why {
     query: AnalysisQuery,
     role: PeriodRole,
     known: Rc<RefCell<PathFacts>>,
+    /// Of many threads, in place of a table.
+    wanted: Option<WantedPaths>,
+}
+
+impl PathFacts {
+    /// Shows the parts of a path, neighbours of one cause as one, and sums up its causes.
+    fn explain(&self, machines: &Machines, search: Search, mut show: impl FnMut(PathPart)) -> BTreeMap<Cause, Ns> {
+        let mut totals: BTreeMap<Cause, Ns> = BTreeMap::new();
+        let mut last: Option<PathPart> = None;
+        self.pieces.each_part(machines, search, |walks, found| {
+            let causes = Cause::of_part(machines, &self.facts, walks, found);
+            causes.iter().for_each(|(cause, time)| *totals.entry(cause.clone()).or_default() += time);
+            let Some((cause, by_time)) = causes.into_iter().next() else { return };
+            match &mut last {
+                Some(last) if last.found.to == found.from && last.cause == cause => {
+                    last.found.to = found.to;
+                    last.by_time += by_time;
+                }
+                _ => last.replace(PathPart { found, cause, by_time }).into_iter().for_each(&mut show),
+            }
+        });
+        last.into_iter().for_each(show);
+        totals
+    }
 }
 
 impl Why {
+    fn new(query: &AnalysisQuery, wanted: Option<WantedPaths>) -> Why {
+        Why { query: query.clone(), role: PeriodRole::Alone, known: Rc::default(), wanted }
+    }
+
     /// Records, where this analysis is one that records.
     fn record(&mut self, observe: impl FnOnce(&mut PathFacts, &AnalysisQuery)) {
         if self.role.is_tracking() {
@@ -149,11 +180,16 @@ impl Analysis for Why {
 
     fn for_period(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
         self.role = PeriodRole::Tracker;
-        Some(Box::new(Why { query: period.clone(), role: PeriodRole::View, known: self.known.clone() }))
+        let known = self.known.clone();
+        Some(Box::new(Why { query: period.clone(), role: PeriodRole::View, known, wanted: None }))
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let (query, known) = (&self.query, self.known.borrow());
+        if let Some(wanted) = &self.wanted {
+            wanted.collect(machines, &known, range);
+            return Table::default();
+        }
         if query.has_periods && query.of_period.is_none() && query.view == View::Statistics {
             return compare::empty(query, range);
         }
@@ -170,22 +206,7 @@ impl Analysis for Why {
         let mut totals: BTreeMap<Cause, Ns> = BTreeMap::new();
         for search in known.pieces.searches(machines, range, tid) {
             let (thread, from, to) = (search.thread, search.from, search.to);
-            let mut of_thread: BTreeMap<Cause, Ns> = BTreeMap::new();
-            let mut last: Option<PathPart> = None;
-            known.pieces.each_part(machines, search, |walks, found| {
-                let causes = Cause::of_part(machines, &known.facts, walks, found);
-                causes.iter().for_each(|(cause, time)| *of_thread.entry(cause.clone()).or_default() += time);
-                let Some((cause, by_time)) = causes.into_iter().next() else { return };
-                let part = PathPart { found, words: cause.phrase(), cause, by_time };
-                match &mut last {
-                    Some(last) if last.found.to == found.from && last.cause == part.cause => {
-                        last.found.to = found.to;
-                        last.by_time += by_time;
-                    }
-                    _ => last.replace(part).into_iter().for_each(|part| put_row(query, &part, &mut table)),
-                }
-            });
-            last.into_iter().for_each(|part| put_row(query, &part, &mut table));
+            let of_thread = known.explain(machines, search, |part| put_row(query, &part, &mut table));
             if from < to {
                 table.sentences.push(sentence(machines, thread, to - from, &of_thread));
             }
@@ -213,13 +234,13 @@ impl Analysis for Why {
 struct PathPart {
     found: PathPiece,
     cause: Cause,
-    words: String,
     /// Time of that cause.
     by_time: Ns,
 }
 
 fn put_row(query: &AnalysisQuery, part: &PathPart, table: &mut Table) {
-    query.emit_row(part.cause.machine, values_of(PathRow::COLUMNS, PathRow { part }), &mut table.rows);
+    let row = PathRow { part, words: &part.cause.phrase() };
+    query.emit_row(part.cause.machine, values_of(PathRow::COLUMNS, row), &mut table.rows);
 }
 
 /// How long a thread took, and for what.
@@ -249,6 +270,7 @@ const THROUGH: &str = "waits that led here from the wanted thread";
 
 struct PathRow<'r> {
     part: &'r PathPart,
+    words: &'r str,
 }
 
 impl<'r> PathRow<'r> {
@@ -259,7 +281,7 @@ impl<'r> PathRow<'r> {
         own_column("tid", Unit::Name, TID, |row| Value::integer(row.part.cause.thread.tid)),
         column("comm", Unit::Name, |row| Value::text(row.part.cause.thread.comm.as_deref())),
         own_column("state", Unit::Name, STATE, |row| Value::Word(row.part.cause.state)),
-        own_column("why", Unit::Name, WHY_TEXT, |row| Value::Text(&row.part.words)),
+        own_column("why", Unit::Name, WHY_TEXT, |row| Value::Text(row.words)),
         own_column("call", Unit::Name, CALL, |row| Value::text(row.part.cause.call.as_deref())),
         own_column("object", Unit::Name, OBJECT, |row| Value::text(row.part.cause.object.as_deref())),
         own_column("source", Unit::Name, SOURCE, |row| Value::text(row.part.cause.source.as_deref())),
