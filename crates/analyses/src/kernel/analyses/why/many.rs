@@ -307,7 +307,7 @@ mod tests {
                         "seed {seed}, thread {}\n{stream}",
                         path.tid
                     );
-                    assert_eq!(table.sentences, [path.sentence.clone()], "seed {seed}\n{stream}");
+                    assert_eq!(table.sentences, std::slice::from_ref(&path.sentence), "seed {seed}\n{stream}");
                     let sum: Ns = path.totals.iter().map(|total| total.total).sum();
                     assert_eq!(sum, path.range.1 - path.range.0, "seed {seed}\n{stream}");
                 }
@@ -319,7 +319,7 @@ mod tests {
                         "seed {seed}, thread {}, {from} to {to}\n{stream}",
                         path.tid
                     );
-                    assert_eq!(table.sentences, [sentence.clone()], "seed {seed}\n{stream}");
+                    assert_eq!(table.sentences, std::slice::from_ref(sentence), "seed {seed}\n{stream}");
                     explained += 1;
                 }
             }
