@@ -201,8 +201,10 @@ impl StreamMarks {
             end_cycles,
             count,
         };
+        let (begin, end) = self.stated_times(at, packet);
+        let ends_at = end.or(packet.end_cycles);
         let losses = [
-            (MarkKind::DiscardedEvents, packet.discarded_before, packet.end_cycles),
+            (MarkKind::DiscardedEvents, packet.discarded_before, ends_at),
             (MarkKind::LostPackets, packet.lost_packets_before, packet.begin_cycles),
         ];
         for (kind, count, end) in losses {
@@ -217,11 +219,9 @@ impl StreamMarks {
         if is_after {
             return self.end(index, Some(self.cut.1));
         }
-        let (begin, end) = self.stated_times(at, packet);
         let begin = begin.map(|begin| self.clip(begin));
         self.has_begun = true;
         // The end that it states may lie outside of the wanted times while the corrected one does not.
-        let ends_at = end.or(packet.end_cycles);
         if ends_at.is_some_and(|end| end < first) {
             return;
         }
