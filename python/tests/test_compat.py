@@ -273,6 +273,22 @@ def test_packets_are_cut_by_the_ends_that_they_state(tmp_path):
     assert list(clock_values(path, end=250e-6)) == first + lost + [("StreamEnd", 250)]
 
 
+def test_a_rotated_stream_has_the_name_of_its_oldest_file(tmp_path):
+    files = {"c_0": [(300, 400, 0, [310])], "c_1": [(100, 200, 0, [110])]}
+    for name, packets in files.items():
+        write_packets(tmp_path / name, MICROSECONDS, packets)
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    header = "packet.header := struct { u8 stream_instance_id; };"
+    (trace / "metadata").write_text(MICROSECONDS.replace("byte_order = le;", f"byte_order = le; {header}"))
+    for name in files:
+        data = bytearray((tmp_path / name / "stream").read_bytes())
+        size = struct.pack("<I", struct.unpack_from("<I", data)[0] + 8)
+        (trace / name).write_bytes(b"\0" + size + size + data[8:])
+    found = list(bt2.TraceCollectionMessageIterator(str(trace)))
+    assert [message.stream.name for message in found if "Stream" in type(message).__name__] == [str(trace / "c_1")] * 2
+
+
 def test_events_of_version_1_have_the_time_of_their_header(tmp_path):
     metadata = MICROSECONDS.replace("u8 id; time_t timestamp;", "u8 id; u64 number;")
     write_packets(tmp_path / "trace", metadata, [(100, 200, 0, [110, 190])])

@@ -449,7 +449,9 @@ impl CompatTraces {
     fn streams(&self) -> Vec<(usize, usize, u32, Option<u64>, String)> {
         let one = |of: &SelectedStream| {
             let stream: &Stream = &of.stream;
-            let file = stream.files.first().map(|file| file.path.to_string_lossy().into_owned());
+            // The file that was begun first: rotation may have written over the first by name.
+            let first = stream.packets.first().and_then(|packet| stream.files.get(packet.file as usize));
+            let file = first.or(stream.files.first()).map(|file| file.path.to_string_lossy().into_owned());
             (of.trace, of.index, stream.class.0, stream.id, file.unwrap_or_else(|| stream.name.clone()))
         };
         self.0.streams.iter().map(one).collect()
