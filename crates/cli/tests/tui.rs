@@ -54,3 +54,27 @@ fn without_a_terminal_there_is_one_sentence() {
     let (status, _, err) = tui(&["--plain", "no such trace"], "");
     assert!(status == Some(1) && err.contains("no such trace"), "{err}");
 }
+
+#[test]
+fn states_of_the_user_are_the_visits_of_analyze() {
+    let (states, orders) = (demo("../states/orders.states"), demo("orders"));
+    let options = ["--plain", "--clock-gmt", "--states", &*states, &*orders];
+    let (status, out, err) = tui(&options, "5\n/order 2\n \n\nd\nu\nq\n");
+    assert_eq!((status, &*err), (Some(0), ""));
+    let pages: Vec<&str> = out.split("\nstates: 160 tracks\n").collect();
+    assert!(pages.len() == 3 && pages[1].starts_with("track "), "{out}");
+    let first = pages[1].lines().nth(1).expect("a line");
+    let shares = first.split_once("order 1 ").expect("the first key").1.trim();
+    assert_eq!(shares, "packing 65 %, pricing 35 %");
+    // The visits of `analyze custom`, with the time and the state of each.
+    assert!(out.contains("visits: 1 of 2 visits of order 2\n"), "{out}");
+    let [pricing, packing] = ["1.004 ms  pricing", "1.102 ms  packing a bargain"].map(|text| {
+        let line = out.lines().find(|line| line.ends_with(text));
+        line.unwrap_or_else(|| panic!("{text}: {out}"))
+    });
+    assert!(pricing.starts_with("08:31:10.192162714 ") && packing.starts_with("08:31:10.193167152 "), "{out}");
+    let (status, out, _) = tui(&["--plain", &orders], "5\nq\n");
+    assert!(status == Some(0) && out.contains("there are no states in these traces"), "{out}");
+    let (status, _, err) = tui(&["--plain", "--states", "nosuch.states", &orders], "");
+    assert!(status != Some(0) && err.contains("nosuch.states"), "{err}");
+}

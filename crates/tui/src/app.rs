@@ -1,22 +1,22 @@
-//! Meaning of keys, and the screens as lines of text.
+//! Meaning of keys.
 
 mod follow;
+mod shown;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tracemill_answers::TraceState;
 use tracemill_engine::parsed_query::ParsedQuery;
-use tracemill_lod::{LossKind, tiles};
 
 use crate::cursor::CursorMove;
-use crate::events::{DETAILS, EventsScreen};
+use crate::events::EventsScreen;
 use crate::graph::Graph;
 use crate::range::Range;
 use crate::replay::{Replay, SEARCHED};
 use crate::report::Report;
 use crate::samples::SampledEvents;
-use crate::text::{TimePrinter, cut, duration, left, visible};
+use crate::states::StatesScreen;
+use crate::text::{TimePrinter, visible};
 use follow::Following;
 
 /// A key.
@@ -43,10 +43,16 @@ enum Screen {
     Replay,
     Report,
     Graph,
+    States,
 }
 
-const SCREENS: [(Screen, &str); 4] =
-    [(Screen::Events, "events"), (Screen::Replay, "replay"), (Screen::Report, "report"), (Screen::Graph, "graph")];
+const SCREENS: [(Screen, &str); 5] = [
+    (Screen::Events, "events"),
+    (Screen::Replay, "replay"),
+    (Screen::Report, "report"),
+    (Screen::Graph, "graph"),
+    (Screen::States, "states"),
+];
 
 /// Purpose of a line that is typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,15 +74,16 @@ impl Prompt {
 
 /// All keys, and what they do.
 const KEYS: &[(&str, &str)] = &[
-    ("1 2 3 4, Tab", "events, replay, report, graph; R and G as in uftrace"),
+    ("1 2 3 4 5, Tab", "events, replay, report, graph, states; R and G as in uftrace"),
     ("Up Down, k j", "line up, line down"),
     ("PageUp PageDown", "page up, page down"),
     ("Home End", "first line, last line; --follow stays at the last"),
     ("/  N  P", "search a name; next hit, previous hit"),
     ("F", "events: show those that a filter leaves; empty: all"),
-    ("t", "events, replay: go to a time"),
+    ("t", "events, replay, visits: go to a time"),
     ("<  >  =", "the range begins, ends at the chosen line; the whole time"),
     ("Enter", "replay, graph: fold, unfold; events: to the calls of that time"),
+    ("Enter  u", "states: visits of a track, then the events there; the tracks again"),
     ("c e  C E", "graph: fold, unfold the nodes below; all of them"),
     ("u  n p", "replay, graph: to the caller; graph: next, previous node beside"),
     ("[  ]", "replay: less deep, deeper"),
@@ -120,6 +127,7 @@ pub struct App {
     replay: Replay,
     report: Report,
     graph: Graph,
+    states: StatesScreen,
     range: Option<Range>,
     /// The event whose samples are shown; that of the most without it.
     sampled: Option<String>,
@@ -150,6 +158,7 @@ impl App {
             replay: Replay::default(),
             report: Report::default(),
             graph: Graph::default(),
+            states: StatesScreen::default(),
             sampled: None,
             range: None,
             prompt: None,
@@ -200,7 +209,7 @@ impl App {
         match self.screen {
             Screen::Report => self.report.request(&self.state, self.range, self.sampled.as_deref()),
             Screen::Graph => self.graph.request(&self.state, self.range, self.sampled.as_deref()),
-            Screen::Events | Screen::Replay => {}
+            Screen::Events | Screen::Replay | Screen::States => {}
         }
         is_new || !is_complete
     }
@@ -224,6 +233,7 @@ impl App {
             KeyPress::Char('2') => self.screen = Screen::Replay,
             KeyPress::Char('3' | 'R') => self.screen = Screen::Report,
             KeyPress::Char('4') => self.screen = Screen::Graph,
+            KeyPress::Char('5') => self.screen = Screen::States,
             KeyPress::Tab => {
                 let at = SCREENS.iter().position(|(screen, _)| *screen == self.screen).unwrap_or(0);
                 self.screen = SCREENS[(at + 1) % SCREENS.len()].0;
@@ -272,6 +282,14 @@ impl App {
             (Screen::Replay, KeyPress::Char(']')) => self.replay.deeper(&state, true),
             (Screen::Replay, KeyPress::Char('T')) => self.replay.next_task(&state),
             (Screen::Graph, KeyPress::Enter | KeyPress::Char(' ')) => self.graph.fold(),
+            (Screen::States, KeyPress::Enter | KeyPress::Char(' ')) if self.states.is_open() => {
+                if let Some(ns) = self.states.time(&state, self.range) {
+                    self.screen = Screen::Events;
+                    self.events.go_to(&state, self.range, ns);
+                }
+            }
+            (Screen::States, KeyPress::Enter | KeyPress::Char(' ')) => self.states.open(&state),
+            (Screen::States, KeyPress::Char('u') | KeyPress::Escape) => self.states.close(),
             (Screen::Graph, KeyPress::Char('u')) => self.graph.up(),
             (Screen::Graph, KeyPress::Char('n')) => self.graph.sibling(true),
             (Screen::Graph, KeyPress::Char('p')) => self.graph.sibling(false),
@@ -314,6 +332,9 @@ impl App {
             }
             Prompt::Time => match self.instant(&text) {
                 Ok(ns) if self.screen == Screen::Replay => self.replay.go_to(&self.state, self.range, ns),
+                Ok(ns) if self.screen == Screen::States && self.states.is_open() => {
+                    self.states.go_to(&self.state, self.range, ns);
+                }
                 Ok(ns) => {
                     self.screen = Screen::Events;
                     self.events.go_to(&self.state, self.range, ns);
@@ -338,6 +359,7 @@ impl App {
             Screen::Replay => self.replay.step(&self.state, self.range, step),
             Screen::Report => self.report.step(step),
             Screen::Graph => self.graph.step(step),
+            Screen::States => self.states.step(&self.state, self.range, step),
         }
     }
 
@@ -352,6 +374,7 @@ impl App {
             Screen::Replay => self.replay.search(&self.state, self.range, &text, is_next),
             Screen::Report => self.report.search(&text, is_next),
             Screen::Graph => self.graph.search(&text, is_next),
+            Screen::States => self.states.search(&self.state, self.range, &text, is_next),
         };
         if !is_found {
             let where_to = if is_next { "after" } else { "before" };
@@ -366,13 +389,14 @@ impl App {
         match self.screen {
             Screen::Events => self.events.time(&self.state, self.range),
             Screen::Replay => self.replay.time(&self.state, self.range),
+            Screen::States => self.states.time(&self.state, self.range),
             Screen::Report | Screen::Graph => None,
         }
     }
 
     fn narrow(&mut self, is_begin: bool) {
         let (Some(index), Some(ns)) = (self.state.index(), self.time()) else {
-            self.message = Some("a line with a time begins or ends the range: an event, or a call".to_string());
+            self.message = Some("a line with a time begins or ends the range: an event, a call or a visit".to_string());
             return;
         };
         let (begin, end) = self.range.unwrap_or((index.begin, index.end));
@@ -383,6 +407,7 @@ impl App {
         // The cursors stay where they are in time.
         let (of_event, of_call) =
             (self.events.time(&self.state, self.range), self.replay.time(&self.state, self.range));
+        let of_visit = self.states.time(&self.state, self.range);
         self.range = range;
         self.report.forget();
         self.graph.forget();
@@ -392,12 +417,15 @@ impl App {
         if let Some(ns) = of_call {
             self.replay.go_to(&self.state, range, ns);
         }
+        if let Some(ns) = of_visit {
+            self.states.go_to(&self.state, range, ns);
+        }
     }
 
     /// Shows the graph of the chosen function.
     fn graph_of_chosen(&mut self) {
         let function = match self.screen {
-            Screen::Events => None,
+            Screen::Events | Screen::States => None,
             Screen::Replay => self.replay.function(&self.state, self.range),
             Screen::Report => self.report.chosen().map(str::to_string),
             Screen::Graph => self.graph.chosen(),
@@ -422,7 +450,7 @@ impl App {
         match self.screen {
             Screen::Report => self.report.samples(),
             Screen::Graph => self.graph.samples(),
-            Screen::Events | Screen::Replay => None,
+            Screen::Events | Screen::Replay | Screen::States => None,
         }
     }
 
@@ -435,199 +463,6 @@ impl App {
         self.sampled = Some(next);
         self.report.forget();
         self.graph.forget();
-    }
-
-    // ---- What is shown ----
-
-    /// How far the reading is, in words.
-    fn progress(&self) -> Option<String> {
-        if self.state.index().is_none() {
-            let done = self.state.timeline().done(&self.state.progress);
-            let numbered = self.state.progress.events.load(Ordering::Relaxed);
-            return Some(if numbered > 0 {
-                format!("{numbered} events read")
-            } else {
-                format!("counting events, {:.0} %", done * 100.0)
-            });
-        }
-        let busy = [
-            (!self.state.is_complete(), "following calls"),
-            (self.events.is_busy(), "filtering"),
-            (self.report.is_busy() || self.graph.is_busy(), "adding up"),
-        ];
-        busy.iter().find(|(is_busy, _)| *is_busy).map(|(_, what)| what.to_string())
-    }
-
-    fn title(&self, width: usize) -> String {
-        let names = SCREENS.iter().enumerate().map(|(at, (screen, name))| match *screen == self.screen {
-            true => format!("[{} {name}]", at + 1),
-            false => format!(" {} {name} ", at + 1),
-        });
-        let traces = &self.state.input.traces.session.traces;
-        let trace = match &traces[..] {
-            [one] => visible(&one.path.file_name().unwrap_or(one.path.as_os_str()).to_string_lossy()),
-            many => format!("{} traces", many.len()),
-        };
-        let right = self.progress().unwrap_or_else(|| "h keys  q end".to_string());
-        let line = format!("{}  {trace}", names.collect::<Vec<_>>().concat());
-        let room = width.saturating_sub(right.len() + 1);
-        cut(&format!("{} {right}", left(&line, room)), width)
-    }
-
-    /// The place of the cursor, and all that narrows the screen, in words.
-    fn state(&mut self) -> String {
-        let mut parts = Vec::new();
-        match self.screen {
-            Screen::Events => {
-                let count = self.events.len(&self.state, self.range);
-                if self.state.index().is_some() {
-                    parts.push(format!("{} of {count} events", (self.events.cursor.at + 1).min(count)));
-                }
-                parts.extend(self.events.filter().map(|filter| format!("filter {}", visible(filter))));
-            }
-            Screen::Replay => {
-                parts.push(format!("{} calls", self.replay.count(&self.state)));
-                parts.extend(self.replay.limits(&self.state));
-            }
-            Screen::Report => parts.push(format!("{} names", self.report.len())),
-            Screen::Graph => {
-                parts.push(format!("{} lines", self.graph.len()));
-                parts.extend(self.graph.function().map(|function| format!("of {}", visible(function))));
-            }
-        }
-        if self.goes_on() {
-            parts.push("follows".to_string());
-        }
-        parts.extend(self.sampled_events().map(|samples| format!("samples of {}", visible(&samples.event))));
-        if let Some((begin, end)) = self.range {
-            let (from, to) = (self.clock.text(Some(begin)), self.clock.text(Some(end)));
-            parts.push(format!("{from} to {to}, {}", duration(end - begin)));
-        }
-        if self.screen != Screen::Events && self.events.filter().is_some() {
-            parts.push("of all events, whatever the filter".to_string());
-        }
-        if let Some(index) = self.state.index() {
-            for (kind, what) in [(LossKind::Events, "events"), (LossKind::Packets, "packets")] {
-                let losses = index.losses.iter().filter(|loss| loss.kind == kind);
-                let lost: u64 = losses.filter_map(|loss| loss.count).sum();
-                if lost > 0 {
-                    parts.push(format!("{lost} {what} lost"));
-                }
-            }
-            let faults = index.faults.len() + self.state.input.problems.0.len();
-            if faults > 0 {
-                parts.push(format!("{faults} faults"));
-            }
-        }
-        match self.state.input.traces.session.aligned_begins.len() {
-            0 => {}
-            1 => parts.push("1 clock cannot be compared: aligned at its begin".to_string()),
-            many => parts.push(format!("{many} clocks cannot be compared: aligned at their begins")),
-        }
-        parts.join("   ")
-    }
-
-    /// The header, the list, the chosen line, details.
-    pub(crate) fn list(&mut self, width: usize, height: usize) -> (String, Vec<String>, Option<usize>, Vec<String>) {
-        let App { state, range, clock, .. } = self;
-        let is_ready = state.is_complete();
-        let (header, lines, chosen) = match self.screen {
-            Screen::Events => return self.events.lines(state, *range, clock, (width, height)),
-            Screen::Replay => self.replay.lines(state, *range, clock, (width, height)),
-            Screen::Report => self.report.lines((width, height)),
-            Screen::Graph => self.graph.lines((width, height)),
-        };
-        if header.is_empty() && lines.is_empty() {
-            let says = match is_ready {
-                true if self.report.is_busy() || self.graph.is_busy() => "adding up",
-                true if state.calls().is_none() && !(state.has_samples() && self.screen != Screen::Replay) => {
-                    "there are no calls in these traces; 1 shows events, 3 counts them"
-                }
-                true => "nothing is in this range; = shows the whole time",
-                false => "the trace is being read",
-            };
-            return (says.to_string(), lines, None, Vec::new());
-        }
-        (header, lines, chosen, Vec::new())
-    }
-
-    /// Everything, in lines of so many columns.
-    pub(crate) fn view(&mut self, width: usize, height: usize) -> Vec<(String, Look)> {
-        let mut lines = vec![(self.title(width), Look::Title)];
-        if self.has_help {
-            let of_keys = KEYS.iter().map(|(keys, _)| keys.len()).max().unwrap_or(0);
-            lines.extend(
-                KEYS.iter().map(|(keys, what)| (cut(&format!("{}  {what}", left(keys, of_keys)), width), Look::Plain)),
-            );
-            lines.truncate(height);
-            return lines;
-        }
-        if self.has_strip {
-            lines.push((self.strip(width), Look::Plain));
-        }
-        // Title, header and status stand around the list.
-        let of_details = if self.screen == Screen::Events && height >= 20 { DETAILS + 1 } else { 0 };
-        let room = height.saturating_sub(lines.len() + 2 + of_details);
-        self.height = room.max(1);
-        let (header, list, chosen, details) = self.list(width, room);
-        lines.push((header, Look::Header));
-        let count = list.len();
-        lines.extend(list.into_iter().enumerate().map(|(at, line)| {
-            let look = if chosen == Some(at) { Look::Chosen } else { Look::Plain };
-            (line, look)
-        }));
-        lines.extend((count..room).map(|_| (String::new(), Look::Plain)));
-        if of_details > 0 {
-            lines.push(("-".repeat(width), Look::Dim));
-            let known = details.len();
-            lines.extend(details.into_iter().map(|line| (line, Look::Plain)));
-            lines.extend((known..DETAILS).map(|_| (String::new(), Look::Plain)));
-        }
-        let status = match (&self.prompt, &self.message) {
-            (Some((prompt, text)), _) => format!("{}{}_", prompt.label(), visible(text)),
-            (None, Some(message)) => visible(message),
-            (None, None) => self.state(),
-        };
-        lines.push((cut(&status, width), Look::Dim));
-        lines.truncate(height);
-        lines
-    }
-
-    /// How many events are where, over the whole time; what is in the range stands between brackets.
-    fn strip(&self, width: usize) -> String {
-        const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        let timeline = self.state.timeline();
-        let columns = width.max(1);
-        let (Some(first), Some(last)) = self.state.ends() else { return String::new() };
-        let (begin, end) = (first - timeline.origin, last - timeline.origin);
-        let length = (end - begin).max(1);
-        // Buckets that are narrower than a column, and not more than tiles can hold.
-        let narrow = (length / columns as i128).max(1).ilog2();
-        let level =
-            (0..=tiles::MAX_LEVEL).find(|level| *level >= narrow && end >> (level + 10) < 4096).unwrap_or(narrow);
-        let wanted = ((begin.max(0) >> (level + 10)) as u64, (end.max(0) >> (level + 10)) as u64);
-        let tracks: Vec<usize> = (0..timeline.tracks().len()).collect();
-        let source = self.state.input.traces.source();
-        let index = self.state.index().map(|index| &**index);
-        let density = tiles::together(&tiles::density((&timeline, index), &source, &tracks, level, wanted, false));
-        let mut counts = vec![0u64; columns];
-        let base = i128::from(wanted.0) << (level + 10);
-        let column =
-            |ns: i128| (((ns - begin) * columns as i128) / (length + 1)).clamp(0, columns as i128 - 1) as usize;
-        for (at, events) in density.at.iter().zip(&density.events) {
-            counts[column(base + (i128::from(*at) << level))] += events;
-        }
-        let most = counts.iter().copied().max().unwrap_or(0).max(1);
-        let height = |count: u64| match count {
-            0 => 0,
-            count => 1 + ((count as f64).ln_1p() / (most as f64).ln_1p() * 7.0).round() as usize,
-        };
-        let mut strip: Vec<char> = counts.iter().map(|count| HEIGHTS[height(*count).min(8)]).collect();
-        if let Some((from, to)) = self.range {
-            strip[column(from - timeline.origin)] = '[';
-            strip[column(to - timeline.origin)] = ']';
-        }
-        strip.into_iter().collect()
     }
 }
 
@@ -667,11 +502,15 @@ impl App {
             Screen::Replay => self.replay.scroll(),
             Screen::Report => self.report.cursor.scroll(),
             Screen::Graph => self.graph.cursor.scroll(),
+            Screen::States => self.states.cursor().scroll(),
         }
     }
 
     /// Name of the screen.
     pub(crate) fn screen_name(&self) -> &'static str {
+        if self.screen == Screen::States && self.states.is_open() {
+            return "visits";
+        }
         SCREENS.iter().find(|(screen, _)| *screen == self.screen).map_or("", |(_, name)| name)
     }
 

@@ -1,10 +1,10 @@
-//! Traces in a terminal (`docs/tui.md`): four screens over the index and the statistics of the viewer, by keys.
+//! Traces in a terminal (`docs/tui.md`): five screens over the index and the statistics of the viewer, by keys.
 //!
 //! | module | what |
 //! |---|---|
-//! | `app` | meaning of keys, and the screens as lines of text |
+//! | `app` | meaning of keys; the screens as lines of text |
 //! | `cursor`, `range` | the chosen line of a list; the part of the time that is shown |
-//! | `events`, `replay`, `report`, `graph` | the screens |
+//! | `events`, `replay`, `report`, `graph`, `states` | the screens |
 //! | `work` | long work, in a thread of its own |
 //! | `text` | times and names in columns |
 //! | `screen` | lines on a terminal |
@@ -23,6 +23,7 @@ mod replay;
 mod report;
 mod samples;
 mod screen;
+mod states;
 mod text;
 mod work;
 

@@ -1,7 +1,7 @@
 //! Lines one after the other, for screen readers and for terminals that can do nothing else.
 //!
 //! A command is a line: keys as on the screen, one after the other; or `/NAME`, `F EXPR`, `t TIME`. An empty line shows the
-//! next page.
+//! next page, one with a blank is Enter.
 
 use std::io::{BufRead, Result, Write};
 use std::time::Duration;
@@ -29,7 +29,8 @@ pub(crate) fn run(mut app: App, commands: impl BufRead, mut out: impl Write) -> 
                 }
                 writeln!(
                     out,
-                    "d: all that is known of the chosen line; an empty line: the next page; b: the page before"
+                    "d: all that is known of the chosen line; an empty line: the next page; b: the page before; \
+                     a blank: Enter"
                 )?;
                 out.flush()?;
                 continue;
@@ -51,6 +52,7 @@ pub(crate) fn run(mut app: App, commands: impl BufRead, mut out: impl Write) -> 
             }
             (_, keys) => {
                 wait(&mut app);
+                let keys = if keys.is_empty() { " " } else { keys };
                 keys.chars()
                     .for_each(|sign| app.press(if sign == ' ' { KeyPress::Enter } else { KeyPress::Char(sign) }));
             }

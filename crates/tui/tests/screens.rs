@@ -109,7 +109,7 @@ fn events_are_a_table_with_details_below() {
     assert_eq!(
         lines[..4],
         [
-            "[1 events] 2 replay  3 report  4 graph   mill                      h keys  q end",
+            "[1 events] 2 replay  3 report  4 graph  5 states   mill            h keys  q end",
             "event time                      since name       fields",
             "    0 08:31:10.212652163            - mill:label origin = \"blend\\t7\", stamp = \"~",
             "    1 08:31:10.212652755       592 ns mill:grind grinder = 0, lot = 0, gear = (~",
@@ -376,4 +376,91 @@ fn samples_are_added_up_where_there_are_no_calls() {
     assert_eq!(shown.lines().len(), whole);
     shown.keys("2");
     assert!(shown.text().contains("there are no calls in these traces"));
+}
+
+/// What letters stand for.
+const LETTERS: [(char, &str); 13] = [
+    ('?', "unknown"),
+    ('u', "user"),
+    ('s', "system call"),
+    ('t', "trap"),
+    ('k', "kernel"),
+    ('i', "interrupt"),
+    ('o', "softirq"),
+    ('r', "runnable"),
+    ('-', "blocked"),
+    ('n', "new"),
+    ('e', "exiting"),
+    ('z', "zombie"),
+    ('_', "suspended"),
+];
+
+#[test]
+fn states_are_the_longest_ones_of_each_column() {
+    let state = demo("kernel/bakery");
+    let mut shown = Shown::new(state.clone(), (100, 50));
+    let lines = shown.keys("5").lines();
+    assert!(lines[0].contains("[5 states]") && lines[1].starts_with("track "), "{lines:?}");
+    let kept = state.states().expect("a kernel's trace");
+    let (Some(begin), Some(end)) = state.ends() else { panic!("it has times") };
+    let mut compared = 0;
+    for (track, line) in kept.states.tracks.iter().enumerate().zip(&lines[2..30]) {
+        let ((at, track), line) = (track, format!("{line:100}"));
+        let signs: Vec<char> = line.chars().collect();
+        assert!(line.starts_with(&format!("{} ", track.name)), "{line}");
+        let lane = track.depth() - 1;
+        for column in 0..69 {
+            let edge = |column: i128| begin + (end - begin + 1) * column / 69;
+            let (from, to) = (edge(column), edge(column + 1));
+            let mut times = std::collections::BTreeMap::new();
+            for piece in kept.states.pieces(at).filter(|piece| piece.depth as usize == lane) {
+                let time = piece.to.min(to) - piece.from.max(from);
+                if time > 0 {
+                    *times.entry(&*kept.states.names[piece.name as usize]).or_insert(0) += time;
+                }
+            }
+            let longest = times.values().copied().max();
+            let sign = signs[31 + column as usize];
+            let word = LETTERS.iter().find(|(letter, _)| *letter == sign).map(|(_, word)| *word);
+            assert_eq!(word.and_then(|word| times.get(word).copied()), longest, "{} {column}: {line}", track.name);
+            compared += usize::from(longest.is_some());
+        }
+    }
+    assert!(compared > 500, "{compared}");
+}
+
+#[test]
+fn a_track_has_its_visits_and_these_their_events() {
+    let state = demo("kernel/bakery");
+    let mut shown = Shown::new(state.clone(), (100, 30));
+    let text = shown.keys("5/oven-1\n").text();
+    assert!(shown.chosen().starts_with("oven-1 641 "), "{text}");
+    // Letters, shares and numbers of its states stand below.
+    let blocked = text.lines().find(|line| line.starts_with("-  blocked ")).expect("it was blocked");
+    assert!(blocked.contains(" % ") && blocked.ends_with(" times"), "{blocked}");
+    let kept = state.states().expect("a kernel's trace");
+    let track = kept.states.tracks.iter().position(|track| track.name == "oven-1 641").expect("oven-1");
+    let pieces: Vec<_> = kept.states.pieces(track).collect();
+    let status = shown.keys("\n").lines().pop().expect("a status");
+    assert!(status.starts_with(&format!("1 of {} visits of oven-1 641", pieces.len())), "{status}");
+    // The next one that was blocked, its event, and back.
+    let line = shown.keys("/blocked\n").chosen();
+    let first = pieces.iter().skip(1).find(|piece| kept.states.names[piece.name as usize] == "blocked");
+    let index = state.index().expect("it was read");
+    let at = first.expect("it was blocked").from;
+    assert!(line.ends_with("  blocked"), "{line}");
+    let event = shown.keys("\n").chosen();
+    let number = (0..index.events()).find(|event| index.ns(*event).is_some_and(|ns| ns >= at)).expect("an event");
+    assert_eq!(event.split_whitespace().next(), Some(&*number.to_string()), "{event}");
+    // The range begins at a visit, and other visits are left out.
+    let status = shown.keys("5<").lines().pop().expect("a status");
+    let left = pieces.iter().filter(|piece| piece.to > at).count();
+    assert!(status.starts_with(&format!("1 of {left} visits")), "{status}");
+    assert!(shown.keys("u").text().contains("track "));
+}
+
+#[test]
+fn traces_without_states_say_so() {
+    let text = Shown::new(demo("traces/mill"), (100, 24)).keys("5").text();
+    assert!(text.contains("there are no states in these traces"), "{text}");
 }

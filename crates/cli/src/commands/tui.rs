@@ -19,7 +19,8 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
     use super::request::RedactionOptions;
 
     let TuiOptions { input: of_input, events, symbols, clock_gmt, .. } = options;
-    let shown = super::view::ShownOptions { input: of_input, events, symbols, gmt: *clock_gmt, states: None };
+    let states = options.states.as_deref();
+    let shown = super::view::ShownOptions { input: of_input, events, symbols, gmt: *clock_gmt, states };
     let (input, reporter) = if options.follow {
         super::view::growing_input(shown)?
     } else {

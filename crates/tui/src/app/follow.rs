@@ -72,7 +72,7 @@ impl App {
             && match self.screen {
                 Screen::Events => self.events.is_at_end(&self.state, self.range),
                 Screen::Replay => self.replay.is_at_end(&self.state, self.range),
-                Screen::Report | Screen::Graph => false,
+                Screen::Report | Screen::Graph | Screen::States => false,
             }
     }
 }
