@@ -537,3 +537,41 @@ fn no_time_is_too_far() {
         assert_eq!(opened.post("critical-path", &of(tid, least, most)).0, 400, "{tid}");
     }
 }
+
+#[test]
+fn states_of_the_user_are_the_visits_of_analyze() {
+    let (states, orders, bakery) = (demo("../states/orders.states"), demo("orders"), demo("../kernel/bakery"));
+    let rows = json_lines(&stdout("analyze custom --log --format jsonl --states", &[&states, &orders]));
+    let visit = |row: &Value| {
+        let [from, to] = ["from", "to"].map(|key| row[key].as_i64().expect("a time"));
+        (format!("order {}", row["payload.id"]), from, to, row["state"].as_str().expect("a text").to_string())
+    };
+    let mut wanted: Vec<(String, i64, i64, String)> = rows.iter().map(visit).collect();
+    let opened = Opened::with(&["--states", &states], &[&orders]);
+    let output = opened.outputs().into_iter().find(|output| output["id"] == "custom-states").expect("it is there");
+    assert_eq!((&output["type"], &output["name"]), (&json!("TIME_GRAPH"), &json!("Custom States")));
+    assert!(!opened.outputs().iter().any(|output| output["id"] == "threads"), "no thread is known");
+    let rows: BTreeMap<i64, Vec<String>> = opened.entries("timeGraph/custom-states/tree").into_iter().collect();
+    let items: Vec<i64> = rows.keys().copied().collect();
+    let range = json!({ "start": opened.begin, "end": opened.end, "nbTimes": 65_536 });
+    let asked = json!({ "requested_timerange": range, "requested_items": items });
+    let model = opened.model("timeGraph/custom-states/states", &asked);
+    let mut shown = Vec::new();
+    for row in list(&model["rows"]) {
+        let name = rows[&(number(&row["entryId"]) as i64)][0].clone();
+        for state in list(&row["states"]) {
+            let [from, to] = ["start", "end"].map(|key| number(&state[key]) as i64);
+            shown.push((name.clone(), from, to, state["label"].as_str().expect("a text").to_string()));
+            assert!(state["style"]["parentKey"].as_str().is_some_and(|key| key.starts_with("name-")), "{state}");
+        }
+    }
+    (shown.sort(), wanted.sort());
+    assert_eq!((rows.len(), &shown), (160, &wanted));
+    // A trace that has none of the events is opened without them.
+    let other = Opened::with(&["--states", &states], &[&bakery]);
+    let ids: Vec<Value> = other.outputs().iter().map(|output| output["id"].clone()).collect();
+    assert!(ids.contains(&json!("threads")) && !ids.contains(&json!("custom-states")), "{ids:?}");
+    let run = run_with("view --tsp=0 --states nosuch.states", &[&orders]);
+    assert!(run.code == Some(2) || run.code == Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("nosuch.states"), "{}", run.stderr);
+}

@@ -70,7 +70,7 @@ pub(crate) struct ViewOptions {
     pub(crate) follow: bool,
 
     /// Show the states that this file defines, as `analyze custom` does
-    #[arg(long, value_name = "FILE", conflicts_with = "tsp")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) states: Option<PathBuf>,
 
     /// Do not open a browser

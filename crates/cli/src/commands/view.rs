@@ -165,9 +165,15 @@ mod shown {
 
     /// Reads a file that defines states. Mistakes in it are reported now, and not when the states are followed.
     fn custom(file: &Path, session: &Session, gmt: bool, reporter: &Reporter) -> Result<Arc<ShownCustom>, Error> {
+        let custom = defined(file, gmt)?;
+        custom_states::bind(&custom.definitions, session, gmt, reporter)?;
+        Ok(custom)
+    }
+
+    /// Reads a file that defines states of traces that are opened later.
+    fn defined(file: &Path, gmt: bool) -> Result<Arc<ShownCustom>, Error> {
         let definitions = custom_states::read(file)?;
         definitions.check_has(file, CustomKind::States)?;
-        custom_states::bind(&definitions, session, gmt, reporter)?;
         Ok(Arc::new(ShownCustom { definitions: Arc::new(definitions), gmt }))
     }
 
@@ -380,6 +386,7 @@ mod shown {
         };
         let (mut input, events, cache) = (options.input.clone(), options.events.clone(), options.cache.clone());
         let symbols = options.symbols.clone();
+        let custom = options.states.as_deref().map(|file| defined(file, false)).transpose()?;
         // Clients are told what goes wrong.
         (input.messages.quiet, input.messages.verbose) = (true, false);
         let open = move |paths: &[PathBuf]| {
@@ -388,6 +395,8 @@ mod shown {
             let opened = self::input(shown, RedactionOptions::default())?;
             Ok(opened.map(|(mut own, _)| {
                 own.cache = index_cache(&input, &events, &cache, own.opened);
+                // Traces that have none of its events are shown without states of the user.
+                own.traces.custom.clone_from(&custom);
                 own
             }))
         };

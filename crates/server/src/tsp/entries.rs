@@ -81,7 +81,7 @@ pub(super) fn entries(experiment: &Experiment, output: Output, asker: &Asker) ->
             }
         }
         Output::CallStacks => list.add_calls(experiment),
-        Output::Cpus | Output::Threads | Output::CpuUse => {
+        Output::Cpus | Output::Threads | Output::CpuUse | Output::CustomStates => {
             if let Some(kept) = state.states() {
                 experiment.names().enumerate().for_each(|(at, name)| list.add_states(kept, (at, name), output));
             }
@@ -168,13 +168,12 @@ impl Entries {
         }
     }
 
-    /// CPUs or threads of a trace.
+    /// CPUs or threads of a trace, or keys of definitions of the user.
     fn add_states(&mut self, kept: &StateTracks, (trace, name): (usize, &str), output: Output) {
         let is_wanted = |of: Of| match of {
-            Of::Cpu(_) => output != Output::Threads,
-            Of::Thread(..) => output != Output::Cpus,
-            // The server opens traces without definitions of the user.
-            Of::Custom(..) => false,
+            Of::Cpu(_) => matches!(output, Output::Cpus | Output::CpuUse),
+            Of::Thread(..) => matches!(output, Output::Threads | Output::CpuUse),
+            Of::Custom(..) => output == Output::CustomStates,
         };
         let tracks: Vec<usize> = kept.tracks_of(trace).filter(|at| is_wanted(kept.states.tracks[*at].of)).collect();
         if tracks.is_empty() {
@@ -207,7 +206,11 @@ impl Entries {
                         EntryContent::States { track: at, depth: 0 },
                     );
                 }
-                Of::Cpu(_) | Of::Custom(..) => {}
+                Of::Cpu(_) => {}
+                Of::Custom(..) => {
+                    let entry = &mut self.list[entry];
+                    entry.ends = kept.states.ends(at).unwrap_or(entry.ends);
+                }
                 Of::Thread(tid, _) => {
                     let entry = &mut self.list[entry];
                     entry.labels.push(tid.to_string());

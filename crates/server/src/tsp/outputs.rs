@@ -18,6 +18,8 @@ pub(super) enum Output {
     EventCounts,
     Cpus,
     Threads,
+    /// States that the user defines.
+    CustomStates,
     CallStacks,
     CpuUse,
     Counters,
@@ -32,17 +34,18 @@ pub(super) enum Output {
 }
 
 use Output::{
-    CallStacks, Counters, CpuUse, Cpus, CriticalPath, EventCounts, Events, FunctionStatistics, Functions, Histogram,
-    Path, Statistics, SystemCallStatistics, SystemCalls, Threads,
+    CallStacks, Counters, CpuUse, Cpus, CriticalPath, CustomStates, EventCounts, Events, FunctionStatistics, Functions,
+    Histogram, Path, Statistics, SystemCallStatistics, SystemCalls, Threads,
 };
 
 /// All but those that clients make.
-const ALL: [Output; 14] = [
+const ALL: [Output; 15] = [
     Events,
     Histogram,
     EventCounts,
     Cpus,
     Threads,
+    CustomStates,
     CallStacks,
     CpuUse,
     Counters,
@@ -81,6 +84,7 @@ impl Output {
             EventCounts => "event-counts",
             Cpus => "cpus",
             Threads => "threads",
+            CustomStates => "custom-states",
             CallStacks => "call-stacks",
             CpuUse => "cpu-usage",
             Counters => "counters",
@@ -102,6 +106,7 @@ impl Output {
             EventCounts => "Event Counts",
             Cpus => "CPUs",
             Threads => "Threads",
+            CustomStates => "Custom States",
             CallStacks => "Call Stacks",
             CpuUse => "CPU Usage",
             Counters => "Counters",
@@ -121,6 +126,7 @@ impl Output {
             EventCounts => "Events over time, of each stream",
             Cpus => "What each CPU does, and which thread it runs",
             Threads => "The states of each thread; arrows lead from threads to those that they woke",
+            CustomStates => "The states that the file of --states defines, of each key",
             CallStacks => "The functions that each thread is in",
             CpuUse => "How busy CPUs are, and how busy each thread keeps them",
             Counters => "The values of counters over time",
@@ -139,7 +145,7 @@ impl Output {
         match self {
             Events => "TABLE",
             Histogram | EventCounts | CpuUse | Counters | SystemCalls | Functions => "TREE_TIME_XY",
-            Cpus | Threads | CallStacks | Path(_) => "TIME_GRAPH",
+            Cpus | Threads | CustomStates | CallStacks | Path(_) => "TIME_GRAPH",
             Statistics | SystemCallStatistics | FunctionStatistics => "DATA_TREE",
             CriticalPath => "NONE",
         }
@@ -147,16 +153,17 @@ impl Output {
 
     /// Has it data? It may, as long as the traces are being read.
     fn is_there(self, state: &TraceState) -> bool {
-        let is_of_cpu = |of: Of| matches!(of, Of::Cpu(_));
-        let has = |is_cpu: bool| {
+        let has = |is_own: fn(Of) -> bool| {
             let kept = state.states();
-            kept.is_some_and(|kept| kept.shown_tracks().any(|at| is_of_cpu(kept.states.tracks[at].of) == is_cpu))
+            kept.is_some_and(|kept| kept.shown_tracks().any(|at| is_own(kept.states.tracks[at].of)))
         };
         match self {
             Events | Histogram | EventCounts | Statistics => true,
+            CustomStates if state.input.traces.custom.is_none() => false,
             _ if !state.is_complete() => state.input.traces.selection.redactions.is_none(),
-            Cpus | CpuUse => has(true),
-            Threads => has(false),
+            Cpus | CpuUse => has(|of| matches!(of, Of::Cpu(_))),
+            Threads => has(|of| matches!(of, Of::Thread(..))),
+            CustomStates => has(|of| matches!(of, Of::Custom(..))),
             CallStacks | Functions | FunctionStatistics => {
                 state.calls().is_some_and(|calls| calls.tasks.iter().any(|task| task.calls > 0))
             }

@@ -29,6 +29,7 @@ pub(super) fn tree(experiment: &Experiment, output: Output, asker: &Asker) -> An
         let headers = match output {
             Output::Threads | Output::Path(_) => vec![header("Thread", "STRING"), header("TID", "NUMBER")],
             Output::Cpus => vec![header("CPU", "STRING")],
+            Output::CustomStates => vec![header("Key", "STRING")],
             _ => vec![header("Thread", "STRING")],
         };
         Ok(json!({ "entries": list, "headers": headers }))
@@ -133,11 +134,13 @@ impl State {
 
 /// The states of a lane.
 fn states_of(kept: &StateTracks, (track, depth): (usize, usize), range: &Samples) -> Vec<State> {
-    let is_thread_of_cpu = names_threads(kept, (track, depth));
+    // Words that the user chose have no colours of their own.
+    let is_of_user = matches!(kept.states.tracks[track].of, Of::Custom(..));
+    let has_colour_of_name = is_of_user || names_threads(kept, (track, depth));
     let met = kept.states.pieces_in(track, depth, range.ends()).filter(|piece| range.meets(piece.from, piece.to));
     met.map(|piece| {
         let label = kept.states.names[piece.name as usize].clone();
-        let style = if is_thread_of_cpu { styles::of_name(&label) } else { styles::of_state(&label) };
+        let style = if has_colour_of_name { styles::of_name(&label) } else { styles::of_state(&label) };
         State { from: piece.from, to: piece.to, label, style }
     })
     .collect()
