@@ -565,7 +565,8 @@ fn states_of_the_user_are_the_visits_of_analyze() {
             assert!(state["style"]["parentKey"].as_str().is_some_and(|key| key.starts_with("name-")), "{state}");
         }
     }
-    (shown.sort(), wanted.sort());
+    shown.sort();
+    wanted.sort();
     assert_eq!((rows.len(), &shown), (160, &wanted));
     // A trace that has none of the events is opened without them.
     let other = Opened::with(&["--states", &states], &[&bakery]);
