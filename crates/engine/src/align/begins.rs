@@ -108,7 +108,7 @@ fn groups(session: &Session) -> Vec<ReferenceGroup<'_>> {
 }
 
 /// Recordings of one machine that were made together are nearer than that; farther apart, their clocks are hardly one.
-const FAR_APART_NS: i128 = 86_400_000_000_000;
+const FAR_APART_NS: i128 = 3_600_000_000_000;
 
 /// The origin of the times of a trace; `None` without times.
 fn reference<'a>(session: &Session, at: usize, trace: &'a OpenTrace) -> Option<Reference<'a>> {

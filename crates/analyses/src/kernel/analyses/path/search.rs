@@ -9,7 +9,7 @@ use crate::kernel::question::query::AnalysisQuery;
 
 /// The states of all threads, and the wakers that ended their waits.
 #[derive(Default)]
-pub(in crate::kernel::analyses) struct Pieces {
+pub(crate) struct Pieces {
     /// By the index of the thread.
     threads: Vec<Vec<Piece>>,
     /// The last wake of a thread that waits, and the segment that had arrived right before.
@@ -100,28 +100,28 @@ fn segment_of(happening: &Happening<'_>) -> Option<Segment> {
 const MAX_SAME: u32 = 64;
 
 /// A thread whose time is looked at, from one time to another.
-pub(in crate::kernel::analyses) struct Search {
-    pub(in crate::kernel::analyses) thread: ThreadIndex,
-    pub(in crate::kernel::analyses) from: Ns,
-    pub(in crate::kernel::analyses) to: Ns,
+pub(crate) struct Search {
+    pub(crate) thread: ThreadIndex,
+    pub(crate) from: Ns,
+    pub(crate) to: Ns,
     /// How many searches before this one end at the same time.
     same: u32,
 }
 
 /// A piece of the path.
 #[derive(Clone, Copy)]
-pub(in crate::kernel::analyses) struct PathPiece {
-    pub(in crate::kernel::analyses) from: Ns,
-    pub(in crate::kernel::analyses) to: Ns,
-    pub(in crate::kernel::analyses) thread: ThreadIndex,
-    pub(in crate::kernel::analyses) state: &'static str,
+pub(crate) struct PathPiece {
+    pub(crate) from: Ns,
+    pub(crate) to: Ns,
+    pub(crate) thread: ThreadIndex,
+    pub(crate) state: &'static str,
 }
 
 /// A search that goes on, and how far it is.
-pub(in crate::kernel::analyses) struct Walk<'p> {
-    pub(in crate::kernel::analyses) search: Search,
+pub(crate) struct Walk<'p> {
+    pub(crate) search: Search,
     /// Its next piece begins here. Of a search that another one explains, that is where the other one ends.
-    pub(in crate::kernel::analyses) at: Ns,
+    pub(crate) at: Ns,
     /// The pieces of its thread that are left, and the end of the piece before them.
     pieces: &'p [Piece],
     begin: Ns,
@@ -151,7 +151,7 @@ impl Pieces {
 
     /// Shows the pieces one by one, each with the searches that led to it: that of the first thread, of the thread that it
     /// waited for, .., of the thread of the piece.
-    pub(in crate::kernel::analyses) fn each_part(
+    pub(crate) fn each_part(
         &self,
         machines: &Machines,
         first: Search,
@@ -172,7 +172,7 @@ impl Pieces {
     }
 
     /// The searches for the threads of a number, one on each machine that has such a thread.
-    pub(in crate::kernel::analyses) fn searches(
+    pub(crate) fn searches(
         &self,
         machines: &Machines,
         range: Option<(Ns, Ns)>,
@@ -183,7 +183,7 @@ impl Pieces {
     }
 
     /// The search for a thread.
-    pub(in crate::kernel::analyses) fn search_for(&self, thread: ThreadIndex, (from, to): (Ns, Ns)) -> Search {
+    pub(crate) fn search_for(&self, thread: ThreadIndex, (from, to): (Ns, Ns)) -> Search {
         // Before it was met first, the number was that of another thread, which did not make this one.
         let is_forked = self.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
         let begin = self.begins.get(&thread).filter(|_| !is_forked);
@@ -192,12 +192,12 @@ impl Pieces {
     }
 
     /// When a life of a number that other threads had before began.
-    pub(in crate::kernel::analyses) fn life_began(&self, thread: ThreadIndex) -> Option<Ns> {
+    pub(crate) fn life_began(&self, thread: ThreadIndex) -> Option<Ns> {
         self.begins.get(&thread).copied()
     }
 
     /// The states of a thread without the paths: from, to, and whether it could not run.
-    pub(in crate::kernel::analyses) fn own_states(
+    pub(crate) fn own_states(
         &self,
         machines: &Machines,
         thread: ThreadIndex,
@@ -305,7 +305,7 @@ impl Pieces {
 }
 
 impl Pieces {
-    pub(in crate::kernel::analyses) fn forked(
+    pub(crate) fn forked(
         &mut self,
         machines: &Machines,
         parent: Option<ThreadIndex>,
@@ -315,19 +315,19 @@ impl Pieces {
         self.births.insert(child, (parent, machines.now()));
     }
 
-    pub(in crate::kernel::analyses) fn on_created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+    pub(crate) fn on_created(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         if machines.thread(thread).life() > 0 {
             self.begins.insert(thread, at);
         }
     }
 
-    pub(in crate::kernel::analyses) fn woken(&mut self, _: &Machines, woken: &Woken) {
+    pub(crate) fn woken(&mut self, _: &Machines, woken: &Woken) {
         let cpu = woken.cpu.filter(|_| woken.reason == Reason::Network);
         let segment = cpu.and_then(|cpu| self.segments.arrived.get(&cpu)).copied();
         self.woken.insert(woken.thread, (*woken, segment));
     }
 
-    pub(in crate::kernel::analyses) fn on_applied(
+    pub(crate) fn on_applied(
         &mut self,
         machines: &Machines,
         machine: u32,
@@ -356,7 +356,7 @@ impl Pieces {
         }
     }
 
-    pub(in crate::kernel::analyses) fn add(&mut self, machines: &Machines, piece: &ThreadPiece, query: &AnalysisQuery) {
+    pub(crate) fn add(&mut self, machines: &Machines, piece: &ThreadPiece, query: &AnalysisQuery) {
         let is_wait = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork);
         // A wait may be reported in several parts, where the machine was suspended in it: the wake is that of the last one.
         let is_over = |(woken, _): &(Woken, Option<Segment>)| woken.at <= piece.to;
