@@ -299,7 +299,7 @@ const FILE_ROWS: usize = 200;
 /// Analyses whose tables are not in a page in one file: they are about one thread, or about what users define.
 const NOT_IN_FILES: [&str; 4] = ["path", "why", "periods", CUSTOM];
 
-/// What a page in one file has of analyses: one reading finds it all.
+/// The analyses of a page in one file: one reading finds it all.
 #[derive(Default)]
 pub(crate) struct PageAnalyses {
     /// The analyses, and their statistics of all that is shown, by the texts of the questions. `None` when the traces feed none.

@@ -155,7 +155,7 @@ fn render_page(data: &[u8]) -> Result<Vec<u8>> {
     Ok(out.into_bytes())
 }
 
-/// What is found before the head of a page is written.
+/// The findings that are there before the head of a page is written.
 struct FoundBefore<'f> {
     samples: &'f PackedSamples,
     analyses: Option<Value>,

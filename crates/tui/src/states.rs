@@ -11,7 +11,7 @@ use crate::cursor::{Cursor, CursorMove, next_of};
 use crate::range::Range;
 use crate::text::{TIME, TimePrinter, cut, duration, left, right, visible};
 
-/// What a track is of: it stays the same when traces grow.
+/// The subject of a track: it stays the same when traces grow.
 type TrackOf = (u32, Of);
 
 /// The version of the traces, a track and a range: what visits are of.
@@ -294,7 +294,7 @@ impl Letters {
         self.0.get(name).copied().unwrap_or(OTHER)
     }
 
-    /// What a track is in over a range, in so many columns: the state of most time in each.
+    /// The states of a track over a range, in so many columns: the state of most time in each.
     fn strip(&self, kept: &StateTracks, track: usize, (begin, end): Range, columns: usize) -> String {
         let columns = columns.max(1) as i128;
         let length = end - begin + 1;
@@ -309,7 +309,7 @@ impl Letters {
                     break;
                 }
                 let time = to.min(edge(column + 1)) - from.max(edge(column));
-                // What takes no time shows where nothing else is.
+                // A state that takes no time shows where nothing else is.
                 *most[column as usize].entry(piece.name).or_default() += time.max(0);
             }
         }

@@ -378,7 +378,7 @@ fn samples_are_added_up_where_there_are_no_calls() {
     assert!(shown.text().contains("there are no calls in these traces"));
 }
 
-/// What letters stand for.
+/// The meaning of letters.
 const LETTERS: [(char, &str); 13] = [
     ('?', "unknown"),
     ('u', "user"),

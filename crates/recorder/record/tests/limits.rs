@@ -187,7 +187,7 @@ fn record_commands(folder: &Path) {
     };
     long(0);
     meet(1);
-    // What was met before a command is over when it is answered.
+    // An event that was met before a command is over when the command is answered.
     tell(&[Order::List]).expect("it answers");
     assert!(small.join("t.trigger1").exists());
     let filler = small.join("filler");

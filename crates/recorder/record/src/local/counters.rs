@@ -140,7 +140,7 @@ impl ThreadCounter {
         ThreadCounter { file: AtomicI32::new(0), page: AtomicPtr::new(ptr::null_mut()), pid: AtomicI32::new(0) }
     }
 
-    /// What is open, which then is not any more.
+    /// Takes the counter out, if one is open: it is not any more then.
     fn take(&self) -> Option<Opened> {
         let (file, page) = (self.file.swap(0, Ordering::Relaxed), self.page.swap(ptr::null_mut(), Ordering::Relaxed));
         (file > 0 && self.pid.load(Ordering::Relaxed) == pid()).then_some(Opened { file: file - 1, page })

@@ -151,12 +151,7 @@ impl Pieces {
 
     /// Shows the pieces one by one, each with the searches that led to it: that of the first thread, of the thread that it
     /// waited for, .., of the thread of the piece.
-    pub(crate) fn each_part(
-        &self,
-        machines: &Machines,
-        first: Search,
-        mut show: impl FnMut(&[Walk<'_>], PathPiece),
-    ) {
+    pub(crate) fn each_part(&self, machines: &Machines, first: Search, mut show: impl FnMut(&[Walk<'_>], PathPiece)) {
         let origin = machines.begin().unwrap_or(0);
         let mut walks = vec![self.walk(origin, first)];
         while let Some(walk) = walks.last_mut() {
@@ -197,11 +192,7 @@ impl Pieces {
     }
 
     /// The states of a thread without the paths: from, to, and whether it could not run.
-    pub(crate) fn own_states(
-        &self,
-        machines: &Machines,
-        thread: ThreadIndex,
-    ) -> impl Iterator<Item = (Ns, Ns, bool)> {
+    pub(crate) fn own_states(&self, machines: &Machines, thread: ThreadIndex) -> impl Iterator<Item = (Ns, Ns, bool)> {
         let origin = machines.begin().unwrap_or(0);
         let pieces = self.threads.get(thread.0 as usize).map_or(&[][..], |pieces| pieces);
         let begins = std::iter::once(Ns::MIN).chain(pieces.iter().map(move |piece| origin + Ns::from(piece.to)));
@@ -305,13 +296,7 @@ impl Pieces {
 }
 
 impl Pieces {
-    pub(crate) fn forked(
-        &mut self,
-        machines: &Machines,
-        parent: Option<ThreadIndex>,
-        child: ThreadIndex,
-        _: Ns,
-    ) {
+    pub(crate) fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, _: Ns) {
         self.births.insert(child, (parent, machines.now()));
     }
 

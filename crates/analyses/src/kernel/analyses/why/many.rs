@@ -24,7 +24,7 @@ pub struct ThreadPaths {
     pub left_out: usize,
 }
 
-/// What a part of a path was spent on.
+/// The cause on which a part of a path was spent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartCause {
     /// The machine of the thread.
