@@ -83,7 +83,7 @@ const KEYS: &[(&str, &str)] = &[
     ("t", "events, replay, visits: go to a time"),
     ("<  >  =", "the range begins, ends at the chosen line; the whole time"),
     ("Enter", "replay, graph: fold, unfold; events: to the calls of that time"),
-    ("Enter  u", "states: visits of a track, then the events there; the tracks again"),
+    ("Enter  u", "states: visits of a track, then events; back to the tracks"),
     ("c e  C E", "graph: fold, unfold the nodes below; all of them"),
     ("u  n p", "replay, graph: to the caller; graph: next, previous node beside"),
     ("[  ]", "replay: less deep, deeper"),
