@@ -171,7 +171,7 @@ fn recorded_calls_say_the_path_to_each_block() {
     assert_eq!((by_bytes(&found), left.len()), (sorted(&left), 3));
     assert_eq!(found["rows"][1]["path"], "main;stock_shelf;fill_jar;write_label");
     assert_eq!(found["all"]["bytes"], left.values().sum::<u64>());
-    // The same from lines of JSON, where arguments are arrays; only the process has no number there.
+    // Lines of JSON, where arguments are arrays, give equal rows; only the process has no number there.
     let lines = folder.path("pantry.jsonl");
     std::fs::write(&lines, &run.stdout).expect("it is written");
     let run = folder.run(&format!("analyze heap --by path --json {}", lines.display())).ends(0, &[]);

@@ -111,7 +111,7 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// The same events are recorded twice: all of them, and those that the recorder's filter lets through.
+/// Each event is recorded twice: always under one name, and under another only if the recorder's filter lets it through.
 #[test]
 fn a_filter_selects_where_events_are_recorded_what_print_selects_afterwards() {
     let _one = lock();

@@ -21,9 +21,9 @@ use crate::unfinished::{UnfinishedFiles, has_parts, leave_notes, leave_unfinishe
 const LOOK: Duration = Duration::from_millis(250);
 /// After a change that the system tells they are looked at so much later: what is written together is read together.
 const BREATH: Duration = Duration::from_millis(50);
-/// The folder of a recording of uftrace that is complete has its symbols when it has not changed for so long,
+/// A complete recording of uftrace has all its symbols once the folder has not changed for this long.
 const SYMBOLS: Duration = Duration::from_millis(300);
-/// and for so long when there are none yet: large programs are read before the first are written.
+/// The wait if there are no symbols at all yet: uftrace reads a large program for a while before it writes the first.
 const FIRST_SYMBOLS: Duration = Duration::from_secs(3);
 /// Looking and reading take at most this part of the time.
 const SHARE: u32 = 4;

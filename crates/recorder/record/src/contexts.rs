@@ -11,7 +11,7 @@ use crate::ring::event_buf::EventBuf;
 pub(crate) const MAX_FRAMES: usize = 64;
 
 /// A kind of context, in the order in which an event has them.
-struct Kind {
+struct ContextKind {
     /// The name for the user.
     name: &'static str,
     /// The name in the trace, as LTTng has it.
@@ -21,17 +21,17 @@ struct Kind {
     counter: Option<counters::PerfCounter>,
 }
 
-const fn of_counter(name: &'static str, field: &'static str, kind: u32, config: u64) -> Kind {
-    Kind { name, field, class: FieldClass::Unsigned(64), counter: Some(counters::PerfCounter { kind, config }) }
+const fn of_counter(name: &'static str, field: &'static str, kind: u32, config: u64) -> ContextKind {
+    ContextKind { name, field, class: FieldClass::Unsigned(64), counter: Some(counters::PerfCounter { kind, config }) }
 }
 
 /// Numbers of `perf_event_open(2)`.
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
 
-const KINDS: [Kind; 10] = [
-    Kind { name: "cpu", field: "cpu_id", class: FieldClass::Unsigned(32), counter: None },
-    Kind { name: "tid", field: "vtid", class: FieldClass::Signed(32), counter: None },
+const KINDS: [ContextKind; 10] = [
+    ContextKind { name: "cpu", field: "cpu_id", class: FieldClass::Unsigned(32), counter: None },
+    ContextKind { name: "tid", field: "vtid", class: FieldClass::Signed(32), counter: None },
     of_counter("perf:cycles", "perf_thread_cycles", HARDWARE, 0),
     of_counter("perf:instructions", "perf_thread_instructions", HARDWARE, 1),
     of_counter("perf:cache-misses", "perf_thread_cache_misses", HARDWARE, 3),
@@ -39,7 +39,7 @@ const KINDS: [Kind; 10] = [
     of_counter("perf:task-clock", "perf_thread_task_clock", SOFTWARE, 1),
     of_counter("perf:page-faults", "perf_thread_page_faults", SOFTWARE, 2),
     of_counter("perf:context-switches", "perf_thread_context_switches", SOFTWARE, 3),
-    Kind {
+    ContextKind {
         name: "callstack",
         field: "callstack_user",
         class: FieldClass::Slice(&FieldClass::Unsigned(64)),
@@ -89,7 +89,7 @@ impl Contexts {
         self.0 == 0
     }
 
-    fn kinds(self) -> impl Iterator<Item = (usize, &'static Kind)> {
+    fn kinds(self) -> impl Iterator<Item = (usize, &'static ContextKind)> {
         KINDS.iter().enumerate().filter(move |(at, _)| self.0 >> at & 1 == 1)
     }
 
@@ -125,8 +125,8 @@ impl Contexts {
     }
 
     /// The contexts at this moment. `frame` is the frame pointer of the function that records.
-    pub(crate) fn take(self, frame: usize) -> Taken {
-        let mut taken = Taken { bytes: [0; Taken::LEN], len: 0 };
+    pub(crate) fn take(self, frame: usize) -> TakenContexts {
+        let mut taken = TakenContexts { bytes: [0; TakenContexts::LEN], len: 0 };
         for (at, kind) in self.kinds() {
             match (at, kind.counter) {
                 (_, Some(counter)) => taken.put(&counters::read(at, counter).to_le_bytes()),
@@ -147,13 +147,13 @@ impl Contexts {
 /// The number of kinds, for whoever keeps something for each.
 pub(crate) const KIND_COUNT: usize = KINDS.len();
 
-/// The bytes of contexts.
-pub(crate) struct Taken {
-    bytes: [u8; Taken::LEN],
+/// The bytes of the contexts of one event.
+pub(crate) struct TakenContexts {
+    bytes: [u8; TakenContexts::LEN],
     len: usize,
 }
 
-impl Taken {
+impl TakenContexts {
     const LEN: usize = KINDS.len() * 8 + 4 + MAX_FRAMES * 8;
 
     fn put(&mut self, bytes: &[u8]) {
@@ -166,7 +166,7 @@ impl Taken {
 
 /// Values of an event after its contexts.
 pub(crate) struct WithContexts<'a, V> {
-    pub(crate) contexts: Taken,
+    pub(crate) contexts: TakenContexts,
     pub(crate) values: &'a V,
 }
 

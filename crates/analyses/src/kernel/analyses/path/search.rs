@@ -130,7 +130,7 @@ pub(crate) struct Walk<'p> {
 }
 
 /// The next step of a walk.
-enum Step {
+enum PathStep {
     Found(PathPiece),
     Search(Search),
 }
@@ -156,8 +156,8 @@ impl Pieces {
         let mut walks = vec![self.walk(origin, first)];
         while let Some(walk) = walks.last_mut() {
             match self.step(machines, origin, walk) {
-                Some(Step::Found(found)) => show(&walks, found),
-                Some(Step::Search(search)) => {
+                Some(PathStep::Found(found)) => show(&walks, found),
+                Some(PathStep::Search(search)) => {
                     let next = self.walk(origin, search);
                     walks.push(next);
                 }
@@ -223,12 +223,12 @@ impl Pieces {
     }
 
     /// The next piece of a walk, or what explains the next part of it.
-    fn step(&self, machines: &Machines, origin: Ns, walk: &mut Walk<'_>) -> Option<Step> {
+    fn step(&self, machines: &Machines, origin: Ns, walk: &mut Walk<'_>) -> Option<PathStep> {
         let Search { thread, to, same, .. } = walk.search;
         let search = |walk: &mut Walk<'_>, thread: ThreadIndex, until: Ns| {
             let same = if until == to { same + 1 } else { 0 };
             let from = std::mem::replace(&mut walk.at, until);
-            Some(Step::Search(Search { thread, from, to: until, same }))
+            Some(PathStep::Search(Search { thread, from, to: until, same }))
         };
         if !std::mem::replace(&mut walk.is_born, true)
             && let Some(&(Some(parent), birth)) = self.births.get(&thread)
@@ -247,7 +247,7 @@ impl Pieces {
         }
         let found = |walk: &mut Walk<'_>, until: Ns, state| {
             let from = std::mem::replace(&mut walk.at, until);
-            Some(Step::Found(PathPiece { from, to: until, thread, state }))
+            Some(PathStep::Found(PathPiece { from, to: until, thread, state }))
         };
         let Some((piece, rest)) = walk.pieces.split_first().filter(|_| walk.begin < to && walk.at < to) else {
             return if walk.at < to { found(walk, to, "unknown") } else { None };
