@@ -270,7 +270,8 @@ pub(crate) struct RecordCalls {
     #[arg(long)]
     pub(crate) srcline: bool,
 
-    /// Record these functions of a program that was compiled with -fpatchable-function-entry=5; `.` is all of them.
+    /// Record these functions of a program that is not instrumented; `.` is all of them. Those that cannot be patched
+    /// are counted; compiled with -fpatchable-function-entry=5, all can.
     /// 'sdt:PROVIDER:NAME', with globs: probes of sys/sdt.h, of any program
     #[arg(long, short = 'P', value_name = "FUNC")]
     pub(crate) patch: Vec<String>,

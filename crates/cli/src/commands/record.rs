@@ -460,8 +460,7 @@ fn has_both(options: &RecordOptions) -> Result<bool, Error> {
 pub(super) fn is_instrumented(built: Built, options: &RecordOptions) -> bool {
     match built {
         Built::ForCalls => true,
-        Built::Patchable => !options.calls.patch.is_empty(),
-        Built::Plain => probes::are_wanted(options),
+        Built::Patchable | Built::Plain => !options.calls.patch.is_empty(),
         Built::Unknown => false,
     }
 }

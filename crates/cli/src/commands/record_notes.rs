@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use tracemill_model::error::Error;
-use tracemill_run::{Built, LeftRings, Obstacle, ProgramFile, Recorded, RemainingProcess};
+use tracemill_run::{Built, LeftRings, Obstacle, PatchedFunctions, ProgramFile, Recorded, RemainingProcess};
 
 /// The end of a sentence about a trace of which events are missing.
 pub(super) fn discarded_phrase(count: u64) -> String {
@@ -45,21 +45,38 @@ pub(crate) fn print_left_out(folder: &Path, recorded: &tracemill_run::Recorded) 
             count_of(recorded.killed_by_filter as usize, "was", "were")
         );
     }
-    match recorded.patches {
-        (_, 0) => {}
-        (patched, without_room) => {
-            let _ = writeln!(
-                stderr,
-                "{folder}: {without_room} of {} functions that -P names were not patched: they have less than 5 bytes of \
-                 room at their entry; compile with -fpatchable-function-entry=5",
-                patched + without_room
-            );
-        }
-    }
+    print_unpatched(&folder.to_string(), &recorded.patches);
     for (path, why) in &recorded.unreadable {
         let _ =
             writeln!(stderr, "{folder}: functions of {} have no names: its file cannot be read: {why}", path.display());
     }
+}
+
+/// Tells how many functions were not patched, and why.
+fn print_unpatched(folder: &str, functions: &PatchedFunctions) {
+    let left = functions.left();
+    if left == 0 {
+        return;
+    }
+    let reasons = [
+        (functions.short, "shorter than the 5 bytes of a jump"),
+        (functions.fixed, "beginning with an instruction that cannot be moved"),
+        (functions.targets, "with a jump or an address that leads into the first 5 bytes, or back to the beginning"),
+        (functions.unknown, "whose bytes are not all known as instructions"),
+        (functions.special, "which use their return address or change stacks"),
+        (functions.unwinder, "in a program with an unwinder of its own (-static-libgcc)"),
+        (functions.changed, "whose code in memory cannot be changed, or is not that of the file"),
+        (functions.without_room, "with less than 5 bytes of room at their entry"),
+    ];
+    let counted = reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
+    // Best effort: stderr may be closed.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{folder}: {left} of {} functions that -P names were not patched: {}; compile with \
+         -fpatchable-function-entry=5 to record all",
+        functions.patched + left,
+        counted.collect::<Vec<_>>().join(", ")
+    );
 }
 
 /// A list of processes with their names.
@@ -182,8 +199,8 @@ fn reason(file: &ProgramFile) -> (String, &'static str) {
         ),
         _ => (
             "it is neither instrumented nor linked with tracemill-record".to_string(),
-            "compile it with -pg, -pg -mfentry or -finstrument-functions; --force records its calls to libraries, and the \
-             programs that it runs",
+            "-P says which of its functions are recorded, as in `-P .` for all; or compile it with -pg, -pg -mfentry or \
+             -finstrument-functions; --force records its calls to libraries, and the programs that it runs",
         ),
     }
 }
@@ -208,8 +225,8 @@ pub(crate) fn print_nothing_recorded(path: &Path, how: &tracemill_run::Options, 
         _ if selection.probes.is_some() && file.built == Built::Plain => {
             "the program came to none of the probes".to_string()
         }
-        _ if selection.decide.is_some() && selection.only_patches && recorded.patches.0 == 0 => {
-            "no function was patched; -P names functions of a program that was compiled with -fpatchable-function-entry=5"
+        _ if selection.decide.is_some() && selection.only_patches && recorded.patches.patched == 0 => {
+            "no function was patched; -P names functions of the symbol table of a program (`nm` lists it), which `strip` removes"
                 .to_string()
         }
         _ if !recorded.unrecordable.is_empty() => {

@@ -133,7 +133,7 @@ unsafe fn unmap(pages: &[usize]) {
 }
 
 /// Is an address one that neither the first stack nor the heap needs later?
-fn is_free(page: usize) -> bool {
+pub(crate) fn is_free(page: usize) -> bool {
     // SAFETY: it only gives the end of the heap.
     let heap = unsafe { system::sbrk(0) } as usize;
     (BEGIN..END).contains(&page)

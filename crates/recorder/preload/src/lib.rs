@@ -18,7 +18,8 @@
 //!
 //! `process` begins and ends with the program; `stubs` is what it calls. From there calls go through `enter` and `exit`
 //! (`selective`, when calls are selected) to `frames` and `record`, which change the `thread`. `lifetime` makes and ends
-//! a thread's data, `ring` its slots, `fork` what children have of them. `plt` hooks calls to libraries, `special` those
+//! a thread's data, `ring` its slots, `fork` what children have of them. `patch` changes functions that have room for a call,
+//! `moved` those whose first instructions the recorder (`code`, `moved` of `tracemill-run`) has found movable. `plt` hooks calls to libraries, `special` those
 //! of functions that do not simply return (`jumps` is what threads keep for them). `probes` are events of the program, by
 //! `landings` or by `traps`, which `events` records.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
@@ -40,6 +41,7 @@ mod layout;
 mod library;
 mod lifetime;
 mod local;
+mod moved;
 mod patch;
 mod plt;
 mod probes;

@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 
-use crate::{rules, stubs, system, table, wakeup};
+use crate::{moved, rules, stubs, system, table, wakeup};
 
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 /// How far a call reaches, with some room for the module itself.
-const REACH: usize = 1 << 30;
+pub(crate) const REACH: usize = 1 << 30;
 /// A call with a distance of 32 bits.
 const CALL: usize = 5;
 const NO_OPERATION: u8 = 0x90;
@@ -24,6 +24,7 @@ const LANDING: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// # Safety
 /// The table is that of this process, and no other thread runs yet.
 pub(crate) unsafe fn patch_all() {
+    let mut done = Vec::new();
     for &[list, bytes] in rules::patches() {
         // SAFETY: the loader has put the section of addresses there, and relocated it.
         let addresses = unsafe { std::slice::from_raw_parts(list as *const usize, bytes as usize / 8) };
@@ -33,9 +34,19 @@ pub(crate) unsafe fn patch_all() {
         for address in entries.filter(|address| rules::action_at(*address).flags & table::PATCH != 0) {
             relay = relay.or_else(|| make_relay(address));
             // SAFETY: the address is that of a function's entry.
-            wakeup::count_patch(relay.is_some_and(|relay| unsafe { patch(address, relay) }));
+            let is_patched = relay.is_some_and(|relay| unsafe { patch(address, relay) });
+            if is_patched {
+                done.push(address);
+            }
+            // The other functions have another way.
+            if is_patched || !moved::is_known(address) {
+                wakeup::count_patch(is_patched);
+            }
         }
     }
+    done.sort_unstable();
+    // SAFETY: the caller's.
+    unsafe { moved::patch_others(&done) };
 }
 
 /// Code that a call near `address` reaches, and that goes on to ours.

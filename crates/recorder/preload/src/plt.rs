@@ -62,7 +62,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{rules, settings, stubs, system};
+use crate::{rules, settings, stubs, system, table};
 
 /// The objects whose calls are recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -253,13 +253,11 @@ impl FunctionKind {
             return None;
         }
         Some(match name.to_bytes() {
-            b"setjmp" | b"_setjmp" | b"sigsetjmp" | b"__sigsetjmp" => FunctionKind::Setjmp,
-            b"longjmp" | b"_longjmp" | b"siglongjmp" | b"__longjmp_chk" => FunctionKind::Longjmp,
-            b"vfork" | b"__vfork" => FunctionKind::Vfork,
+            name if table::SETJMPS.contains(&name) => FunctionKind::Setjmp,
+            name if table::LONGJMPS.contains(&name) => FunctionKind::Longjmp,
+            name if table::VFORKS.contains(&name) => FunctionKind::Vfork,
             // They keep the return address for later, or look at it to know who calls.
-            b"getcontext" | b"setcontext" | b"swapcontext" | b"jump_fcontext" | b"ontop_fcontext" => {
-                FunctionKind::Momentary
-            }
+            name if table::SWITCHES.contains(&name) => FunctionKind::Momentary,
             b"dlsym" | b"dlvsym" | b"dlmopen" => FunctionKind::Momentary,
             b"exit" | b"_exit" | b"_Exit" | b"quick_exit" | b"abort" | b"daemon" | b"fork" => FunctionKind::Last,
             b"execl" | b"execlp" | b"execle" | b"execv" | b"execve" | b"execvp" | b"execvpe" | b"fexecve" => {
@@ -339,6 +337,7 @@ impl LoadedObject<'_> {
             let mut names = tables.into_iter().flatten().filter_map(|relocation| self.name(relocation));
             names.any(|name| REPORTS.contains(&name))
                 || rules::patches().iter().any(|&[at, _]| self.has(at as usize, 0))
+                || rules::entries().iter().any(|entry| self.has(entry.address as usize, EXECUTABLE))
         }
     }
 
@@ -379,7 +378,7 @@ impl LoadedObject<'_> {
     }
 
     /// Where segments with these flags are.
-    fn loaded(&self, flags: u32) -> impl Iterator<Item = [usize; 2]> {
+    pub(crate) fn loaded(&self, flags: u32) -> impl Iterator<Item = [usize; 2]> {
         let segments = self.segments.iter().filter(move |of| of.kind == LOADED && of.flags & flags == flags);
         segments.map(|segment| [self.base + segment.address, self.base + segment.address + segment.len])
     }

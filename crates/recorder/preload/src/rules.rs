@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::table::{self, Action, CallValue};
+use crate::table::{self, Action, CallValue, FunctionEntry};
 
 /// Entries of the cache, a power of two.
 pub(crate) const CACHED: usize = 1 << 16;
@@ -16,6 +16,8 @@ struct Rules {
     values: Vec<CallValue>,
     /// Where addresses of entries stand that can be patched, and how many bytes those are.
     patches: Vec<[u64; 2]>,
+    /// Functions without such an entry, by their addresses.
+    entries: Vec<FunctionEntry>,
     flags: u64,
     /// By a few bits of the address: all of it, and after that 16 bits of the number of the action and one.
     cache: Vec<AtomicU64>,
@@ -82,6 +84,11 @@ pub(crate) fn patches() -> &'static [[u64; 2]] {
     rules().map_or(&[], |rules| &rules.patches)
 }
 
+/// Functions to be patched that have no such entry, in the order of their addresses.
+pub(crate) fn entries() -> &'static [FunctionEntry] {
+    rules().map_or(&[], |rules| &rules.entries)
+}
+
 /// Are values of any call recorded?
 pub(crate) fn has_values() -> bool {
     rules().is_some_and(|rules| !rules.values.is_empty())
@@ -102,12 +109,13 @@ impl Rules {
         let mut words =
             rest.chunks_exact(8).filter_map(|word| word.first_chunk()).map(|word| u64::from_le_bytes(*word));
         let (flags, ranges, actions, values) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        let patches = words.next()?;
+        let (patches, entries) = (words.next()?, words.next()?);
         let mut rules = Rules {
             ranges: Vec::new(),
             actions: Vec::new(),
             values: Vec::new(),
             patches: Vec::new(),
+            entries: Vec::new(),
             flags,
             cache: Vec::new(),
         };
@@ -126,6 +134,13 @@ impl Rules {
         }
         for _ in 0..patches {
             rules.patches.push([words.next()?, words.next()?]);
+        }
+        for _ in 0..entries {
+            let mut entry = [0; table::ENTRY_WORDS];
+            for word in &mut entry {
+                *word = words.next()?;
+            }
+            rules.entries.push(FunctionEntry::from_words(entry)?);
         }
         rules.cache.resize_with(CACHED, AtomicU64::default);
         Some(rules)

@@ -120,7 +120,8 @@ macro_rules! claim_record {
 }
 
 /// Text that puts the address that stands for the function into a register. It is the one that the stub returns to, which
-/// stands at `at`; for a call to a library, the trampoline has it beside that (see [`plt`](crate::plt)).
+/// stands at `at`; for a call to a library, the trampoline has it beside that (see [`plt`](crate::plt)), and for a function
+/// whose first instructions were moved, what has those (see [`moved`](crate::moved)).
 macro_rules! load_address {
     (function, $to:literal, $at:literal) => {
         concat!("mov ", $to, ", qword ptr [rsp + ", $at, "]")
@@ -177,6 +178,9 @@ macro_rules! push_plain {
 }
 
 pub(crate) use {claim_record, load_thread, pop_registers, push_registers, restore_vectors, save_vectors};
+
+/// How far the function's address is from where the call of its slot returns to.
+pub(crate) const MOVED_BESIDE: usize = 50;
 
 /// Bytes that `xsave` needs; 0 when the processor has none.
 static XSAVE: AtomicUsize = AtomicUsize::new(0);
@@ -418,6 +422,12 @@ entry! {
 }
 
 entry! {
+    /// Called by slots of functions whose first instructions were moved, and not by the program.
+    tracemill_calls_moved, library, "lea rdi, [rsp + 64]", "lea rdi, [rsp + 80]",
+    enter::entry, enter::slow_entry, MOVED_BESIDE
+}
+
+entry! {
     /// Called by trampolines of calls to libraries, and not by the program.
     tracemill_calls_library, library, "lea rdi, [rsp + 64]", "lea rdi, [rsp + 80]",
     enter::library_entry, enter::slow_library_entry, plt::BESIDE
@@ -592,7 +602,7 @@ global_asm!(
     "mov rbp, rsp",
     "sub rsp, 32",
     "mov [rbp - 8], rdi",
-    save_vectors!("4"),
+    save_vectors!("16"),
     "lea rdi, [rbp - 24]",
     "call {exit}",
     "test rax, rax",
@@ -602,7 +612,7 @@ global_asm!(
     "call {aside}",
     "2:",
     "mov [rbp + 80], rax",
-    restore_vectors!("4"),
+    restore_vectors!("16"),
     "mov rsp, rbp",
     "pop rbp",
     pop_registers!(),

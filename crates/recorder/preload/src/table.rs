@@ -46,6 +46,103 @@ pub(crate) const ALONE: u64 = 2048;
 /// Its entry is patched, where that can be.
 pub(crate) const PATCH: u64 = 1024;
 
+/// Functions that return more than once, and the way back to them.
+pub(crate) const SETJMPS: [&[u8]; 4] = [b"setjmp", b"_setjmp", b"sigsetjmp", b"__sigsetjmp"];
+pub(crate) const LONGJMPS: [&[u8]; 4] = [b"longjmp", b"_longjmp", b"siglongjmp", b"__longjmp_chk"];
+/// Functions whose child returns first, on the same stack.
+pub(crate) const VFORKS: [&[u8]; 2] = [b"vfork", b"__vfork"];
+/// Functions that change stacks: they keep the return address for later.
+pub(crate) const SWITCHES: [&[u8]; 5] =
+    [b"getcontext", b"setcontext", b"swapcontext", b"jump_fcontext", b"ontop_fcontext"];
+
+/// May a function of this name not be given another return address?
+pub(crate) fn is_odd_return(name: &[u8]) -> bool {
+    [&SETJMPS[..], &LONGJMPS, &VFORKS, &SWITCHES].iter().any(|names| names.contains(&name))
+}
+
+/// A function without room for a call: instructions of its entry are moved, or it stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FunctionEntry {
+    pub(crate) address: u64,
+    /// Bytes before those that are moved. Without any bytes that are moved: why it stays as it is.
+    pub(crate) mark: u64,
+    /// Bytes that are moved.
+    pub(crate) original_len: u64,
+    /// Bytes that are executed in their place.
+    pub(crate) body_len: u64,
+    /// Where distances stand in the body, a byte each; `NO_DISTANCE` for none.
+    pub(crate) distances: [u8; 8],
+    pub(crate) original: [u8; ORIGINAL_LEN],
+    pub(crate) body: [u8; BODY_LEN],
+}
+
+/// Bytes that are moved, at most.
+pub(crate) const ORIGINAL_LEN: usize = 24;
+/// Bytes of what is executed in their place, at most.
+pub(crate) const BODY_LEN: usize = 48;
+pub(crate) const NO_DISTANCE: u8 = 0xff;
+/// Numbers of a [`FunctionEntry`].
+pub(crate) const ENTRY_WORDS: usize = 5 + (ORIGINAL_LEN + BODY_LEN) / 8;
+
+/// It is shorter than a jump.
+pub(crate) const LEFT_SHORT: u64 = 0;
+/// One of its first instructions cannot be moved.
+pub(crate) const LEFT_FIXED: u64 = 1;
+/// Something leads to the middle of its first instructions.
+pub(crate) const LEFT_TARGET: u64 = 2;
+/// Its bytes are not all instructions.
+pub(crate) const LEFT_UNKNOWN: u64 = 3;
+/// It looks at its return address, or changes stacks.
+pub(crate) const LEFT_SPECIAL: u64 = 4;
+/// Exceptions of the program find callers by code of its own.
+pub(crate) const LEFT_UNWINDER: u64 = 5;
+/// Its bytes in memory are not those in the file, or cannot be written, or no memory is near.
+pub(crate) const LEFT_CHANGED: u64 = 6;
+/// How many reasons there are.
+pub(crate) const LEFT_REASONS: usize = 7;
+
+impl FunctionEntry {
+    /// One that stays as it is.
+    pub(crate) fn left(address: u64, why: u64) -> FunctionEntry {
+        FunctionEntry {
+            address,
+            mark: why,
+            original_len: 0,
+            body_len: 0,
+            distances: [NO_DISTANCE; 8],
+            original: [0; ORIGINAL_LEN],
+            body: [0; BODY_LEN],
+        }
+    }
+
+    /// Its numbers, in their order in the file.
+    pub(crate) fn words(&self) -> [u64; ENTRY_WORDS] {
+        let mut words = [0; ENTRY_WORDS];
+        let numbers = [self.address, self.mark, self.original_len, self.body_len, u64::from_le_bytes(self.distances)];
+        words[..5].copy_from_slice(&numbers);
+        for (at, byte) in self.original.iter().chain(&self.body).enumerate() {
+            words[5 + at / 8] |= u64::from(*byte) << (at % 8 * 8);
+        }
+        words
+    }
+
+    /// From its numbers; `None` when there are more bytes than it has.
+    pub(crate) fn from_words(words: [u64; ENTRY_WORDS]) -> Option<FunctionEntry> {
+        let [address, mark, original_len, body_len, distances] = *words.first_chunk()?;
+        let byte = |at: usize| words[5 + at / 8].to_le_bytes()[at % 8];
+        let are_known = original_len <= ORIGINAL_LEN as u64 && body_len <= BODY_LEN as u64;
+        are_known.then(|| FunctionEntry {
+            address,
+            mark,
+            original_len,
+            body_len,
+            distances: distances.to_le_bytes(),
+            original: std::array::from_fn(byte),
+            body: std::array::from_fn(|at| byte(ORIGINAL_LEN + at)),
+        })
+    }
+}
+
 /// The action at the calls of a function.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::layout;
 use crate::system::{self, StackText};
+use crate::{layout, table};
 
 static WORDS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -54,6 +54,13 @@ pub(crate) fn count_strict_call() {
 /// Counts a function that `-P` names: was it patched, or has it no room for that?
 pub(crate) fn count_patch(is_patched: bool) {
     count(if is_patched { layout::PATCHED } else { layout::UNPATCHABLE });
+}
+
+/// Counts a function that `-P` names and that stays as it is, by the number of the reason.
+pub(crate) fn count_left(why: u64) {
+    if let Some(why) = usize::try_from(why).ok().filter(|&why| why < table::LEFT_REASONS) {
+        count(layout::LEFT_FUNCTIONS + 8 * why);
+    }
 }
 
 /// Counts an event that comes while its thread is in the recorder.

@@ -68,6 +68,11 @@ impl Bell {
         (count(header::PATCHED), count(header::UNPATCHABLE))
     }
 
+    /// The numbers of functions that were to be patched and stay as they are, by reason.
+    pub fn left_functions<const REASONS: usize>(&self) -> [u64; REASONS] {
+        std::array::from_fn(|why| self.0.u64(header::LEFT_FUNCTIONS + 8 * why).load(Ordering::Relaxed))
+    }
+
     /// The numbers of places of probes that became a jump, that became a trap, and that stay as they are; and of events that
     /// came while their thread was in the recorder.
     pub fn probes(&self) -> [u64; 4] {

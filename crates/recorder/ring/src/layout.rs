@@ -84,3 +84,6 @@ pub const PROBE_TRAPS: usize = 64;
 pub const PROBES_LEFT: usize = 72;
 /// Offset of the number of events of probes that came while their thread was in the recorder, u64.
 pub const EVENTS_MISSED: usize = 80;
+/// Offset of the numbers of functions that were to be patched and stay as they are, u64 each: by the reasons that the table of
+/// rules has numbers for.
+pub const LEFT_FUNCTIONS: usize = 88;

@@ -17,6 +17,7 @@ use crate::answers::Answers;
 use crate::descendants::{Descendants, FollowedProcesses, Heirs, RemainingProcess};
 use crate::folder::{self, RunFacts};
 use crate::left_rings;
+use crate::patched::PatchedFunctions;
 use crate::probes::RecordedProbes;
 use crate::program::ProgramFile;
 use crate::rings::Rings;
@@ -165,8 +166,8 @@ pub struct Recorded {
     pub sessions: usize,
     /// Calls of threads in seccomp's strict mode, in which no clock can be read.
     pub strict_calls: u64,
-    /// Functions whose entries were patched, and those that have not enough room for that.
-    pub patches: (u64, u64),
+    /// The fate of functions that were to be patched.
+    pub patches: PatchedFunctions,
     /// The probes of `sys/sdt.h`.
     pub probes: RecordedProbes,
     /// Processes that the system killed for a call that their seccomp filter forbids.
@@ -631,7 +632,7 @@ impl RingWatch {
             remaining: Vec::new(),
             sessions: folder::sessions(folder),
             strict_calls: bell.map_or(0, Bell::strict_calls),
-            patches: bell.map_or((0, 0), Bell::patches),
+            patches: bell.map_or_else(PatchedFunctions::default, PatchedFunctions::counted),
             probes: RecordedProbes::default(),
             killed_by_filter: 0,
             unrecordable: unrecordable(&folder.join(tracemill_ring::FOLDER)),

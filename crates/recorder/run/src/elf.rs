@@ -30,10 +30,25 @@ pub(crate) struct Elf {
     pub(crate) folders: Vec<String>,
     /// The kind of processors that it is for.
     pub(crate) machine: u64,
+    /// The sections that are in memory and in the file.
+    pub(crate) loaded: Vec<LoadedSection>,
+}
+
+/// A section that is in memory and in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadedSection {
+    /// Its address in the file.
+    pub(crate) address: u64,
+    /// Where its bytes stand.
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    /// Are these instructions?
+    pub(crate) is_code: bool,
 }
 
 struct ElfSection {
     kind: u32,
+    flags: u64,
     name: u64,
     address: u64,
     offset: u64,
@@ -84,10 +99,18 @@ impl Elf {
             names.checked_add(section.name).and_then(|at| text_at(bytes, at)).unwrap_or_default()
         };
         let probe_base = sections.iter().find(|section| name_of(section) == ".stapsdt.base").map(|found| found.address);
+        const IN_MEMORY: u64 = 2;
+        const CODE: u64 = 4;
+        const WITHOUT_BYTES: u32 = 8;
         for section in &sections {
             let name = name_of(section);
             if name == "__patchable_function_entries" && section.size > 0 {
                 elf.patchable.extend(section.address.checked_sub(base).map(|at| [at, section.size]));
+            }
+            if section.flags & IN_MEMORY != 0 && section.kind != WITHOUT_BYTES {
+                let is_code = section.flags & CODE != 0;
+                let ElfSection { address, offset, size, .. } = *section;
+                elf.loaded.push(LoadedSection { address, offset, size, is_code });
             }
             match section.kind {
                 7 if name == ".note.gnu.build-id" => elf.build_id = build_id(bytes, section),
@@ -204,6 +227,7 @@ fn sections(bytes: &[u8]) -> Option<Vec<ElfSection>> {
         Some(ElfSection {
             name: u32_at(bytes, at)?,
             kind: u32_at(bytes, at + 4)? as u32,
+            flags: u64_at(bytes, at + 8)?,
             address: u64_at(bytes, at + 16)?,
             offset: u64_at(bytes, at + 24)?,
             size: u64_at(bytes, at + 32)?,

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `answers` | what programs ask while they run |
 //! | `command` | the program: how it was built, how it is run, the loop beside it |
+//! | `patched` | the functions that `-P` names |
+//! | `code`, `moved` | those that are patched without room for that: whether it is safe, and how |
 //! | `descendants` | the processes that come from the program |
 //! | `left_rings` | rings that are not used any more |
 //! | `program` | how a program was built, and why it cannot be recorded |
@@ -21,13 +23,16 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod code;
 mod command;
 mod descendants;
 mod elf;
 mod folder;
 mod left_rings;
 mod linked;
+mod moved;
 mod notes;
+mod patched;
 mod probes;
 mod program;
 mod prototypes;
@@ -48,6 +53,7 @@ pub use descendants::{RemainingProcess, has_children};
 pub use left_rings::{LeftRings, sweep};
 pub use linked::{FileProbes, LinkedProbes, probes};
 pub use notes::ProbePlace;
+pub use patched::PatchedFunctions;
 pub use probes::{ChooseProbes, ChooseProbesFn, RecordedProbes};
 pub use program::{Built, Obstacle, ProgramFile, inspect};
 pub use prototypes::prototypes;

@@ -80,7 +80,7 @@ fn read(program: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn built_as(elf: &Elf) -> Built {
+pub(crate) fn built_as(elf: &Elf) -> Built {
     let tells = ["mcount", "_mcount", "__fentry__", "__cyg_profile_func_enter"];
     // A static program has these functions in itself.
     let has = |name: &str| tells.contains(&name);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::elf::Elf;
+use crate::patched::entries;
 use crate::probes::ChooseProbes;
 use crate::table;
 
@@ -265,6 +266,7 @@ impl TableWriter {
     /// The table for the modules of a map.
     fn table(&self, map: &str) -> Vec<u8> {
         let (mut functions, mut places, mut patchable) = (Vec::new(), Vec::new(), Vec::new());
+        let mut program = None;
         for line in map.lines() {
             let Some(file) = line.find('/').map(|at| Path::new(&line[at..])) else { continue };
             let begin = line.split('-').next().and_then(|text| u64::from_str_radix(text, 16).ok());
@@ -272,6 +274,7 @@ impl TableWriter {
             let (Some(begin), Some(elf)) = (begin, elf) else { continue };
             let module = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let (path, base): (Arc<Path>, _) = (file.into(), elf.base);
+            program.get_or_insert_with(|| (path.clone(), begin.wrapping_sub(base)));
             patchable.extend(elf.patchable.iter().map(|[at, len]| [begin.saturating_add(*at), *len]));
             for (address, (letter, end, name)) in elf.symbols {
                 if "tTwP".contains(letter) {
@@ -290,6 +293,11 @@ impl TableWriter {
             }
         }
         let actions = (self.decide.0)(&functions);
+        let wanted = |path: &Path| {
+            let all = functions.iter().zip(&actions.of).filter(|(function, _)| *function.path == *path);
+            all.filter(|(_, action)| action.is_patched).map(|(function, _)| (function.address, function.size)).collect()
+        };
+        let patched = program.map_or_else(Vec::new, |(path, shift)| entries(&path, &wanted(&path), shift));
         // Sizes that functions are measured by.
         let sizes: BTreeSet<u64> =
             actions.of.iter().filter_map(|action| action.size).chain([self.size]).filter(|size| *size > 0).collect();
@@ -315,11 +323,12 @@ impl TableWriter {
         let flags = flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
         let values = values.all;
         let mut words = vec![flags, ranges.len() as u64, numbered.len() as u64, values.len() as u64];
-        words.push(patchable.len() as u64);
+        words.extend([patchable.len() as u64, patched.len() as u64]);
         words.extend(ranges.into_iter().flatten());
         words.extend(numbered.iter().flat_map(table::Action::words));
         words.extend(values.iter().flat_map(table::CallValue::words));
         words.extend(patchable.into_iter().flatten());
+        words.extend(patched.iter().flat_map(table::FunctionEntry::words));
         let words = words.into_iter().flat_map(u64::to_le_bytes);
         table::MAGIC.iter().copied().chain(words).collect()
     }
