@@ -54,6 +54,44 @@ fn events_of_the_kernel_are_recorded_and_analysed() {
     assert!(ours(&folder, &["check", "out"]).status.success());
 }
 
+/// A page is not full for hours where events are rare.
+#[test]
+fn rare_events_are_followed_before_their_page_is_full() {
+    let _one = lock();
+    let folder = Folder::new();
+    assert!(Command::new("mkfifo").arg(folder.path("go")).status().expect("it runs").success());
+    let mut recorder = command();
+    recorder.current_dir(folder.path("")).args(["record", "-E", "sched:sched_process_exec", "-o", "t.dat"]);
+    // The shell reads by itself: nothing is executed after `true`.
+    recorder.args(["sh", "-c", "true; /bin/true; read line <go; exit 0"]);
+    let mut recorder = recorder.stderr(std::process::Stdio::piped()).spawn().expect("it runs");
+    let parts = folder.path(".t.dat.parts");
+    let ended = loop {
+        if let Some(status) = recorder.try_wait().expect("it can be asked") {
+            break Some(status);
+        }
+        if parts.exists() || folder.path("t.dat").exists() {
+            break None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    if let Some(status) = ended {
+        assert_eq!(status.code(), Some(125));
+        let said = text(&recorder.wait_with_output().expect("it ended").stderr);
+        assert!(said.contains("kernel events cannot be recorded") || said.contains("has no event"), "{said}");
+        eprintln!("left out: {said}");
+        return;
+    }
+    let followed = ours(&folder, &["print", "--follow", "--for", "100s", "--limit", "2", "t.dat"]);
+    let lines = text(&followed.stdout);
+    assert_eq!(lines.lines().filter(|line| line.contains("sched_process_exec")).count(), 2, "{lines}");
+    assert!(recorder.try_wait().expect("it can be asked").is_none(), "the program waits until it is told");
+    fs::write(folder.path("go"), "on\n").expect("it is read");
+    assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
+    let whole = ours(&folder, &["print", "t.dat"]);
+    assert!(text(&whole.stdout).lines().count() >= 2, "{}", text(&whole.stderr));
+}
+
 #[test]
 fn what_is_missing_is_said() {
     let folder = Folder::new();

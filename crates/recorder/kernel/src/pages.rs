@@ -1,12 +1,12 @@
-//! Pages of the ring buffer of one CPU to a file, as they are: whole ones without a copy, the last one, which is not full,
-//! by reading.
+//! Pages of the ring buffer of one CPU to a file, as they are: whole ones without a copy, those that are not full by reading, at
+//! the end and now and then.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -17,13 +17,16 @@ use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 const LOOK: Duration = Duration::from_millis(100);
 /// Time between two looks at a file that is never waited for.
 const IDLE: Duration = Duration::from_millis(10);
+/// Where so few events come that no page gets full, those that are there are taken so often: whoever follows the recording sees
+/// them, and a crash of the machine loses no more. Each time takes a page of the file, and none without events.
+const NOT_FULL: Duration = Duration::from_millis(200);
 /// Bytes that a pipe holds, unless it was made larger.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// Moves pages from a `trace_pipe_raw` to a file until it is told to stop, then those that are left; gives their bytes.
 pub(crate) fn copy(from: &Path, to: &File, page_bytes: usize, must_stop: &AtomicBool) -> io::Result<u64> {
     let mut from = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(from)?;
-    let mut moved = 0;
+    let (mut moved, mut taken) = (0, Instant::now());
     let mut pipe = pipe_with(PipeFlags::CLOEXEC).ok().filter(|_| page_bytes <= PIPE_BYTES);
     loop {
         let is_last = must_stop.load(Ordering::Relaxed);
@@ -49,8 +52,12 @@ pub(crate) fn copy(from: &Path, to: &File, page_bytes: usize, must_stop: &Atomic
                 }
             }
         }
-        if pipe.is_none() || is_last {
+        if found > 0 {
+            taken = Instant::now();
+        }
+        if pipe.is_none() || is_last || taken.elapsed() >= NOT_FULL {
             found += read_pages(&mut from, to, page_bytes)?;
+            taken = Instant::now();
         }
         moved += found;
         if is_last && found == 0 {
