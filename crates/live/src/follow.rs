@@ -101,7 +101,8 @@ impl FollowSource {
     /// When one of them is not there.
     pub fn open(options: FollowOptions) -> Result<FollowSource> {
         for input in &options.inputs {
-            if !has_parts(input) {
+            // A recorder that has just begun has made the folder, and not yet all that is needed to read it.
+            if !parts::folder(input).is_dir() {
                 fs::metadata(input).map_err(|error| Error::io("follow", input, &error))?;
             }
         }
