@@ -168,7 +168,16 @@ fn functions_have_the_shares_that_perf_finds() {
     assert!(chains.contains(" much\n") && chains.contains(" main\n"), "{chains}");
     perf(&folder.0, &["report", "-i", "perf.data", "--stdio"]);
     let mut theirs = Command::new("perf");
-    theirs.current_dir(&folder.0).args(["record", "-q", "-F", "999", "-e", "cpu-clock", "-o", "theirs.data"]);
+    theirs.current_dir(&folder.0).env("HOME", &folder.0).args([
+        "record",
+        "-q",
+        "-F",
+        "999",
+        "-e",
+        "cpu-clock",
+        "-o",
+        "theirs.data",
+    ]);
     assert_eq!(theirs.arg(&program).output().expect("perf runs").status.code(), Some(7));
     let theirs = by_function(&folder.0, "theirs.data").expect("it is there");
     let (ours, theirs) = (share(&ours), share(&theirs));
