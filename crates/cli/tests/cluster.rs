@@ -319,4 +319,35 @@ mod distributed {
             assert_eq!((sorted(&alone.stderr), &alone.stdout), (sorted(&there.stderr), &there.stdout), "{sql}");
         }
     }
+
+    /// Tasks give rows to each other in files.
+    #[test]
+    fn files_between_tasks_are_removed_at_the_end() {
+        let folder = Folder::new();
+        std::fs::create_dir(folder.path("temporary")).expect("it is ours");
+        let left = || {
+            let entries = std::fs::read_dir(folder.path("temporary")).expect("it is there");
+            entries.map(|entry| entry.expect("it can be read").file_name()).collect::<Vec<_>>()
+        };
+        let sql = "select name, count(*) as n from events group by name order by name";
+        let mut alone = command();
+        alone.args(["sql", "--cluster", "standalone", "mill", "-c", sql]).env("TMPDIR", folder.path("temporary"));
+        Run::from_output(alone.output().expect("it starts")).ends(0, &[]);
+        assert!(left().is_empty(), "{:?}", left());
+
+        let mut cluster = Cluster::new();
+        let words = ["cluster", "executor", "--scheduler", &cluster.address, "--bind", &free(), "--jobs", "1"];
+        let mut executor = command();
+        executor.args(words).current_dir(demos()).env("TMPDIR", folder.path("temporary"));
+        cluster.executors.push(Executor { process: started(&mut executor), address: String::new() });
+        let begin = Instant::now();
+        while cluster.ask(&["mill", "-c", sql]).code != Some(0) {
+            assert!(begin.elapsed() < NEVER, "the executor does not answer");
+        }
+        assert!(!left().is_empty(), "its files are elsewhere");
+        let executor = &mut cluster.executors[0].process;
+        Command::new("kill").arg(executor.id().to_string()).status().expect("it runs");
+        executor.wait().expect("it ends");
+        assert!(left().is_empty(), "{:?}", left());
+    }
 }

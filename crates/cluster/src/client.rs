@@ -33,6 +33,7 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
+use tracemill_engine::output::Pending;
 use tracemill_model::error::Error;
 use tracemill_sql::database::Database;
 use tracemill_sql::remote::{RemotePlanner, SessionResolver, take_back};
@@ -61,6 +62,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Cluster {
     remote: Arc<Remote>,
     threads: Threads,
+    /// Rows of the executor inside of this process, which go with it.
+    _rows: Option<Pending>,
 }
 
 #[derive(Debug)]
@@ -106,10 +109,13 @@ impl Cluster {
         let threads = Builder::new_multi_thread().enable_all().build();
         let threads = threads.map_err(|error| Error::unsupported(format!("no threads for a cluster: {error}")))?;
         let codec = Arc::new(Codec::new(opens, Some(traces.into())).map_err(failed)?);
-        let url = match (address, address.strip_prefix("df://")) {
-            ("standalone", _) => threads.block_on(standalone(codec.clone(), jobs))?,
+        let (url, rows) = match (address, address.strip_prefix("df://")) {
+            ("standalone", _) => {
+                let (url, rows) = threads.block_on(standalone(codec.clone(), jobs))?;
+                (url, Some(rows))
+            }
             (_, Some(host)) if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) => {
-                format!("http://{host}")
+                (format!("http://{host}"), None)
             }
             _ => {
                 let error = Error::misuse(format!("`{address}` is not an address of a cluster, in --cluster"));
@@ -121,7 +127,7 @@ impl Cluster {
             let error = Error::unsupported(format!("no scheduler answers at {address}"));
             error.with_help("`tracemill cluster scheduler` starts one")
         })?;
-        Ok(Cluster { remote, threads: Threads(Some(threads)) })
+        Ok(Cluster { remote, threads: Threads(Some(threads)), _rows: rows })
     }
 }
 

@@ -3,16 +3,25 @@
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use arrow_flight::flight_service_server::FlightServiceServer;
 use ballista_core::extension::SessionConfigExt;
+use ballista_core::ids::new_instance_id;
 use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::serde::protobuf::ExecutorRegistration;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::scheduler::{ExecutorOperatingSystemSpecification, ExecutorSpecification};
 use ballista_core::serde::{BallistaCodec, BallistaLogicalExtensionCodec};
-use ballista_core::utils::create_grpc_client_endpoint;
-use ballista_core::{ConfigProducer, JobId, RuntimeProducer};
+use ballista_core::utils::{GrpcServerConfig, create_grpc_client_endpoint, create_grpc_server};
+use ballista_core::{BALLISTA_PROTOCOL_VERSION, ConfigProducer, JobId, RuntimeProducer};
 use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
+use ballista_executor::execution_loop::poll_loop;
+use ballista_executor::executor::Executor as Worker;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
-use ballista_executor::new_standalone_executor_from_builder;
+use ballista_executor::flight_service::BallistaFlightService;
+use ballista_executor::health::ExecutorHealth;
+use ballista_executor::metrics::LoggingMetricsCollector;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service};
@@ -26,6 +35,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
+use tokio_stream::wrappers::TcpListenerStream;
+use tracemill_engine::output::Pending;
 use tracemill_model::error::Error;
 use tracemill_sql::remote::{RemoteFunctions, RemoteSource, SessionResolver, functions};
 
@@ -61,20 +72,55 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::unsupported(format!("the cluster cannot be set up: {error}"))
 }
 
-/// Starts a scheduler and an executor inside of this process; the address of the scheduler.
-pub(crate) async fn standalone(codec: Arc<Codec>, jobs: usize) -> std::result::Result<String, Error> {
+/// A folder for the rows that tasks give to others, until it is dropped. Executors of Ballista do not remove the one that they
+/// make themselves.
+///
+/// # Errors
+/// When the folder for temporary files cannot be written.
+fn exchange() -> std::result::Result<Pending, Error> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("tracemill-rows-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let mut folder = Pending::new(&std::env::temp_dir().join(name))?;
+    folder.make_folder()?;
+    Ok(folder)
+}
+
+/// Starts a scheduler and an executor inside of this process; the address of the scheduler, and the folder that the executor
+/// needs for as long as it is asked.
+pub(crate) async fn standalone(codec: Arc<Codec>, jobs: usize) -> std::result::Result<(String, Pending), Error> {
     let codec = || BallistaCodec::new(Arc::new(BallistaLogicalExtensionCodec::default()), codec.clone());
     let address = new_standalone_scheduler_with_builder(Arc::new(state), config(), codec()).await.map_err(failed)?;
     let url = format!("http://localhost:{}", address.port());
     let endpoint = create_grpc_client_endpoint(url.clone(), None).map_err(failed)?;
     let scheduler = SchedulerGrpcClient::new(endpoint.connect().await.map_err(failed)?);
     let scheduler = scheduler.max_encoding_message_size(MESSAGE_BYTES).max_decoding_message_size(MESSAGE_BYTES);
+
+    let folder = exchange()?;
+    let rows = folder.path().to_string_lossy().into_owned();
+    let listener = tokio::net::TcpListener::bind("localhost:0").await.map_err(failed)?;
+    let own = ExecutorRegistration {
+        id: new_instance_id(),
+        host: Some("localhost".into()),
+        port: listener.local_addr().map_err(failed)?.port().into(),
+        // It asks for its tasks.
+        grpc_port: 0,
+        specification: Some(ExecutorSpecification::default().with_vcores(jobs as u32).into()),
+        os_info: Some(ExecutorOperatingSystemSpecification::default().into()),
+        ballista_protocol_version: BALLISTA_PROTOCOL_VERSION,
+    };
     let runtime = Arc::new(RuntimeEnv::default());
     let runtimes: RuntimeProducer = Arc::new(move |_| Ok(runtime.clone()));
     let registry = BallistaFunctionRegistry::from(&state(config()()).map_err(failed)?);
-    let started = new_standalone_executor_from_builder(scheduler, jobs, config(), runtimes, codec(), registry).await;
-    started.map_err(failed)?;
-    Ok(url)
+    let metrics = Arc::new(LoggingMetricsCollector::default());
+    let executor =
+        Worker::with_default_execution_engine(own, &rows, runtimes, config(), Arc::new(registry), metrics, jobs);
+    let server = FlightServiceServer::new(BallistaFlightService::new(rows));
+    let server = server.max_decoding_message_size(MESSAGE_BYTES).max_encoding_message_size(MESSAGE_BYTES);
+    let server = create_grpc_server(&GrpcServerConfig::default()).add_service(server);
+    // Both end with the threads of the cluster.
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    tokio::spawn(poll_loop(scheduler, Arc::new(executor), codec(), None, None, ExecutorHealth::new()));
+    Ok((url, folder))
 }
 
 /// Runs a scheduler until the process ends. It opens nothing: `opens` is for plans that it passes on.
@@ -152,7 +198,9 @@ pub async fn executor(own: Executor, opens: Arc<dyn SessionResolver>) -> std::re
     // Tasks are given to a second port.
     let free = TcpListener::bind((own.bind.ip(), 0)).and_then(|listener| listener.local_addr()).map_err(failed)?;
     let registry = BallistaFunctionRegistry::from(&state(config()()).map_err(failed)?);
+    let folder = exchange()?;
     let process = ExecutorProcessConfig {
+        work_dir: Some(folder.path().to_string_lossy().into_owned()),
         bind_host: own.bind.ip().to_string(),
         external_host: Some(own.bind.ip().to_string()),
         port: own.bind.port(),

@@ -11,6 +11,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 ///
 /// A target that takes bytes and keeps none (standard output, a pipe, a device) has no name to give: the bytes wait in the
 /// temporary folder and go there once they are complete.
+#[derive(Debug)]
 pub struct Pending {
     target: PathBuf,
     path: PathBuf,
