@@ -313,7 +313,7 @@ fn folders_may_have_any_name() {
 fn what_cannot_be_recorded_is_refused() {
     let folder = Folder::new();
     let Some(_) = compile(&folder, "counter.c", "-fpatchable-function-entry=5", "program") else { return };
-    folder.run("record ./program x 1").ends(125, &["-P says which of its functions are recorded"]);
+    folder.run("record ./program x 1").ends(125, &["`-P PATTERN` records the functions"]);
     folder.run("record --force -o t ./program x 1").ends(0, &[]);
     folder.file("mine/file", "");
     compile(&folder, "counter.c", "-pg", "program");

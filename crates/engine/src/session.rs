@@ -485,6 +485,12 @@ fn nothing_found(
             error
         }
     };
+    // All of them are a page.
+    const MAX_LOOKS: usize = 3;
     let looks: Vec<&str> = formats.iter().map(|format| format.looks_like).filter(|text| !text.is_empty()).collect();
-    error.in_file(path).with_help(format!("{names}; {}", looks.join("; ")))
+    let looks = match looks.len() {
+        1..=MAX_LOOKS => looks.join("; "),
+        _ => "`tracemill formats` says what each one looks like".to_string(),
+    };
+    error.in_file(path).with_help(format!("{names}; {looks}"))
 }

@@ -35,8 +35,8 @@ pub struct Format {
     pub open: OpenFn,
     /// Options that it adds.
     pub settings: &'static [Setting],
-    /// The look of a trace of it, for the message that nothing was found: `a CTF trace is a folder with a file
-    /// `metadata``. May be empty.
+    /// The look of a trace of it, for the list of formats and for the message that nothing was found: `a CTF trace is a folder
+    /// with a file `metadata``. May be empty.
     pub looks_like: &'static str,
     /// May its traces hold function calls ([`PacketReader::calls`](crate::PacketReader::calls))?
     pub has_calls: bool,

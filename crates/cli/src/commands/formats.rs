@@ -43,6 +43,8 @@ fn missing() -> &'static [(&'static str, &'static str)] {
 struct FormatRow {
     name: &'static str,
     description: String,
+    /// How a reader finds it.
+    looks_like: Vec<&'static str>,
     read: bool,
     write: bool,
     cannot_hold: &'static [Lost],
@@ -54,11 +56,16 @@ fn rows() -> Vec<FormatRow> {
     for format in FORMATS {
         for (at, name) in format.names.iter().enumerate() {
             let description = format.description.lines().nth(at).unwrap_or(format.description);
-            match rows.iter_mut().find(|row| row.name == *name) {
+            let row = match rows.iter().position(|row| row.name == *name) {
                 // Several formats may share a name.
-                Some(row) => row.description = format!("{}; {description}", row.description),
-                None => row_of(&mut rows, name, description).read = true,
-            }
+                Some(at) => {
+                    rows[at].description = format!("{}; {description}", rows[at].description);
+                    &mut rows[at]
+                }
+                None => row_of(&mut rows, name, description),
+            };
+            row.read = true;
+            row.looks_like.extend(Some(format.looks_like).filter(|text| !text.is_empty()));
         }
     }
     for target in targets() {
@@ -82,6 +89,7 @@ fn row_of<'a>(rows: &'a mut Vec<FormatRow>, name: &'static str, description: &st
         rows.push(FormatRow {
             name,
             description: description.into(),
+            looks_like: Vec::new(),
             read: false,
             write: false,
             cannot_hold: &[],
@@ -99,6 +107,7 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
             json!({
                 "name": row.name,
                 "description": row.description,
+                "looks_like": row.looks_like,
                 "read": row.read,
                 "write": row.write,
                 "endings": row.endings,
@@ -119,6 +128,9 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
             // The file name that asks `convert` for it.
             let ending = row.endings.first().map(|ending| format!(" (.{ending})")).unwrap_or_default();
             list.put_line(&mut out, &[row.name, can, &format!("{}{ending}", row.description)]);
+            for looks in row.looks_like {
+                list.put_line(&mut out, &["", "", looks]);
+            }
         }
         for (name, description) in missing() {
             let description = format!("{description}; not in this build, but in that of {HOW}");

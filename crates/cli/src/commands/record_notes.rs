@@ -194,12 +194,12 @@ fn reason(file: &ProgramFile) -> (String, &'static str) {
             "--force runs it all the same",
         ),
         _ if file.built == Built::Patchable => (
-            "-P says which of its functions are recorded, as in `-P .` for all".to_string(),
+            "`-P PATTERN` records the functions that it matches, `-P .` all of them".to_string(),
             "compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same",
         ),
         _ => (
             "it is neither instrumented nor linked with tracemill-record".to_string(),
-            "-P says which of its functions are recorded, as in `-P .` for all; or compile it with -pg, -pg -mfentry or \
+            "`-P PATTERN` records the functions that it matches, `-P .` all of them; or compile it with -pg, -pg -mfentry or \
              -finstrument-functions; --force records its calls to libraries, and the programs that it runs",
         ),
     }
