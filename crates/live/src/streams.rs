@@ -192,6 +192,10 @@ fn begin(copies: &Arc<Copies>, input: &Path, options: &StreamOptions) -> Result<
     let is_stdin = input == Path::new(STDIN);
     let wanted = input.file_name().filter(|_| !is_stdin).map_or("stdin".into(), |name| name.to_string_lossy());
     let path = folder.join(copies.name(&wanted));
+    #[cfg_attr(
+        not(unix),
+        expect(unused_variables, reason = "files are copied as other streams are where there are no links")
+    )]
     let is_file = !is_stdin && fs::metadata(input).map_err(|error| open_error(&error))?.is_file();
     #[cfg(unix)]
     if is_file {

@@ -4,7 +4,8 @@
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-use super::concepts::{Concept, ConceptLine, TEXT, read_line};
+use super::concepts::{ConceptLine, TEXT, read_line};
+use super::vocabulary::Concept;
 
 /// A name of events, as far as it is no glob.
 #[derive(Clone, Copy)]

@@ -41,6 +41,7 @@ mod recording;
 mod samples;
 mod spans;
 pub mod states;
+mod vocabulary;
 mod who;
 
 use std::collections::HashSet;
@@ -50,7 +51,7 @@ use tracemill_model::schema::{EventClassId, Schema};
 
 pub use class::{Call, Counter, EventShape, Switch};
 pub use code::CodeFields;
-pub use concepts::{Concept, Concepts, Field, NamedPath, Origin, TEXT as CONCEPTS, Tie};
+pub use concepts::{Concepts, NamedPath, Origin, TEXT as CONCEPTS, Tie};
 pub use cpu::{CpuOf, cpu, cpu_field};
 pub use fields::{member, node_of, value_of};
 pub use marks::Mark;
@@ -59,6 +60,7 @@ pub use recording::Recording;
 pub use samples::{SampleFields, TurnFields};
 pub use spans::{SpanEvent, SpanStep};
 pub use tracemill_model::schema::FieldPath;
+pub use vocabulary::{Concept, Field};
 pub use who::Who;
 
 /// Answers for the event classes of a trace.
