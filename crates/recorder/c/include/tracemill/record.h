@@ -183,8 +183,6 @@ enum { TM_RECORD_END_AT_ = 40, TM_RECORD_CONTENT_AT_ = 48 };
 /* The compiler keeps the order; of one thread and its handlers the processor keeps it anyway. */
 #define TM_RECORD_FENCE_() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-/* Is it the state of events that need more than to be written? */
-#define TM_RECORD_IS_SPECIAL_(state) ((state) > 65534u)
 /* Is it not the number of a class? */
 #define TM_RECORD_IS_OTHER_(state) ((state) - 2u > 65532u)
 
@@ -292,23 +290,13 @@ TM_RECORD_INLINE_ uint32_t tm_record_begin_(const struct tm_record_site_ *site, 
     }
 }
 
-/* Takes the place of an event of so many bytes, unless it is not to be written, or now needs more than that: the state of its
- * site says so. */
-TM_RECORD_INLINE_ bool tm_record_open_(struct tm_record_site_ *site, uint32_t *state, uint64_t len,
-                                       struct tm_record_event_ *event) {
+/* Takes the place of an event of so many bytes: as tm_record_room_. */
+TM_RECORD_INLINE_ uint32_t tm_record_open_(const struct tm_record_site_ *site, uint64_t len, struct tm_record_event_ *event) {
     struct tm_record_thread_ *const thread = tm_record_own_(site);
-    uint32_t room;
-    if (TM_RECORD_RARE_(!thread)) return false;
-    while (TM_RECORD_RARE_((room = tm_record_begin_(site, thread, len, event)) != 1)) {
-        if (room == 0) return false;
-        *state = __atomic_load_n(&site->state, __ATOMIC_ACQUIRE);
-        if (*state == 0) *state = tm_record_ask_(site);
-        if (TM_RECORD_IS_OTHER_(*state)) return false;
-    }
-    return true;
+    return TM_RECORD_RARE_(!thread) ? 0 : tm_record_begin_(site, thread, len, event);
 }
 
-/* The fields of an event that needs more than to be written. */
+/* The fields of an event that needs more than to be written, or whose class is not known. */
 struct tm_record_scratch_ {
     unsigned char *bytes;
     uint64_t len;
@@ -514,6 +502,7 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
     static __attribute__((unused, noinline, cold)) void tm_record_special_##target##_##event( \
         TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
         struct tm_record_site_ *const tm_record_site = &tm_record_site_##target##_##event; \
+        if (!tm_record_is_on_(tm_record_site)) return; \
         TM_RECORD_EACH_##count##_(, TM_RECORD_KEEP_, TM_RECORD_KEEP_, __VA_ARGS__) \
         const uint64_t tm_record_len = 0 TM_RECORD_EACH_##count##_(, TM_RECORD_LEN_, TM_RECORD_LEN_, __VA_ARGS__); \
         struct tm_record_scratch_ tm_record_scratch; \
@@ -526,23 +515,20 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
     static inline __attribute__((unused)) void tm_##target##_##event( \
         TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
         struct tm_record_site_ *const tm_record_site = &tm_record_site_##target##_##event; \
-        uint32_t tm_record_state = __atomic_load_n(&tm_record_site->state, __ATOMIC_ACQUIRE); \
+        const uint32_t tm_record_state = __atomic_load_n(&tm_record_site->state, __ATOMIC_ACQUIRE); \
         /* What is off should cost least. */ \
         if (__builtin_expect(tm_record_state == 1, 1)) return; \
         if (TM_RECORD_RARE_(TM_RECORD_IS_OTHER_(tm_record_state))) { \
-            if (tm_record_state == 0) tm_record_state = tm_record_ask_(tm_record_site); \
-            if (tm_record_state <= 1) return; \
-            if (TM_RECORD_IS_SPECIAL_(tm_record_state)) { \
-                tm_record_special_##target##_##event( \
-                    TM_RECORD_EACH_##count##_(, TM_RECORD_ARGUMENT_, TM_RECORD_FIRST_ARGUMENT_, __VA_ARGS__)); \
-                return; \
-            } \
+            tm_record_special_##target##_##event( \
+                TM_RECORD_EACH_##count##_(, TM_RECORD_ARGUMENT_, TM_RECORD_FIRST_ARGUMENT_, __VA_ARGS__)); \
+            return; \
         } \
         TM_RECORD_EACH_##count##_(, TM_RECORD_KEEP_, TM_RECORD_KEEP_, __VA_ARGS__) \
         const uint64_t tm_record_len = 8 TM_RECORD_EACH_##count##_(, TM_RECORD_LEN_, TM_RECORD_LEN_, __VA_ARGS__); \
         struct tm_record_event_ tm_record_event; \
-        if (!tm_record_open_(tm_record_site, &tm_record_state, tm_record_len, &tm_record_event)) { \
-            if (TM_RECORD_IS_SPECIAL_(tm_record_state)) \
+        const uint32_t tm_record_room = tm_record_open_(tm_record_site, tm_record_len, &tm_record_event); \
+        if (TM_RECORD_RARE_(tm_record_room != 1)) { \
+            if (tm_record_room == 2) \
                 tm_record_special_##target##_##event( \
                     TM_RECORD_EACH_##count##_(, TM_RECORD_ARGUMENT_, TM_RECORD_FIRST_ARGUMENT_, __VA_ARGS__)); \
             return; \

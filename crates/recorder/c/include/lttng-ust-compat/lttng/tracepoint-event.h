@@ -207,16 +207,18 @@ static __attribute__((unused, noinline, cold)) int32_t TM_LTTNG_CAT_(tm_lttng_le
                                sizeof tm_lttng_fields_##template_provider##___##template_name[0]]; \
         struct tm_record_event_ tm_lttng_event_; \
         uint64_t tm_lttng_len_; \
+        uint32_t tm_lttng_room_; \
         if (TM_RECORD_RARE_(tm_lttng_state_ == 0)) tm_lttng_state_ = tm_lttng_ask_(tm_lttng_it_); \
         if (tm_lttng_state_ <= 1) return; \
-        if (TM_RECORD_RARE_(TM_RECORD_IS_SPECIAL_(tm_lttng_state_))) { \
+        if (TM_RECORD_RARE_(TM_RECORD_IS_OTHER_(tm_lttng_state_))) { \
             tm_lttng_special_##provider##___##name(tm_lttng_site_, __builtin_frame_address(0) TM_LTTNG_NAMES_(args)); \
             return; \
         } \
         tm_lttng_len_ = tm_lttng_len_##template_provider##___##template_name( \
             tm_lttng_site_, tm_lttng_kept_ TM_LTTNG_NAMES_(args)); \
-        if (!tm_record_open_(tm_lttng_site_, &tm_lttng_state_, tm_lttng_len_, &tm_lttng_event_)) { \
-            if (TM_RECORD_IS_SPECIAL_(tm_lttng_state_)) \
+        tm_lttng_room_ = tm_record_open_(tm_lttng_site_, tm_lttng_len_, &tm_lttng_event_); \
+        if (TM_RECORD_RARE_(tm_lttng_room_ != 1)) { \
+            if (tm_lttng_room_ == 2) \
                 tm_lttng_special_##provider##___##name(tm_lttng_site_, __builtin_frame_address(0) TM_LTTNG_NAMES_(args)); \
             return; \
         } \
