@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clock, day, duration, grouped, point, secondsSince, shortDuration, ticks } from '../src/time/format';
+import { address, clock, day, duration, grouped, point, secondsSince, shortDuration, ticks } from '../src/time/format';
 import { parseDuration, parseRange, parseTime } from '../src/time/parse';
 import {
   centred,
@@ -207,4 +207,9 @@ test('times that are typed', () => {
   assert.equal(parseDuration('1h2m3.5s'), 3_723_500_000_000n);
   assert.equal(parseDuration('5'), null);
   assert.equal(parseDuration('0.5ns'), null);
+});
+
+test('addresses are hexadecimal', () => {
+  const all = [0n, 139_888_628_339_520n, 0xffff_8000_0000_0001n, -1n, 1n << 64n].map(address);
+  assert.deepEqual(all, ['0x0', '0x7f3a5c001340', '0xffff800000000001', '0xffffffffffffffff', '0x10000000000000000']);
 });

@@ -501,5 +501,6 @@ fn unit_name(unit: Unit) -> &'static str {
         Unit::Share => "share",
         Unit::Correlation => "correlation",
         Unit::Bytes => "bytes",
+        Unit::Address => "address",
     }
 }

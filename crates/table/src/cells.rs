@@ -1,5 +1,7 @@
 //! Values as text: in JSON, in CSV, and as people read them.
 
+use std::fmt;
+
 use tracemill_codec::text::csv::put_cell;
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
@@ -83,6 +85,7 @@ pub fn quick_width(value: Value<'_>, unit: Unit, clock: &TableClock) -> Option<u
     match (value, unit) {
         (Value::Null, _) => Some(1),
         (Value::Integer(value), Unit::Time) => clock.quick_width(value),
+        (Value::Integer(_), Unit::Address) => None,
         // Durations with three digits after the point.
         (Value::Integer(value), unit) if value >= 0 => {
             let digits = digits(value);
@@ -99,7 +102,22 @@ pub fn quick_width(value: Value<'_>, unit: Unit, clock: &TableClock) -> Option<u
     }
 }
 
-/// Appends a value as people read it: durations in microseconds, shares in percent; `-` where there is none.
+/// An address in memory, as people read it in tables and sentences. A signed field holds those of the kernel as negative
+/// numbers: they are shown as the 64 bits that they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address(pub i128);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match i64::try_from(self.0) {
+            Ok(signed) => write!(f, "{:#x}", signed as u64),
+            Err(_) => write!(f, "{:#x}", self.0),
+        }
+    }
+}
+
+/// Appends a value as people read it: durations in microseconds, shares in percent, addresses in hexadecimal; `-` where there
+/// is none.
 pub fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit, clock: &TableClock) {
     match (value, unit) {
         (Value::Null, _) => out.put_byte(b'-'),
@@ -115,6 +133,7 @@ pub fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit, clock: &TableClock
         (Value::Real(value), Unit::Share) => out.put_fmt(format_args!("{:.2}", value * 100.0)),
         (Value::Real(value), Unit::Correlation) => out.put_fmt(format_args!("{value:.4}")),
         (Value::Integer(bytes), Unit::Bytes) => put_size(out, bytes),
+        (Value::Integer(address), Unit::Address) => out.put_fmt(format_args!("{}", Address(address))),
         (Value::Integer(value), _) => put_integer(out, value),
         (Value::Real(value), _) => out.put_fmt(format_args!("{value}")),
         (Value::Bool(value), _) => out.put(if value { b"yes" } else { b"no" }),
@@ -206,6 +225,11 @@ mod tests {
             [Unit::Duration, Unit::Share, Unit::Correlation].map(|unit| real(0.5, unit)),
             ["0.001", "50.00", "0.5000"]
         );
+        assert_eq!(
+            [0, 139_888_628_339_520, u64::MAX.into(), -1, 1 << 64].map(|address: i128| shown(address, Unit::Address)),
+            ["0x0", "0x7f3a5c001340", "0xffffffffffffffff", "0xffffffffffffffff", "0x10000000000000000"]
+        );
+        assert_eq!([Cell::Null, Cell::name("?")].map(|cell| shown(cell, Unit::Address)), ["-", "?"]);
         assert_eq!([shown(Cell::Null, Unit::Count), shown(Cell::Bool(true), Unit::Name)], ["-", "yes"]);
         assert_eq!(
             [shown(Cell::Counts(Vec::new()), Unit::Count), shown(counts(), Unit::Count)],
@@ -228,7 +252,16 @@ mod tests {
             Cell::from(1i128 << 90),
             Cell::name("idle"),
         ];
-        let units = [Unit::Name, Unit::Count, Unit::Time, Unit::Duration, Unit::Share, Unit::Correlation, Unit::Bytes];
+        let units = [
+            Unit::Name,
+            Unit::Count,
+            Unit::Time,
+            Unit::Duration,
+            Unit::Share,
+            Unit::Correlation,
+            Unit::Bytes,
+            Unit::Address,
+        ];
         let texts = ["", "read", "\u{1f375}", "a\nb"].map(|text| Cell::text(Some(text)));
         let mut known = 0;
         for cell in cells.iter().chain(&texts) {
@@ -239,7 +272,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(known, 7 * 8 - 4);
+        assert_eq!(known, 8 * 8 - 4 - 4);
     }
 
     #[test]

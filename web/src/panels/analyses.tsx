@@ -20,7 +20,7 @@ import {
 import { periodId, readPeriodId } from '../state/plots';
 import { locate } from '../state/selection';
 import { change, isFile, state, timeContext } from '../state/store';
-import { duration, grouped, numberOf, point, size } from '../time/format';
+import { address, duration, grouped, numberOf, point, size } from '../time/format';
 import { parseDuration } from '../time/parse';
 import type { Range } from '../time/range';
 import { HeatMap } from './heat';
@@ -46,6 +46,8 @@ function shown(cell: AnalysisCell | undefined, unit: AnalysisUnit): string {
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
   if (unit === 'time' && typeof cell === 'string') return point(BigInt(cell), timeContext.value);
   if (unit === 'duration') return duration(typeof cell === 'string' ? BigInt(cell) : BigInt(Math.round(Number(cell))));
+  // Addresses that numbers do not hold are texts.
+  if (unit === 'address' && /^-?\d+$/.test(exact(cell))) return address(BigInt(exact(cell)));
   if (typeof cell !== 'number') return clipped(exact(cell), 400);
   if (unit === 'share') return `${(cell * 100).toFixed(2)} %`;
   if (unit === 'correlation') return cell.toFixed(4);
@@ -55,7 +57,7 @@ function shown(cell: AnalysisCell | undefined, unit: AnalysisUnit): string {
 
 /** The title of a column: units are with the values. */
 const titleOf = ({ name }: AnalysisColumn): string => name.replace(/_ns$/, '').replaceAll('_', ' ');
-const isNumber = (unit: AnalysisUnit): boolean => unit !== 'name';
+const isNumber = (unit: AnalysisUnit): boolean => unit !== 'name' && unit !== 'address';
 
 const saveTable = (): void => {
   const table = tableAnswer.peek().value;

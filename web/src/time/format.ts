@@ -177,3 +177,6 @@ export function size(bytes: number): string {
   for (const next of ['KiB', 'MiB', 'GiB']) if (n >= 1024) [n, unit] = [n / 1024, next];
   return unit === 'B' ? `${bytes} B` : `${n.toFixed(1)} ${unit}`;
 }
+
+/** An address in memory, as `tracemill` prints it: one of a signed field that is negative is the 64 bits that it has. */
+export const address = (at: bigint): string => `0x${(at < 0n ? BigInt.asUintN(64, at) : at).toString(16)}`;

@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn numbers_are_not_cut_and_what_says_least_is_left_out_first() {
         let columns = [
-            ("uaddr", Unit::Name),
+            ("uaddr", Unit::Address),
             ("from", Unit::Time),
             ("to", Unit::Time),
             ("duration_ns", Unit::Duration),
@@ -258,8 +258,8 @@ mod tests {
             rows: vec![row.to_vec()].into(),
             ..Table::default()
         };
-        let expected = "uaddr                 from_s  duration_us  ret\n\
-                        139888628339520  1.000000000  1000000.000  0\ntoo wide for the terminal, left out: to_s\n";
+        let expected = "uaddr                from_s  duration_us  ret\n\
+                        0x7f3a5c001340  1.000000000  1000000.000  0\ntoo wide for the terminal, left out: to_s\n";
         assert_eq!(shown(&table, 1, Some(48)), expected);
     }
 

@@ -189,7 +189,7 @@ const ADDRESS: &str = "address of the lock";
 
 impl<'r> WaitRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
-        own_column("uaddr", Unit::Name, ADDRESS, |wait| Value::integer(wait.open.address)),
+        own_column("uaddr", Unit::Address, ADDRESS, |wait| Value::integer(wait.open.address)),
         own_column("op", Unit::Name, "operation of futex", |wait| {
             let name = usize::try_from(wait.open.operation).ok().and_then(|at| OPERATIONS.get(at));
             name.map_or(Value::Null, |name| Value::Word(name))
@@ -321,7 +321,7 @@ impl Analysis for Locks {
 }
 
 impl<'r> SpanGroup<'r, By> {
-    const UADDR: ColumnOf<'r, Self> = own_column("uaddr", Unit::Name, ADDRESS, |group| {
+    const UADDR: ColumnOf<'r, Self> = own_column("uaddr", Unit::Address, ADDRESS, |group| {
         Value::integer((group.key.other != 0).then_some(group.key.name as u64))
     });
     const BY_THREAD: &'r [ColumnOf<'r, Self>] = &[Self::TID, Self::COMM];

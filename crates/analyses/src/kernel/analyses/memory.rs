@@ -176,7 +176,7 @@ impl<'r> SumsRow<'r> {
     const COMM: ColumnOf<'r, Self> =
         column("comm", Unit::Name, |row| Value::text(row.thread.and_then(|thread| thread.comm.as_deref())));
     const SITE: ColumnOf<'r, Self> =
-        own_column("site", Unit::Name, "address in the kernel that asked for the objects", |row| {
+        own_column("site", Unit::Address, "address in the kernel that asked for the objects", |row| {
             Value::integer(row.number)
         });
     const ALLOCS: ColumnOf<'r, Self> = own_column("allocs", Unit::Count, "allocations", |row| row.sums.allocs.into());

@@ -7,6 +7,7 @@ use tracemill_semantics::states::{
     CpuIndex, Happening, InterruptKind, Machines, Map, Ns, Observer, Reason, RunEnd, SystemCall, ThreadIndex, Woken,
 };
 use tracemill_semantics::{Concept, Field};
+use tracemill_table::Address;
 
 use crate::kernel::analyses::files::Files;
 use crate::kernel::analyses::io::disks::DiskRequest;
@@ -33,7 +34,7 @@ impl CallObject {
     pub(super) fn text(&self) -> Rc<str> {
         match self {
             CallObject::File(name) => name.clone(),
-            CallObject::Lock(address) => format!("{address:#x}").into(),
+            CallObject::Lock(address) => Address(*address).to_string().into(),
         }
     }
 }

@@ -7,6 +7,7 @@ use tracemill_semantics::states::{
     CpuIndex, Happening, Interrupt, InterruptKind, Machines, Map, Ns, Observer, ThreadIndex,
 };
 use tracemill_semantics::{Concept, Field};
+use tracemill_table::Address;
 
 use super::delays::Delays;
 use super::irq::interrupt_name;
@@ -164,7 +165,7 @@ impl Ticks {
 /// The name of a function, or its address where the trace has nothing else.
 fn function_of(happening: &Happening<'_>) -> Option<Rc<str>> {
     let name = happening.text(Field::Function).map(Rc::from);
-    name.or_else(|| happening.values.integer(Field::Function).map(|address| format!("{:#x}", address as u64).into()))
+    name.or_else(|| happening.values.integer(Field::Function).map(|address| Address(address).to_string().into()))
 }
 
 impl Deferred {
@@ -267,7 +268,7 @@ impl<'r> RunRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
         own_column("kind", Unit::Name, KIND, |run| Value::Word(run.ended.kind.name())),
         own_column("function", Unit::Name, FUNCTION, |run| Value::text(run.function)),
-        own_column("object", Unit::Name, "address of the work or the timer", |run| Value::integer(run.ended.object)),
+        own_column("object", Unit::Address, "address of the work or the timer", |run| Value::integer(run.ended.object)),
         own_column("tid", Unit::Name, "number of the thread that ran it, or that it interrupted", |run| {
             Value::integer(run.tid)
         }),

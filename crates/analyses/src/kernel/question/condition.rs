@@ -23,7 +23,8 @@ impl Condition {
     /// When the table has no such column, or when a comparison can never be true; with the place in the expression.
     pub fn new(expression: &Expression, known: &Descriptor, query: &AnalysisQuery) -> Result<Condition> {
         let columns = known.columns_for(query);
-        let kind = |unit| if unit == Unit::Name { ColumnKind::Any } else { ColumnKind::Numbers };
+        let kind =
+            |unit| if matches!(unit, Unit::Name | Unit::Address) { ColumnKind::Any } else { ColumnKind::Numbers };
         // Keys come first: a title may be the key of another column.
         let mut names: Vec<(String, ColumnKind, usize, f64)> = Vec::new();
         let all = columns

@@ -94,7 +94,7 @@ impl<'r> SpanGroup<'r, By> {
         Value::Word(if group.key.other != 0 { "program" } else { "kernel" })
     });
     const LOCK: ColumnOf<'r, Self> =
-        own_column("lock", Unit::Name, ADDRESS, |group| Value::Integer((group.key.name as u64).into()));
+        own_column("lock", Unit::Address, ADDRESS, |group| Value::Integer((group.key.name as u64).into()));
     const NAME: ColumnOf<'r, Self> = own_column("name", Unit::Name, NAME, |group| {
         Value::text(group.labels.names.name(group.key.number).filter(|_| group.key.other == 0))
     });

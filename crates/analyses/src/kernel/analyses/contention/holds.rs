@@ -64,7 +64,7 @@ struct HoldRow<'r> {
 impl<'r> HoldRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
         own_column("kind", Unit::Name, KIND, |row| Value::Word(row.of.hold.kind)),
-        own_column("lock", Unit::Name, ADDRESS, |row| Value::Integer(row.of.lock.address)),
+        own_column("lock", Unit::Address, ADDRESS, |row| Value::Integer(row.of.lock.address)),
         own_column("name", Unit::Name, NAME, |row| Value::text(row.of.name.as_deref())),
         column("tid", Unit::Name, |row| row.thread.tid.into()),
         column("pid", Unit::Name, |row| Value::integer(row.thread.pid())),

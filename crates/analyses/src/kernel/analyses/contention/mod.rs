@@ -149,7 +149,7 @@ const RELEASER: &str = "number of the thread that released the lock";
 impl<'r> WaitRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
         own_column("kind", Unit::Name, KIND, |wait| Value::Word(wait.open.kind)),
-        own_column("lock", Unit::Name, ADDRESS, |wait| Value::Integer(wait.open.lock.address)),
+        own_column("lock", Unit::Address, ADDRESS, |wait| Value::Integer(wait.open.lock.address)),
         own_column("name", Unit::Name, NAME, |wait| Value::text(wait.open.name.as_deref())),
         column("tid", Unit::Name, |wait| wait.thread.tid.into()),
         column("pid", Unit::Name, |wait| Value::integer(wait.thread.pid())),

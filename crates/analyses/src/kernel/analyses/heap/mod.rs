@@ -12,6 +12,7 @@ use std::rc::Rc;
 use tracemill_format::calls::CallTask;
 use tracemill_semantics::states::{CpuIndex, Happening, Machines, Map, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
+use tracemill_table::Address;
 
 use self::blocks::{Block, BlockEvent, BlockEventKind, Blocks, HeapChange, Process};
 use self::calls::{HeapCall, HeapCalls};
@@ -380,7 +381,7 @@ impl Heap {
     fn place(&self, group: &Group, site: u64) -> String {
         let places = self.query.places.as_ref().zip(group.label.pid);
         let name = places.and_then(|(places, pid)| places.name(group.label.machine, pid, site, group.at));
-        name.unwrap_or_else(|| format!("{site:#x}"))
+        name.unwrap_or_else(|| Address(site.into()).to_string())
     }
 
     /// The blocks of each group that were not freed.

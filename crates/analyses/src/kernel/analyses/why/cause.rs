@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{Machines, Ns, ThreadIndex, thread_title};
+use tracemill_table::Address;
 
 use super::facts::{Facts, Wait};
 use crate::kernel::analyses::occupancy::Occupant;
@@ -191,7 +192,7 @@ fn through(machines: &Machines, facts: &Facts, walks: &[Walk<'_>]) -> String {
         let text = match facts.wait_at(machines, pair[0].search.thread, pair[0].at) {
             Some(Wait { call: Some(OpenCall { object: Some(CallObject::Lock(lock)), .. }), is_released, .. }) => {
                 let how = if *is_released { format!("which {waker} released") } else { format!("and {waker} woke it") };
-                format!("{waiter} waited for lock {lock:#x}, {how}")
+                format!("{waiter} waited for lock {}, {how}", Address(*lock))
             }
             Some(Wait { call: Some(call), .. }) => {
                 let object = call.object.as_ref().map(CallObject::text);
