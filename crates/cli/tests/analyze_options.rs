@@ -339,6 +339,9 @@ fn every_header_is_taken_by_sort_and_where() {
                 let hist = || [question(known, form), vec!["--hist".to_string(), "3".to_string()]].concat();
                 questions.extend(has_durations.then(hist));
             }
+            // A matrix has titles of another kind.
+            let matrix = known.matrix_of(form, form.keys.first().copied());
+            let as_list = matrix.map_or(&[][..], |_| &["--sort", "total_ns"][..]);
             for plain in questions {
                 let (trace, _) = asker.rows(&plain).expect("an answer");
                 let table = |more: &[&str]| {
@@ -347,7 +350,7 @@ fn every_header_is_taken_by_sort_and_where() {
                     asker.folder.run_with("analyze", &words).ends(0, &[]).stdout
                 };
                 for clock in [&[][..], &["--clock-seconds"]] {
-                    let text = table(clock);
+                    let text = table(&[clock, as_list].concat());
                     let titles: Vec<&str> = text.lines().next().expect("a header").split_whitespace().collect();
                     let condition = titles.iter().map(|title| format!("(`{title}` or true)")).collect::<Vec<_>>();
                     table(&["--where", &condition.join(" and ")]);

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use tracemill_semantics::states::Machines;
 
 use crate::kernel::analysis::Descriptor;
+use crate::kernel::matrix::MatrixForm;
 use crate::kernel::question::forms::{AnalysisForm, AnalysisOption, FormWord};
 use crate::kernel::question::query::{AnalysisQuery, View};
-use crate::kernel::table::Column;
+use crate::kernel::table::{Column, Table};
 
 /// Meanings of columns that several tables have, by their keys. Others are declared with their meaning.
 const MEANINGS: &[(&str, &str)] = &[
@@ -55,17 +56,32 @@ impl Descriptor {
     /// The columns of a form, with all that options add: of its table grouped by a key, or of the list of its spans. They do
     /// not depend on events.
     pub fn columns_of(&self, form: &AnalysisForm, key: Option<&str>, view: View) -> Vec<Column> {
-        let tree = form.takes.contains(&AnalysisOption::Tree).then_some(FormWord::Tree);
-        let words = form.word.into_iter().chain(tree).collect();
-        self.columns_for(&AnalysisQuery { words, by: key.map(str::to_string), view, ..AnalysisQuery::default() })
+        self.empty_table(&query_of(form, key, view)).columns
     }
 
     /// The columns of the table of a question.
     pub fn columns_for(&self, query: &AnalysisQuery) -> Vec<Column> {
+        self.empty_table(query).columns
+    }
+
+    /// How people see the rows of a form by a key as a matrix, when they are about pairs.
+    pub fn matrix_of(&self, form: &AnalysisForm, key: Option<&str>) -> Option<MatrixForm> {
+        self.empty_table(&query_of(form, key, View::Statistics)).matrix
+    }
+
+    /// The table of a question, without rows.
+    fn empty_table(&self, query: &AnalysisQuery) -> Table {
         let nothing = AnalysisQuery { test: None, sink: None, states: None, ..query.clone() };
         let machines = Rc::new(Machines::new(query.machine_names.len() as u32));
-        (self.make)(&nothing).finish(&machines, Some((0, 0))).columns
+        (self.make)(&nothing).finish(&machines, Some((0, 0)))
     }
+}
+
+/// The question that a form by a key answers.
+fn query_of(form: &AnalysisForm, key: Option<&str>, view: View) -> AnalysisQuery {
+    let tree = form.takes.contains(&AnalysisOption::Tree).then_some(FormWord::Tree);
+    let words = form.word.into_iter().chain(tree).collect();
+    AnalysisQuery { words, by: key.map(str::to_string), view, ..AnalysisQuery::default() }
 }
 
 #[cfg(test)]

@@ -11,12 +11,14 @@
 //! | `aggregate` | sums by key, in few bytes each; statistics, lists and histograms of spans; what has begun and not ended |
 //! | `rows` | columns with the functions that give their values; rows of tables in few bytes; the rows of `states`, and their lines |
 //! | `table`, `value`, `columns` | answers, and what their columns mean |
+//! | `matrix` | answers about pairs, one of them down the side and the other across |
 
 mod aggregate;
 mod analyses;
 mod analysis;
 mod columns;
 mod custom;
+mod matrix;
 mod periods;
 mod question;
 mod reading;
@@ -34,6 +36,7 @@ pub use analysis::{Analysis, Descriptor, OverPeriods, ReportKind, ReportTimes};
 pub use custom::{
     BoundCustom, CustomChange, CustomDefinitions, CustomFollower, CustomKey, CustomKind, Held, PassedEvents, SeenEvent,
 };
+pub use matrix::{Matrix, MatrixForm, MatrixLine};
 pub use periods::{BoundPeriods, Definition, Definitions};
 pub use question::condition::Condition;
 pub use question::forms::{ALWAYS_TAKEN, AnalysisForm, AnalysisOption, FormWord, RowNouns};

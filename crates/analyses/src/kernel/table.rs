@@ -5,6 +5,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Ns, Suspensions, list_of_cpus, missing_events};
 pub use tracemill_table::{Column, Unit};
 
+use crate::kernel::matrix::MatrixForm;
 use crate::kernel::rows::state_rows::StateRows;
 use crate::kernel::rows::store::Rows;
 use crate::kernel::value::Cell;
@@ -128,6 +129,8 @@ pub struct Table {
     pub all: Vec<(Column, Cell)>,
     /// A second table: its name, columns and rows.
     pub totals: Option<(Vec<Column>, Vec<Vec<Cell>>)>,
+    /// How people see its rows as a matrix, when they are about pairs.
+    pub matrix: Option<MatrixForm>,
     /// Columns that people do not see, as others say the same in words.
     pub for_programs: &'static [&'static str],
     /// The answer in sentences.

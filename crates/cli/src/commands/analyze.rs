@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    Analysis, AnalysisQuery, Condition, CustomDefinitions, Definitions, Descriptor, FormWord, Input, MAX_STEPS,
+    Analysis, AnalysisQuery, Condition, CustomDefinitions, Definitions, Descriptor, FormWord, Input, MAX_STEPS, Matrix,
     Numbers, Reading, RowSink, StateRow, StateRows, StateSink, Table, View,
 };
 use tracemill_codec::text::out::Out;
@@ -304,8 +304,12 @@ fn write(
         let count = table.found.map_or(rows, |found| found as usize);
         let of = of_each.iter().find(|(known, _)| known.name == table.analysis);
         let noun = of.map_or("rows", |(known, asked)| known.row_noun(asked));
-        found.push(forms::FoundRows { count, noun });
-        table.rows.truncate(options.rows.limit.unwrap_or(usize::MAX));
+        // An order of the rows is one of the list.
+        let is_matrix = format_of(options) == AnalyzeFormat::Table && options.rows.sort.is_none();
+        let matrix = if is_matrix { Matrix::of_table(table) } else { None };
+        let limit = options.rows.limit.unwrap_or(usize::MAX);
+        found.push(forms::FoundRows { count, noun, limit, matrix });
+        table.rows.truncate(limit);
     }
     let mut page = rows::Paged::new(sink);
     match format_of(options) {

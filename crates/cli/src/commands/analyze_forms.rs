@@ -2,22 +2,28 @@
 
 use std::io::IsTerminal as _;
 
-use tracemill_analyses::kernel::{PeriodOf, StateLines, StateRows, Table, state_widths};
+use tracemill_analyses::kernel::{Matrix, PeriodOf, StateLines, StateRows, Table, state_widths};
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
 use tracemill_table::{Column, TableClock, TableStyle, TextTable, Unit, Value, bar, put_wrapped};
 
+use super::analyze_matrix::{MatrixText, put_left_out};
 use super::analyze_rows::Paged;
 use crate::args::{AnalyzeOptions, When};
 
 /// Tables of one reading.
 pub(super) type Tables<'a> = &'a [Table];
 
-/// The rows of a table before `--limit`: their number, and the word for them.
-#[derive(Clone, Copy)]
+/// The rows of a table before `--limit`.
 pub(super) struct FoundRows {
+    /// Their number.
     pub(super) count: usize,
+    /// The word for them.
     pub(super) noun: &'static str,
+    /// The rows that are shown at most.
+    pub(super) limit: usize,
+    /// All rows as a matrix, if they are about pairs.
+    pub(super) matrix: Option<Matrix>,
 }
 
 /// How tables look.
@@ -31,15 +37,15 @@ pub(super) fn style_of(options: &AnalyzeOptions, clock: TableClock) -> TableStyl
     TableStyle { is_colored, width: is_terminal.then(width), clock }
 }
 
-/// Characters of a line of a sentence below a table that goes to no terminal.
-const SENTENCE_WIDTH: usize = 100;
+/// Characters of a line of a sentence beside a table that goes to no terminal.
+pub(super) const SENTENCE_WIDTH: usize = 100;
 
 /// Characters of the longest bar beside a table.
 const BAR: usize = 20;
 
 /// The tables as text. The only one of an analysis that was named needs no heading.
 pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[FoundRows], is_single: bool, style: &TableStyle) {
-    for (at, (table, &found)) in tables.iter().zip(found).enumerate() {
+    for (at, (table, found)) in tables.iter().zip(found).enumerate() {
         if at > 0 {
             page.out.put_byte(b'\n');
         }
@@ -48,7 +54,13 @@ pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[FoundRows], 
             None if !is_single => page.out.put_fmt(format_args!("{}\n", table.analysis)),
             None => {}
         }
-        put_table(page, table, found, style);
+        match found.matrix.as_ref().and_then(|of| MatrixText::new(of, found.limit, style)) {
+            Some(matrix) => {
+                matrix.put(page, style);
+                put_notes(&mut page.out, table, style);
+            }
+            None => put_table(page, table, found, style),
+        }
     }
 }
 
@@ -63,7 +75,7 @@ fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf, style: &TableSty
     out.put_byte(b'\n');
 }
 
-fn put_table(page: &mut Paged, table: &Table, found: FoundRows, style: &TableStyle) {
+fn put_table(page: &mut Paged, table: &Table, found: &FoundRows, style: &TableStyle) {
     // People see the depth of a tree by its indentation; few machines are ever suspended.
     let is_empty = |name: &str| name == "depth" || name == "suspended_ns" && table.suspensions.count == 0;
     let columns: Vec<(usize, &Column)> = table.shown_columns().filter(|(_, column)| !is_empty(&column.name)).collect();
@@ -130,7 +142,7 @@ fn put_table(page: &mut Paged, table: &Table, found: FoundRows, style: &TableSty
         out.put(b"nothing found\n");
     }
     if table.states.is_none() && table.rows.len() < found.count {
-        out.put_fmt(format_args!("{} of {} {}\n", table.rows.len(), found.count, found.noun));
+        put_left_out(out, table.rows.len(), found.count, found.noun);
     }
     if let Some((columns, rows)) = &table.totals
         && rows.len() > 1
@@ -138,7 +150,8 @@ fn put_table(page: &mut Paged, table: &Table, found: FoundRows, style: &TableSty
         out.put_byte(b'\n');
         let (columns, for_programs) = (columns.clone(), table.for_programs);
         let totals = Table { columns, rows: rows.clone().into(), for_programs, ..Table::default() };
-        put_table(page, &totals, FoundRows { count: rows.len(), ..found }, style);
+        let all = FoundRows { count: rows.len(), noun: found.noun, limit: found.limit, matrix: None };
+        put_table(page, &totals, &all, style);
     }
     let width = style.width.unwrap_or(SENTENCE_WIDTH);
     table.sentences.iter().for_each(|sentence| put_wrapped(&mut page.out, "", &escaped(sentence), 2, width));
@@ -195,7 +208,13 @@ mod tests {
     fn shown(table: &Table, count: usize, width: Option<usize>) -> String {
         let style = TableStyle { is_colored: false, width, clock: TableClock::seconds() };
         let mut page = Paged::default();
-        tables(&mut page, std::slice::from_ref(table), &[FoundRows { count, noun: "threads" }], true, &style);
+        tables(
+            &mut page,
+            std::slice::from_ref(table),
+            &[FoundRows { count, noun: "threads", limit: usize::MAX, matrix: None }],
+            true,
+            &style,
+        );
         String::from_utf8(page.out.written().to_vec()).expect("text")
     }
 

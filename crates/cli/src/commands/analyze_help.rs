@@ -67,6 +67,10 @@ fn put_form(page: &mut String, known: &Descriptor, form: &AnalysisForm) {
     let is_own = |option: &&AnalysisOption| **option != AnalysisOption::By || form.keys.len() > 1;
     let options: Vec<&str> = form.takes.iter().filter(is_own).map(|option| option.name()).collect();
     put_paragraph(page, "  Options: ", &[&options[..], ALWAYS_TAKEN].concat().join(" "));
+    if let Some(matrix) = known.matrix_of(form, form.keys.first().copied()) {
+        let text = format!("{}. --sort, CSV and JSON have a row for each pair instead:", matrix.legend);
+        put_paragraph(page, "  Matrix: ", &text);
+    }
     let mut columns = Vec::new();
     let keys: Vec<Option<&str>> = form.keys.iter().copied().map(Some).collect();
     for key in if keys.is_empty() { vec![None] } else { keys } {

@@ -5,6 +5,7 @@ mod analyze_empty;
 mod analyze_forms;
 pub(crate) mod analyze_help;
 mod analyze_list;
+mod analyze_matrix;
 mod analyze_options;
 mod analyze_periods;
 #[cfg(feature = "debug-info")]

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    CpuIndex, CpuPiece, Happening, Machines, Ns, Observer, Thread, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, CpuPiece, Happening, Machines, Ns, Observer, Thread, ThreadIndex, ThreadPiece, ThreadState, thread_title,
 };
 
 use crate::kernel::analyses::occupancy::{Occupancy, Occupant};
 use crate::kernel::analysis::{Analysis, PeriodRole, ReportKind, ReportTimes};
+use crate::kernel::matrix::MatrixForm;
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
 use crate::kernel::table::{Order, Table, Unit};
@@ -100,6 +101,36 @@ impl<'r> TakerRow<'r> {
     ];
 }
 
+/// Threads that waited down the side, threads that ran across.
+const MATRIX: MatrixForm = MatrixForm {
+    lines: &["trace", "tid", "comm"],
+    across: &["trace", "by", "by_comm"],
+    title: taker_title,
+    amount: "total_ns",
+    noun: "threads",
+    legend: "time in us for which a thread waited for a CPU (rows) that another one had (columns)",
+};
+
+/// A thread that had CPUs, or what did instead: its trace if there are several, its tid and its name.
+fn taker_title(names: &[Value<'_>]) -> String {
+    let text = |value: &Value<'_>| match value {
+        Value::Text(text) => Some((*text).to_string()),
+        Value::Word(word) => Some((*word).to_string()),
+        _ => None,
+    };
+    let [traces @ .., tid, name] = names else { return String::new() };
+    let name = text(name);
+    let title = match tid {
+        Value::Integer(tid) if *tid != 0 => i64::try_from(*tid).ok().map(|tid| thread_title(name.as_deref(), tid)),
+        _ => name,
+    };
+    let title = title.unwrap_or_else(|| "unknown".to_string());
+    match traces.first().and_then(text) {
+        Some(trace) => format!("{trace} {title}"),
+        None => title,
+    }
+}
+
 impl Analysis for Takers {
     fn subscriptions(&self) -> (&'static [ReportKind], ReportTimes) {
         use ReportKind::{Applied, CpuPiece, ThreadPiece};
@@ -140,7 +171,8 @@ impl Analysis for Takers {
         }
         let order = Order::Largest("total_ns");
         let columns = query.columns(columns_of(TakerRow::COLUMNS));
-        let mut table = Table { analysis: "contention", range, columns, order, ..Table::default() };
+        let mut table =
+            Table { analysis: "contention", range, columns, order, matrix: Some(MATRIX), ..Table::default() };
         for ((thread, occupant), taken) in pairs {
             let by = match occupant {
                 Occupant::Thread(by) => Some(machines.thread(by)),

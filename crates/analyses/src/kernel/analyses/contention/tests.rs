@@ -1,12 +1,20 @@
 //! Tests of waits for locks and of holds.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use tracemill_semantics::states::Ns;
+
 use super::DESCRIPTOR;
+use crate::kernel::analysis::Descriptor;
+use crate::kernel::matrix::Matrix;
 use crate::kernel::question::forms::FormWord;
 use crate::kernel::question::query::{AnalysisQuery, View};
 use crate::kernel::table::PeriodOf;
 use crate::kernel::testing::played::{played, played_per, rows};
+use crate::kernel::testing::random::random_stream;
+use crate::kernel::testing::seeds::seeds;
+use crate::kernel::value::Cell;
 
 /// Two threads wait for a lock of 5, which 9 keeps from its CPU.
 const CONVOY: &str = "100 0 dump_task tid=5 pid=4 mode=0 status=5
@@ -345,4 +353,36 @@ fn periods_have_the_waits_that_end_in_them() {
     // A wait that began before a period counts in it.
     let expected = [vec!["6 121 152 1"], vec!["5 112 150 2"], vec!["7 126 175 2"], vec!["6 152 170 1", "7 175 180 0"]];
     assert_eq!(shown, expected);
+}
+
+/// The matrix says of each thread for how long it waited for CPUs: as long as `sched`, which does not ask who had them.
+#[test]
+fn lines_of_the_matrix_are_the_waits_for_cpus() {
+    let mut cells = 0;
+    for seed in seeds(150) {
+        let stream = random_stream(seed).text;
+        let query = AnalysisQuery { by: Some("taker".to_string()), ..AnalysisQuery::default() };
+        let takers = played(&DESCRIPTOR, &query, &stream);
+        let matrix = Matrix::of_table(&takers);
+        let by = Some("thread".to_string());
+        let query = AnalysisQuery { by, words: vec![FormWord::Switches], ..AnalysisQuery::default() };
+        let sched = played(Descriptor::find("sched").expect("it is there"), &query, &stream);
+        let mut wanted: BTreeMap<i128, Ns> = BTreeMap::new();
+        let [tid, wait] = ["tid", "wait_cpu_ns"].map(|name| sched.column(name).expect(name));
+        for row in sched.rows.cells() {
+            let (Cell::Integer(tid), Cell::Integer(wait)) = (&row[tid], &row[wait]) else { panic!("{row:?}") };
+            *wanted.entry(*tid).or_default() += wait;
+        }
+        wanted.retain(|_, wait| *wait > 0);
+        let mut found: BTreeMap<i128, Ns> = BTreeMap::new();
+        for line in matrix.iter().flat_map(|matrix| &matrix.lines) {
+            let Cell::Integer(tid) = &line.names[0] else { panic!("{:?}", line.names) };
+            *found.entry(*tid).or_default() += line.total;
+        }
+        assert_eq!(found, wanted, "seed {seed}: {stream}");
+        cells += takers.rows.len();
+        let of_columns = matrix.as_ref().map_or(0, Matrix::total);
+        assert_eq!(of_columns, found.values().sum::<Ns>(), "seed {seed}");
+    }
+    assert!(std::env::var_os("TRACEMILL_SEED").is_some() || cells > 500, "{cells}");
 }
