@@ -76,8 +76,41 @@ pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
         (true, _) => "lttng enable-event --kernel --syscall --all, or trace-cmd record -e syscalls".to_string(),
         (_, true) => format!("record {} with lttng enable-event --userspace", names.join(" or ")),
         _ => match names.iter().find(plain) {
-            Some(name) => format!("lttng enable-event --kernel {name}, or trace-cmd record -e {name}"),
+            Some(name) => {
+                let (lttng, kernel) = own_names(name, &names);
+                format!("lttng enable-event --kernel {lttng}, or trace-cmd record -e {kernel}")
+            }
             None => format!("no tracer records {}", concept.name()),
         },
+    }
+}
+
+/// The names that LTTng and the kernel give to one event. LTTng puts the subsystem before many of the kernel's names:
+/// `power_cpu_idle`, `irq_softirq_entry`, and `kvm_x86_entry` of `kvm_entry`.
+fn own_names<'n>(name: &'n str, names: &[&'n str]) -> (&'n str, &'n str) {
+    let is_prefixed = |long: &str, short: &str| {
+        long.strip_suffix(short).is_some_and(|before| before.ends_with('_')) || long.replacen("x86_", "", 1) == short
+    };
+    let lttng = names.iter().find(|other| **other != name && is_prefixed(other, name)).unwrap_or(&name);
+    let kernel = names.iter().find(|other| **other != name && is_prefixed(name, other)).unwrap_or(&name);
+    (lttng, kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tracer_is_asked_for_its_own_name_of_an_event() {
+        let text = |concept: Concept| how_to_record(&[concept], Concepts::built_in());
+        let both =
+            |lttng: &str, kernel: &str| format!("lttng enable-event --kernel {lttng}, or trace-cmd record -e {kernel}");
+        assert_eq!(text(Concept::Idle), both("power_cpu_idle", "cpu_idle"));
+        assert_eq!(text(Concept::Frequency), both("power_cpu_frequency", "cpu_frequency"));
+        assert_eq!(text(Concept::Suspend), both("power_suspend_resume", "suspend_resume"));
+        assert_eq!(text(Concept::SoftEntry), both("irq_softirq_entry", "softirq_entry"));
+        assert_eq!(text(Concept::VmExit), both("kvm_x86_exit", "kvm_exit"));
+        assert_eq!(text(Concept::Switch), both("sched_switch", "sched_switch"));
+        assert_eq!(text(Concept::RqIssue), both("block_rq_issue", "block_rq_issue"));
     }
 }
