@@ -22,7 +22,8 @@ const pack = {
           end: '2000',
           parts: 4,
           sentence: 'oven 5 took 1.0 us',
-          totals: [{ why: 'running', total: '600', share: 0.6, own: true }],
+          totals: [['running', '600', true]],
+          others: [2, '400'],
           waits: [['1200', '1600', 'oven 5 took 400 ns']],
         },
       ],
@@ -41,7 +42,9 @@ const pack = {
 test('the whole has its sentence and its sums', () => {
   const whole = why(pack, 's0.5.0', [null, null]);
   assert.deepEqual([whole.begin, whole.end, whole.sentence], ['1000', '2000', 'oven 5 took 1.0 us']);
-  assert.deepEqual([whole.totals.length, whole.parts.length, whole.left_out, whole.note], [1, 4, 0, undefined]);
+  assert.deepEqual([whole.parts.length, whole.left_out, whole.note], [4, 0, undefined]);
+  assert.deepEqual(whole.totals, [{ why: 'running', total: '600', share: 0.6, own: true }]);
+  assert.deepEqual(whole.other_totals, { count: 2, total: '400' });
   assert.deepEqual(
     whole.parts.map((part) => [part.from, part.to, part.track, part.tid, part.state]),
     [
@@ -66,7 +69,7 @@ test('a wait has its parts and its sentence', () => {
 
 test('parts are cut to a range, and the page says what it does not know of it', () => {
   const range = why(pack, 's0.5.0', [1250n, 1700n]);
-  assert.deepEqual([range.sentence, range.totals], [null, []]);
+  assert.deepEqual([range.sentence, range.totals, range.other_totals], [null, [], undefined]);
   assert.match(range.note ?? '', /tracemill view/);
   assert.deepEqual(
     range.parts.map((part) => [part.from, part.to]),

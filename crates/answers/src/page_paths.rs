@@ -13,8 +13,8 @@ use crate::states::StateTracks;
 /// Parts that all paths of a page may have together, however few events it has; a page with more events has as many parts.
 pub(crate) const LEAST_PARTS: usize = 10_000;
 
-/// Causes of a path whose times are in a page.
-const MOST_TOTALS: usize = 200;
+/// Causes of a path whose times are in a page: the longest. Of many threads, the others would be half of the page.
+const MOST_TOTALS: usize = 50;
 
 /// Paths as a page has them.
 pub(crate) struct PackedPaths {
@@ -61,7 +61,9 @@ impl PackedPaths {
 
 /// A path without its parts.
 fn head_of(track: String, path: &ThreadPath) -> Value {
-    let total = |total: &CauseTotal| json!({ "why": total.why, "total": ns(total.total), "share": total.share, "own": total.is_own });
+    // The page has the length of the path, and so the shares.
+    let total = |total: &CauseTotal| json!([total.why, ns(total.total), total.is_own]);
+    let others = path.totals.get(MOST_TOTALS..).unwrap_or_default();
     json!({
         "track": track,
         "begin": ns(path.range.0),
@@ -69,6 +71,7 @@ fn head_of(track: String, path: &ThreadPath) -> Value {
         "parts": path.parts.len(),
         "sentence": path.sentence,
         "totals": path.totals.iter().take(MOST_TOTALS).map(total).collect::<Vec<_>>(),
+        "others": [others.len(), ns(others.iter().map(|other| other.total).sum::<i128>())],
         "waits": path.waits.iter().map(|(from, to, text)| json!([ns(*from), ns(*to), text])).collect::<Vec<_>>(),
     })
 }

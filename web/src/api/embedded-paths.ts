@@ -48,6 +48,7 @@ export function why(pack: Pack, track: string, [from, to]: readonly [bigint | nu
     since = until;
   }
   const isWhole = begin === whole[0] && end === whole[1];
+  const length = Number(whole[1] - whole[0]);
   const wait = known.waits.find(([first, last]) => first === String(begin) && last === String(end));
   return {
     track,
@@ -56,7 +57,10 @@ export function why(pack: Pack, track: string, [from, to]: readonly [bigint | nu
     sentence: isWhole ? known.sentence : (wait?.[2] ?? null),
     parts,
     left_out: left,
-    totals: isWhole ? known.totals : [],
+    totals: isWhole
+      ? known.totals.map(([words, total, own]) => ({ why: words, total, share: Number(total) / length, own }))
+      : [],
+    ...(isWhole && known.others[0] ? { other_totals: { count: known.others[0], total: known.others[1] } } : {}),
     ...(isWhole || wait ? {} : { note: 'This page has sums of the whole only: tracemill view has those of a range.' }),
   };
 }

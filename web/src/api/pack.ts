@@ -1,5 +1,5 @@
 // The data of a page in a file, unpacked: columns of events, calls and states (`crates/answers/src/html.rs`, `pack.rs`).
-import type { AnalysisInfo, AnalysisTable, Problems, Session, Track, WhyAnswer } from './types';
+import type { AnalysisInfo, AnalysisTable, Problems, Session, Track } from './types';
 
 export interface Head {
   session: Session;
@@ -37,7 +37,9 @@ export interface PathsHead {
     end: string;
     parts: number;
     sentence: string;
-    totals: WhyAnswer['totals'];
+    /** The longest causes: words, time, whether it is the thread of the path; and the number and the time of the others. */
+    totals: [string, string, boolean][];
+    others: [number, string];
     /** Waits of several parts, in words. */
     waits: [string, string, string][];
   }[];

@@ -315,6 +315,8 @@ export interface WhyAnswer {
   parts: PathPart[];
   left_out: number;
   totals: { why: string | null; total: string | null; share: number | null; own: boolean }[];
+  /** Shorter causes that are left out, and their time. */
+  other_totals?: { count: number; total: string };
 }
 
 /** An analysis of `tracemill analyze`, and the forms that its table may have. */

@@ -12,7 +12,7 @@ import { pathColour, stateColour } from '../state/states';
 import { change, fullRange, session, state, timeContext } from '../state/store';
 import { trackById } from '../state/tracks';
 import { canShowPath, pathAnswer, pinThreads, togglePath, whyAnswer, whyElsewhere } from '../state/why';
-import { day, duration, grouped, point, secondsSince, signed } from '../time/format';
+import { day, duration, grouped, numberOf, point, secondsSince, signed } from '../time/format';
 import { type MenuItem, openMenu, openMenuAt } from './menu';
 import { Chip, clipped, copyText } from './parts';
 import { theme } from './settings';
@@ -401,6 +401,12 @@ function Path(): JSX.Element | null {
   const { value, error, pending } = pathAnswer.value;
   const own = value?.track === path.track && !pending ? value : null;
   const track = trackById.value.get(path.track);
+  // Causes that are not listed, and those that a page in one file does not have.
+  const rest = own?.totals.slice(MOST_PARTS) ?? [];
+  const others = {
+    count: rest.length + (own?.other_totals?.count ?? 0),
+    total: rest.reduce((sum, t) => sum + BigInt(t.total ?? 0), BigInt(own?.other_totals?.total ?? 0)),
+  };
   return (
     <>
       <div class="sh" data-testid="path" data-track={path.track} data-parts={own?.parts.length ?? ''}>
@@ -446,6 +452,11 @@ function Path(): JSX.Element | null {
                   </li>
                 ))}
               </ol>
+              {others.count ? (
+                <p data-testid="path-others">
+                  {duration(others.total)} in {numberOf(others.count, 'shorter cause')}
+                </p>
+              ) : null}
             </div>
           ) : null}
         </>
