@@ -5,6 +5,7 @@
 //! | `bN`, `cN`, `gN` | a base track, the calls of a task, the group of a trace |
 //! | `p.GROUP.NAME.PATH` | of the events of one name of a trace the field at a path |
 //! | `p.GROUP.NAME.PATH.PATH.VALUE` | the same of those whose other field has a value |
+//! | `nMACHINE.DEFINITION.KEY` | of a key of a definition of the user the counter |
 //! | `v.GROUP.PATH.VALUE` | of a trace the events whose value of a path this is |
 //!
 //! Signs of names, paths and values that ids do not have stand as `-` and two hexadecimal digits.

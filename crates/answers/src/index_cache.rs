@@ -398,7 +398,7 @@ mod tests {
                 }
             };
             let calls = calls::follow(&traces.session, &source, timeline.origin, &Progress::default());
-            let found = crate::states::follow(traces, &Progress::default().stop);
+            let found = crate::states::follow(traces, timeline.origin, &Progress::default().stop);
             Known { timeline, index, calls, states: found.map(|found| (found.states, found.traces)) }
         }
 

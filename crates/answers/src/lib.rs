@@ -14,6 +14,7 @@ mod counters;
 mod critical_path;
 mod csv;
 mod current;
+mod custom_tracks;
 mod error;
 mod events;
 mod export;

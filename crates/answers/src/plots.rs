@@ -15,6 +15,7 @@ use tracemill_semantics::names;
 
 use crate::caches::Plot;
 use crate::counters::CounterTrack;
+use crate::custom_tracks::CustomCounter;
 use crate::error::{Answer, ApiError};
 use crate::ids::{FieldId, FieldValue, group_id};
 use crate::query::Asker;
@@ -23,6 +24,29 @@ use crate::traces::ShownTraces;
 
 /// Events that are read for one question that need not be answered exactly.
 const READ: usize = 1 << 18;
+
+/// The values that a track of a counter shows.
+pub(crate) enum Shown<'s> {
+    /// A field.
+    Field(FieldId),
+    /// A counter of the user.
+    Custom(&'s CustomCounter),
+}
+
+/// The values that the track of an id shows, if it is one of a counter.
+pub(crate) fn find<'s>(state: &'s TraceState, id: &str) -> Option<Shown<'s>> {
+    let custom = custom_counters(state).iter().find(|counter| counter.id() == id);
+    custom.map(Shown::Custom).or_else(|| FieldId::parse(&state.input.traces, id).map(Shown::Field))
+}
+
+/// The counters that the user defines, once they are found.
+fn custom_counters(state: &TraceState) -> &[CustomCounter] {
+    state.states().map_or(&[], |kept| &kept.counters)
+}
+
+fn unknown_track(id: &str) -> ApiError {
+    ApiError::new(404, "track", format!("there is no track `{id}`"))
+}
 
 impl FieldId {
     /// Shows the values from one time to another, both included, with their times in ns since the origin of the timeline.
@@ -159,12 +183,18 @@ pub struct ShownCounter {
 impl TraceState {
     /// The counters of the traces that have tracks, once they are found.
     pub fn shown_counters(&self) -> impl Iterator<Item = ShownCounter> {
-        self.counters().iter().map(|CounterTrack { field, name, unit }| ShownCounter {
+        let known = self.counters().iter().map(|CounterTrack { field, name, unit }| ShownCounter {
             id: field.id(),
             trace: field.trace,
             name: name.clone(),
             unit: *unit,
-        })
+        });
+        known.chain(custom_counters(self).iter().map(|of| ShownCounter {
+            id: of.id().to_string(),
+            trace: of.trace,
+            name: of.name.clone(),
+            unit: None,
+        }))
     }
 
     /// The values of a counter at some times in ns, which rise: the last value that is not later. `None` before the first one.
@@ -173,21 +203,26 @@ impl TraceState {
     /// # Errors
     /// When there is no such counter, and when the asker is gone.
     pub fn counter_values(&self, id: &str, times: &[i128], asker: &Asker) -> Answer<Vec<Option<f64>>> {
-        let unknown = || ApiError::new(404, "track", format!("there is no track `{id}`"));
-        let field = FieldId::parse(&self.input.traces, id).ok_or_else(unknown)?;
+        let shown = find(self, id).ok_or_else(|| unknown_track(id))?;
         let origin = self.timeline().origin;
         // No event is before the origin.
         let since = |at: i128| u64::try_from(at - origin).ok().map(|time| time.min(LAST_TIME));
         let Some(first) = times.iter().find_map(|at| since(*at)) else { return Ok(vec![None; times.len()]) };
         let last = times.last().and_then(|at| since(*at)).unwrap_or(first).max(first);
-        let plot = plot_of(self, id, None)?;
-        read_plot(self, &plot, (&field, None), (true, asker))?;
+        let own_level = match &shown {
+            Shown::Custom(of) => Some(of.counter.level()),
+            Shown::Field(field) => {
+                let plot = plot_of(self, id, None)?;
+                read_plot(self, &plot, (field, None), (true, asker))?;
+                plot.counter.get().map(|counter| counter.level())
+            }
+        };
         let step = (last - first) / times.len().saturating_sub(1).max(1) as u64;
         let fits = ((last - first) >> FEW_BUCKETS).checked_ilog2().map_or(0, |log| log + 1);
         let wanted = step.max(1).ilog2().saturating_sub(2).max(fits);
-        let level = plot.counter.get().map_or(wanted, |counter| if counter.level() == 0 { 0 } else { wanted });
+        let level = if own_level == Some(0) { 0 } else { wanted };
         let (from, to) = (first >> level >> tiles::BUCKET_BITS, last >> level >> tiles::BUCKET_BITS);
-        let (points, _) = self::tiles(self, (id, &field), None, (level, from, to), (true, asker))?;
+        let (points, _) = self::tiles(self, (id, &shown), None, (level, from, to), (true, asker))?;
         let begin = (from << tiles::BUCKET_BITS) as i64;
         let value_at = |at: &i128| {
             let bucket = (since(*at)? >> level) as i64 - begin;
@@ -207,11 +242,15 @@ const FEW_BUCKETS: u32 = 15;
 /// they are exact.
 pub(crate) fn tiles(
     state: &TraceState,
-    (id, field): (&str, &FieldId),
+    (id, shown): (&str, &Shown<'_>),
     filter: Option<&str>,
     (level, from, to): (u32, u64, u64),
     (must_be_exact, asker): (bool, &Asker),
 ) -> Answer<(Vec<Point>, bool)> {
+    let field = match shown {
+        Shown::Field(field) => field,
+        Shown::Custom(of) => return Ok((custom_tiles(of, (level, from, to)), true)),
+    };
     let index = state.whole_index()?;
     let plot = plot_of(state, id, filter)?;
     let filter = bound(state, filter)?;
@@ -219,10 +258,7 @@ pub(crate) fn tiles(
     let Some(counter) = plot.counter.get() else { return Ok((Vec::new(), false)) };
     let (begin, end) = tiles::range(level, from, to);
     let first = begin >> level;
-    let with = |before: Option<f64>, points: Vec<Point>, first: i64| -> Vec<Point> {
-        let before = before.map(|last| Point { at: -1, values: 1, min: last, max: last, last });
-        before.into_iter().chain(points.into_iter().map(|point| Point { at: point.at - first, ..point })).collect()
-    };
+    let with = from_first;
     if level >= counter.level() {
         let (before, points) = counter.buckets(level, (begin, end));
         return Ok((with(before, points, first), true));
@@ -235,10 +271,7 @@ pub(crate) fn tiles(
     let (read_from, read_to) = (begin >> own << own, end);
     let event_at = |ns: i128| index.first_from(ns).unwrap_or(index.events());
     let cost = event_at(ns(read_to)).saturating_sub(event_at(ns(read_from)));
-    let narrowed = |points: Vec<Point>, own: u32| -> Vec<Point> {
-        let narrow = |point: Point| Point { at: ((point.at << own).max(begin) >> level) - first, ..point };
-        points.into_iter().map(narrow).collect()
-    };
+    let narrowed = |points: Vec<Point>, own: u32| narrowed(points, own, (level, begin));
     if !wide.is_empty() && cost > READ && !must_be_exact {
         return Ok((with(before, narrowed(wide, own), 0), false));
     }
@@ -259,6 +292,29 @@ pub(crate) fn tiles(
     }
 }
 
+/// Buckets from the first one of a range on, with the value before them at -1.
+fn from_first(before: Option<f64>, points: Vec<Point>, first: i64) -> Vec<Point> {
+    let before = before.map(|last| Point { at: -1, values: 1, min: last, max: last, last });
+    before.into_iter().chain(points.into_iter().map(|point| Point { at: point.at - first, ..point })).collect()
+}
+
+/// Wide buckets as narrow ones of a range, which stand where the wide ones begin.
+fn narrowed(points: Vec<Point>, own: u32, (level, begin): (u32, i64)) -> Vec<Point> {
+    let first = begin >> level;
+    let narrow = |point: Point| Point { at: ((point.at << own).max(begin) >> level) - first, ..point };
+    points.into_iter().map(narrow).collect()
+}
+
+/// Tiles of a counter of the user. Its values are not read again: below its own level they stand where its buckets begin.
+fn custom_tiles(of: &CustomCounter, (level, from, to): (u32, u64, u64)) -> Vec<Point> {
+    let (begin, end) = tiles::range(level, from, to);
+    let (own, (before, points)) = (of.counter.level(), of.counter.buckets(level, (begin, end)));
+    match level >= own {
+        true => from_first(before, points, begin >> level),
+        false => from_first(before, narrowed(points, own, (level, begin)), 0),
+    }
+}
+
 /// The value of a counter at a time in ns: the last one that is not later. `None` before the first one.
 pub(crate) fn value_at(
     state: &TraceState,
@@ -266,10 +322,10 @@ pub(crate) fn value_at(
     filter: Option<&str>,
     (at, asker): (i128, &Asker),
 ) -> Answer<Option<Value>> {
-    let Some(field) = FieldId::parse(&state.input.traces, id) else { return Ok(None) };
+    let Some(shown) = find(state, id) else { return Ok(None) };
     let Ok(time) = u64::try_from(at.saturating_sub(state.timeline().origin)) else { return Ok(None) };
     let tile = time >> tiles::BUCKET_BITS;
-    let (points, _) = self::tiles(state, (id, &field), filter, (0, tile, tile), (true, asker))?;
+    let (points, _) = self::tiles(state, (id, &shown), filter, (0, tile, tile), (true, asker))?;
     let bucket = (time - (tile << tiles::BUCKET_BITS)) as i64;
     Ok(points.iter().take_while(|point| point.at <= bucket).last().map(|point| text(point.last)))
 }
@@ -281,8 +337,14 @@ fn text(number: f64) -> Value {
 
 /// The track of a counter, as `tracks` describes others; how much of it was read, from 0 to 1, is `done`.
 pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answer {
-    let unknown = || ApiError::new(404, "track", format!("there is no track `{id}`"));
-    let field = FieldId::parse(&state.input.traces, id).ok_or_else(unknown)?;
+    let field = match find(state, id).ok_or_else(|| unknown_track(id))? {
+        Shown::Field(field) => field,
+        Shown::Custom(of) => {
+            let mut value = of.json();
+            value["done"] = 1.0.into();
+            return Ok(value);
+        }
+    };
     let index = state.whole_index()?;
     // A path that no event has is reported here, before any tile is asked for.
     let columns = ColumnList::parse(&field.paths()).and_then(|list| list.bind(&state.input.traces.session));
@@ -294,13 +356,13 @@ pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answe
     Ok(value)
 }
 
-/// The tracks of counters of a trace that its classes tell.
+/// The tracks of counters of a trace that its classes tell, or that the user defines.
 pub(crate) fn known_tracks(state: &TraceState, trace: usize) -> Vec<Value> {
     let own = state.counters().iter().filter(|known| known.field.trace == trace);
-    own.map(|known| {
+    let known = own.map(|known| {
         track_json(state, &known.field, state.caches.plots.get(&key_of(state, &known.field.id(), None)).as_deref())
-    })
-    .collect()
+    });
+    known.chain(custom_counters(state).iter().filter(|of| of.trace == trace).map(CustomCounter::json)).collect()
 }
 
 fn track_json(state: &TraceState, field: &FieldId, plot: Option<&Plot>) -> Value {

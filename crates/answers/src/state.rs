@@ -138,7 +138,7 @@ impl TraceState {
         let kept_states = kept_states.filter(|_| !has_custom);
         let follow_states = || {
             let find = || counters::find(&self.input.traces, &self.progress.stop);
-            let follow = || states::follow(&self.input.traces, &self.progress.stop);
+            let follow = || states::follow(&self.input.traces, self.timeline().origin, &self.progress.stop);
             let found = kept_states.unwrap_or_else(|| may_follow.then(follow).flatten());
             let _ = self.counters.set(may_follow.then(find).flatten().unwrap_or_default());
             let _ = self.states.set(found);

@@ -9,16 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use tracemill_analyses::kernel::{
-    Analysis, BoundCustom, CustomChange, CustomFollower, CustomKind, Held, Reading, ReportKind, ReportTimes, SeenEvent,
-    Table,
-};
+use tracemill_analyses::kernel::{Analysis, Reading, ReportKind, ReportTimes, SeenEvent, Table};
 use tracemill_engine::event::Event;
 use tracemill_engine::trace_calls::TraceCalls;
 use tracemill_lod::states::{Of, StateKind, States, StatesBuilder, Track, UNKNOWN, has_cpu_events};
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 
+use crate::custom_tracks::{CustomCounter, CustomKeeper, ShownTimes};
 use crate::error::{Answer, ApiError};
 use crate::query::{Query, ns};
 use crate::readings;
@@ -34,12 +32,15 @@ pub struct StateTracks {
     /// The first trace of each machine: its group holds the tracks. `None` where nothing is known of the machine, as of one
     /// whose programs were traced and not its kernel.
     pub traces: Vec<Option<usize>>,
+    /// Counters that the user defines.
+    pub(crate) counters: Vec<CustomCounter>,
     /// The states that occur, as a page receives them.
     present: OnceLock<Value>,
 }
 
-/// Follows the states of all machines. `None` when no trace has any, and when `stop` was set.
-pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<StateTracks> {
+/// Follows the states of all machines, and the user's counters, whose times are counted from `origin` on. `None` when no trace
+/// has any, and when `stop` was set.
+pub(crate) fn follow(traces: &ShownTraces, origin: Ns, stop: &Arc<AtomicBool>) -> Option<StateTracks> {
     let reading = Reading::new(readings::input(traces, stop));
     let has = reading.concepts();
     let tells = [Concept::Switch, Concept::IrqEntry, Concept::SoftEntry].iter().any(|concept| has.contains(concept));
@@ -56,12 +57,12 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
         states.left_out.push(text.to_string());
         return Some(StateTracks::new(states, Vec::new()));
     }
-    let found = Rc::new(RefCell::new(States::default()));
+    let found = Rc::new(RefCell::new((States::default(), None)));
     let range = (traces.selection.begin_ns, traces.selection.end_ns);
     let mut builder = StatesBuilder::new(range);
     // Where there are several traces nothing says which of them goes on until then.
     let last = traces.ends.1.filter(|_| traces.session.traces.len() == 1);
-    let (custom, mistake) = CustomKeeper::new(traces);
+    let (custom, mistake) = CustomKeeper::new(traces, ShownTimes { origin, begin: range.0, end: range.1 });
     let tellers = recordings.len() + usize::from(tells || custom.is_some());
     for (turn, trace) in recordings.iter().copied().enumerate() {
         let ShownTraces { session, streams, selection, .. } = traces;
@@ -79,14 +80,15 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
         // Losses and faults are reported by the index.
         reading.run(vec![Box::new(keeper)], &mut |_| ControlFlow::Continue(())).ok()?;
     } else {
-        *found.borrow_mut() = builder.closed();
+        found.borrow_mut().0 = builder.closed();
     }
     if stop.load(Ordering::Relaxed) {
         return None;
     }
-    let mut states = found.take();
-    states.left_out.extend(mistake);
-    if states.tracks.is_empty() && states.left_out.is_empty() {
+    let (mut states, custom) = found.take();
+    let (counters, left_out) = custom.map(|custom: CustomKeeper| custom.counters(&firsts)).unwrap_or_default();
+    states.left_out.extend(mistake.into_iter().chain(left_out));
+    if states.tracks.is_empty() && states.left_out.is_empty() && counters.is_empty() {
         return None;
     }
     let is_known = |machine: usize| {
@@ -94,7 +96,7 @@ pub(crate) fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<Sta
         own.any(|(at, _)| states.pieces(at).any(|piece| piece.name != UNKNOWN))
     };
     let traces = firsts.iter().enumerate().map(|(machine, first)| is_known(machine).then_some(*first)).collect();
-    Some(StateTracks::new(states, traces))
+    Some(StateTracks { counters, ..StateTracks::new(states, traces) })
 }
 
 /// Looks on while the events pass.
@@ -103,7 +105,8 @@ struct Keeper {
     /// Do events tell of CPUs and threads?
     tells: bool,
     custom: Option<CustomKeeper>,
-    found: Rc<RefCell<States>>,
+    /// The states that were found, and the follower of the user's definitions.
+    found: Rc<RefCell<(States, Option<CustomKeeper>)>>,
 }
 
 impl Observer for Keeper {
@@ -147,54 +150,8 @@ impl Analysis for Keeper {
         if let (Some(custom), Some((_, end))) = (&self.custom, range) {
             custom.finish(end, &mut self.builder);
         }
-        *self.found.borrow_mut() = self.builder.finish(machines);
+        *self.found.borrow_mut() = (self.builder.finish(machines), self.custom);
         Table::default()
-    }
-}
-
-/// Follows the states that the user defines.
-struct CustomKeeper {
-    follower: CustomFollower,
-    /// Storage.
-    changes: Vec<CustomChange>,
-}
-
-impl CustomKeeper {
-    /// The keeper for these traces; or, in words, why their states cannot be followed.
-    fn new(traces: &ShownTraces) -> (Option<CustomKeeper>, Option<String>) {
-        let Some(custom) = &traces.custom else { return (None, None) };
-        match BoundCustom::new(&custom.definitions, &traces.session, custom.gmt) {
-            Ok(bound) => {
-                let follower = CustomFollower::new(&Rc::new(bound), Some(CustomKind::States));
-                (Some(CustomKeeper { follower, changes: Vec::new() }), None)
-            }
-            Err(error) => (None, Some(format!("custom states are not shown: {}", error.message()))),
-        }
-    }
-
-    fn take<'e>(&mut self, seen: &SeenEvent<'_>, event: &dyn Fn() -> Event<'e>, builder: &mut StatesBuilder) {
-        let mut changes = std::mem::take(&mut self.changes);
-        self.follower.apply(seen, event, &mut changes);
-        for change in &changes {
-            if let Some((from, held)) = change.before {
-                self.put(change.key, (from, held), seen.at, builder);
-            }
-        }
-        self.changes = changes;
-    }
-
-    /// Ends the states that last until the end.
-    fn finish(&self, end: Ns, builder: &mut StatesBuilder) {
-        for (key, held) in (0..).zip(self.follower.keys()).filter_map(|(at, key)| Some((at, key.held()?))) {
-            self.put(key, held, end, builder);
-        }
-    }
-
-    fn put(&self, number: u32, (from, held): (Ns, Held), to: Ns, builder: &mut StatesBuilder) {
-        let Held::State(state) = held else { return };
-        let key = &self.follower.keys()[number as usize];
-        let of = (key.definition as u32, number);
-        builder.custom_piece(key.machine, of, (from, to), self.follower.state(state), || self.follower.title(key));
     }
 }
 
@@ -203,7 +160,7 @@ const IDLE: &str = "idle";
 
 impl StateTracks {
     pub(crate) fn new(states: States, traces: Vec<Option<usize>>) -> StateTracks {
-        StateTracks { states, traces, present: OnceLock::new() }
+        StateTracks { states, traces, counters: Vec::new(), present: OnceLock::new() }
     }
 
     /// The word for a state.
@@ -341,7 +298,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    use tracemill_analyses::kernel::{AnalysisQuery, Cell, CustomDefinitions, Descriptor, View};
+    use tracemill_analyses::kernel::{AnalysisQuery, BoundCustom, Cell, CustomDefinitions, Descriptor, FormWord, View};
     use tracemill_engine::selection::streams;
     use tracemill_engine::session::{OpenOptions, Session};
     use tracemill_engine::source::FileSystem;
@@ -353,6 +310,11 @@ mod tests {
 
     use super::*;
     use crate::traces::ShownCustom;
+
+    /// Follows states; times of counters are counted from the first event on.
+    fn follow(traces: &ShownTraces, stop: &Arc<AtomicBool>) -> Option<StateTracks> {
+        super::follow(traces, traces.ends.0.unwrap_or(0), stop)
+    }
 
     fn opened(selection: Selection) -> ShownTraces {
         opened_all(&["kernel/bakery"], selection)
@@ -638,6 +600,71 @@ mod tests {
             kept.states.statistics(None, &kept.shown_tracks().collect::<Vec<_>>(), &|| false).expect("somebody waits");
         assert!(sums.iter().all(|of| of.kind == StateKind::Custom) && sums.len() == 2, "{}", sums.len());
         assert_eq!(kept.states.running(0, range), 0, "no thread runs");
+    }
+
+    /// Times and values of the rows of `analyze custom --of counters --log`, by the counters' names and keys.
+    fn changes(traces: &ShownTraces) -> BTreeMap<String, Vec<(i128, f64)>> {
+        let bound = BoundCustom::new(&traces.custom.as_ref().expect("given").definitions, &traces.session, true);
+        let custom = Some(Rc::new(bound.expect("it fits")));
+        let words = vec![FormWord::Counters];
+        let asked = AnalysisQuery { custom, words, view: View::Log, ..AnalysisQuery::default() };
+        let analysis = (Descriptor::find("custom").expect("it is there").make)(&asked);
+        let reading = Reading::new(readings::input(traces, &Arc::default()));
+        let tables = reading.run(vec![analysis], &mut |_| ControlFlow::Continue(())).expect("there are times");
+        let mut found: BTreeMap<String, Vec<(i128, f64)>> = BTreeMap::new();
+        for row in tables[0].rows.cells() {
+            let [Cell::Text(name), key, Cell::Integer(at), value] = &row[..] else { panic!("{row:?}") };
+            let value = match value {
+                Cell::Integer(value) => *value as f64,
+                Cell::Real(value) => *value,
+                _ => continue,
+            };
+            let name = if let Cell::Integer(id) = key { format!("{name} {id}") } else { name.to_string() };
+            found.entry(name).or_default().push((*at, value));
+        }
+        found
+    }
+
+    #[test]
+    fn counters_of_the_user_have_a_track_for_each_key() {
+        let text = "counter open\non orders:taken -> +1\non orders:sent -> -1\n\
+                    counter cents by payload.id\non orders:priced if payload.id < 5 -> = cents\non orders:sent -> end\n";
+        let mut traces = with_custom("traces/orders", text);
+        let wanted = changes(&traces);
+        let kept = follow(&traces, &Arc::default()).expect("it has such counters");
+        assert!(kept.states.tracks.is_empty() && kept.states.left_out.is_empty(), "{:?}", kept.states.left_out);
+        let (begin, end) = (traces.ends.0.expect("a time"), traces.ends.1.expect("a time"));
+        let origin = begin;
+        let found = |kept: &StateTracks| -> BTreeMap<String, Vec<(i128, f64)>> {
+            let values = |counter: &CustomCounter| {
+                let (before, points) = counter.counter.buckets(0, (0, (end - origin) as i64));
+                assert_eq!(before, None);
+                points.iter().map(|point| (origin + i128::from(point.at), point.last)).collect()
+            };
+            kept.counters.iter().map(|counter| (counter.name.clone(), values(counter))).collect()
+        };
+        assert_eq!(found(&kept), wanted);
+        assert_eq!(wanted.len(), 5);
+        let ids: BTreeSet<&str> = kept.counters.iter().map(CustomCounter::id).collect();
+        assert_eq!(ids.len(), 5);
+        // In a part of the time they begin with the value that they have then.
+        let (first, last) = (begin + (end - begin) / 3, begin + (end - begin) / 2);
+        (traces.selection.begin_ns, traces.selection.end_ns) = (Some(first), Some(last));
+        let part = found(&follow(&traces, &Arc::default()).expect("it has such counters"));
+        let open = &wanted["open"];
+        let at_first = open.iter().rfind(|(at, _)| *at < first).map(|(_, value)| (first, *value));
+        let inside = open.iter().filter(|(at, _)| (first..=last).contains(at)).copied();
+        assert_eq!(part["open"], at_first.into_iter().chain(inside).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn more_counters_than_are_shown_are_said_to_be_left_out() {
+        let traces = with_custom("traces/orders", "counter n by payload.id\non orders:* -> +1\n");
+        let kept = follow(&traces, &Arc::default()).expect("it has such counters");
+        let all = changes(&traces).len();
+        assert_eq!(kept.counters.len(), 64);
+        let text = format!("custom counters of {} keys are not shown: those of the first 64 are", all - 64);
+        assert_eq!(kept.states.left_out, [text]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tracemill_lod::{EventSet, LossKind, LossRange, Timeline};
 
 use crate::error::{Answer, ApiError};
 use crate::groups;
-use crate::ids::{FieldId, ValueId};
+use crate::ids::ValueId;
 use crate::period_track::PeriodId;
 use crate::periods;
 use crate::plots;
@@ -215,13 +215,12 @@ impl TrackList<'_> {
         self.density(id, "group", &tiles::together(&all)).end(gaps)
     }
 
-    /// A field over time.
+    /// A field, or a counter of the user, over time.
     fn plot(&mut self, id: &str) -> Answer<Out> {
-        let field =
-            FieldId::parse(&self.state.input.traces, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
+        let shown = plots::find(self.state, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
         let what = (self.level, self.range.0, self.range.1);
         let asked = (self.query.is_on("exact"), &self.query.asker);
-        let (points, is_read) = plots::tiles(self.state, (id, &field), self.query.get("filter"), what, asked)?;
+        let (points, is_read) = plots::tiles(self.state, (id, &shown), self.query.get("filter"), what, asked)?;
         self.is_exact &= is_read;
         Ok(TrackText::new(id, "counter", is_read).points(&points).end(Vec::new()))
     }

@@ -7,7 +7,7 @@ use tracemill_lod::calls::{SessionCalls, is_of_task};
 use tracemill_lod::{EventSet, LossKind};
 
 use crate::error::{Answer, ApiError};
-use crate::ids::{FieldId, ValueId, base_id, calls_id, group_id};
+use crate::ids::{ValueId, base_id, calls_id, group_id};
 use crate::period_track::PeriodId;
 use crate::plots;
 use crate::state::TraceState;
@@ -19,7 +19,7 @@ pub(crate) enum TrackId {
     Calls(usize),
     Group(usize),
     State(usize),
-    /// A field that is shown as a counter.
+    /// A field that is shown as a counter, or a counter of the user.
     Plot,
     /// Events by a value.
     Value,
@@ -31,7 +31,7 @@ pub(crate) fn find_track(state: &TraceState, id: &str) -> Answer<TrackId> {
     if let Some(track) = state.states().and_then(|kept| kept.find(id)) {
         return Ok(TrackId::State(track));
     }
-    if FieldId::parse(&state.input.traces, id).is_some() {
+    if plots::find(state, id).is_some() {
         return Ok(TrackId::Plot);
     }
     if PeriodId::parse(id).is_some() {

@@ -576,3 +576,25 @@ fn states_of_the_user_are_the_visits_of_analyze() {
     assert!(run.code == Some(2) || run.code == Some(1), "{}", run.stderr);
     assert!(run.stderr.contains("nosuch.states"), "{}", run.stderr);
 }
+
+#[test]
+fn counters_of_the_user_have_the_values_of_analyze() {
+    let folder = Folder::new();
+    // The file defines no states.
+    folder.file("open.states", "counter open\non orders:taken -> +1\non orders:sent -> -1\n");
+    let (states, orders) = (folder.path("open.states").display().to_string(), demo("orders"));
+    let rows = json_lines(&stdout("analyze custom --of counters --log --format jsonl --states", &[&states, &orders]));
+    let changes: Vec<(i64, f64)> = rows
+        .iter()
+        .map(|row| (row["time"].as_i64().expect("a time"), row["value"].as_f64().expect("a number")))
+        .collect();
+    assert!(changes.len() > 300, "{}", changes.len());
+    let opened = Opened::with(&["--states", &states], &[&orders]);
+    let tree = opened.model("XY/counters/tree", &json!({}));
+    let names: Vec<&str> = list(&tree["entries"]).iter().filter_map(|entry| entry["labels"][0].as_str()).collect();
+    assert!(names.contains(&"open"), "{names:?}");
+    let shown = opened.series("counters", (opened.begin, opened.end), 900);
+    let last = |at: i64| changes.iter().rfind(|(ns, _)| *ns <= at).map_or(0.0, |(_, value)| *value);
+    let is_it = |values: &[(i64, f64)]| values.iter().all(|(at, value)| *value == last(*at));
+    assert!(shown.iter().any(|(_, values)| values.len() == 900 && is_it(values)), "{}", shown.len());
+}

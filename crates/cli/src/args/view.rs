@@ -69,7 +69,7 @@ pub(crate) struct ViewOptions {
     #[arg(long, conflicts_with_all = ["begin", "end", "filter", "tsp"])]
     pub(crate) follow: bool,
 
-    /// Show the states that this file defines, as `analyze custom` does
+    /// Show the states and counters that this file defines
     #[arg(long, value_name = "FILE")]
     pub(crate) states: Option<PathBuf>,
 

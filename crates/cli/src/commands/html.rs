@@ -45,6 +45,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     };
     let opened = super::view::input(shown, super::convert::redaction(options))?;
     let Some((input, mut reporter)) = opened else { return Ok(Outcome::Nothing) };
+    super::view::check_states(&input, options.states.as_deref())?;
     let page = tracemill_answers::page(input, options.select.skip, options.select.limit)?;
     for fault in &page.faults {
         if reporter.fault(fault) {

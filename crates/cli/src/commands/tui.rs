@@ -31,6 +31,7 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
         input.cache = super::view::index_cache(&options.input, &options.events, &options.cache, input.opened);
         (input, reporter)
     };
+    super::view::check_states(&input, states)?;
     let is_colored = match options.color {
         When::Auto => !crate::report::has_no_color(),
         when => when == When::Always,

@@ -1,7 +1,7 @@
 //! `tracemill view`: traces in the browser.
 
 #[cfg(feature = "viewer")]
-pub(super) use shown::{ShownOptions, growing_input, input};
+pub(super) use shown::{ShownOptions, check_states, growing_input, input};
 #[cfg(feature = "viewer")]
 pub(crate) use shown::{hand_to_perfetto, index_cache, run};
 
@@ -170,11 +170,17 @@ mod shown {
         Ok(custom)
     }
 
+    /// Checks that the user's file defines states, where counters are not shown.
+    pub(in super::super) fn check_states(input: &AnswerInput, file: Option<&Path>) -> Result<(), Error> {
+        match (&input.traces.custom, file) {
+            (Some(custom), Some(file)) => custom.definitions.check_has(file, CustomKind::States),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads a file that defines states of traces that are opened later.
     fn defined(file: &Path, gmt: bool) -> Result<Arc<ShownCustom>, Error> {
-        let definitions = custom_states::read(file)?;
-        definitions.check_has(file, CustomKind::States)?;
-        Ok(Arc::new(ShownCustom { definitions: Arc::new(definitions), gmt }))
+        Ok(Arc::new(ShownCustom { definitions: Arc::new(custom_states::read(file)?), gmt }))
     }
 
     /// Answers queries about what is shown, where SQL is built in: they may read these traces, and nothing else.
