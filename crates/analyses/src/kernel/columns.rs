@@ -5,10 +5,9 @@ use std::rc::Rc;
 use tracemill_semantics::states::Machines;
 
 use crate::kernel::analysis::Descriptor;
-use crate::kernel::matrix::MatrixForm;
 use crate::kernel::question::forms::{AnalysisForm, AnalysisOption, FormWord};
 use crate::kernel::question::query::{AnalysisQuery, View};
-use crate::kernel::table::{Column, Table};
+use crate::kernel::table::{Column, MatrixForm, Table};
 
 /// Meanings of columns that several tables have, by their keys. Others are declared with their meaning.
 const MEANINGS: &[(&str, &str)] = &[

@@ -3,25 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use crate::kernel::table::{Column, Table};
+use crate::kernel::table::{Column, MatrixForm, Table};
 use crate::kernel::value::{Cell, Value};
-
-/// How the rows of a table, each about a pair, make a matrix.
-#[derive(Clone, Copy, Debug)]
-pub struct MatrixForm {
-    /// Keys of the columns that name the first of a pair, of which each has a line of the matrix.
-    pub lines: &'static [&'static str],
-    /// Keys of the columns that name the second one, of which each has a column.
-    pub across: &'static [&'static str],
-    /// The title of a column, from its names: values of `across`, without those that the table does not have.
-    pub title: fn(&[Value<'_>]) -> String,
-    /// Key of the column that has the amounts.
-    pub amount: &'static str,
-    /// The word for its lines.
-    pub noun: &'static str,
-    /// How it is to be read, in one line.
-    pub legend: &'static str,
-}
 
 /// A line of a matrix.
 #[derive(Clone, PartialEq, Debug)]

@@ -36,7 +36,7 @@ pub use analysis::{Analysis, Descriptor, OverPeriods, ReportKind, ReportTimes};
 pub use custom::{
     BoundCustom, CustomChange, CustomDefinitions, CustomFollower, CustomKey, CustomKind, Held, PassedEvents, SeenEvent,
 };
-pub use matrix::{Matrix, MatrixForm, MatrixLine};
+pub use matrix::{Matrix, MatrixLine};
 pub use periods::{BoundPeriods, Definition, Definitions};
 pub use question::condition::Condition;
 pub use question::forms::{ALWAYS_TAKEN, AnalysisForm, AnalysisOption, FormWord, RowNouns};
@@ -48,5 +48,5 @@ pub use rows::state_lines::{StateLines, state_widths};
 pub use rows::state_row::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, state_kinds};
 pub use rows::state_rows::StateRows;
 pub use rows::store::Rows;
-pub use table::{Column, Order, PeriodOf, Remark, Table, Unit};
+pub use table::{Column, MatrixForm, Order, PeriodOf, Remark, Table, Unit};
 pub use value::{Cell, Counts, Value};

@@ -5,10 +5,9 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Ns, Suspensions, list_of_cpus, missing_events};
 pub use tracemill_table::{Column, Unit};
 
-use crate::kernel::matrix::MatrixForm;
 use crate::kernel::rows::state_rows::StateRows;
 use crate::kernel::rows::store::Rows;
-use crate::kernel::value::Cell;
+use crate::kernel::value::{Cell, Value};
 
 /// The order in which tables for people show columns with these keys: a duration stands next to its end. Scripts find columns
 /// of CSV by their places, so one that came later is the last one there.
@@ -104,6 +103,23 @@ pub struct Remark {
     pub text: String,
     /// Does it say that something is missing?
     pub is_warning: bool,
+}
+
+/// How the rows of a table, each about a pair, make a matrix.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixForm {
+    /// Keys of the columns that name the first of a pair, of which each has a line of the matrix.
+    pub lines: &'static [&'static str],
+    /// Keys of the columns that name the second one, of which each has a column.
+    pub across: &'static [&'static str],
+    /// The title of a column, from its names: values of `across`, without those that the table does not have.
+    pub title: fn(&[Value<'_>]) -> String,
+    /// Key of the column that has the amounts.
+    pub amount: &'static str,
+    /// The word for its lines.
+    pub noun: &'static str,
+    /// How it is to be read, in one line.
+    pub legend: &'static str,
 }
 
 /// Result of an analysis.

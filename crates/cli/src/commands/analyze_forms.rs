@@ -7,7 +7,7 @@ use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
 use tracemill_table::{Column, TableClock, TableStyle, TextTable, Unit, Value, bar, put_wrapped};
 
-use super::analyze_matrix::{MatrixText, put_left_out};
+use super::analyze_matrix::{MatrixText, SENTENCE_WIDTH, put_left_out};
 use super::analyze_rows::Paged;
 use crate::args::{AnalyzeOptions, When};
 
@@ -36,9 +36,6 @@ pub(super) fn style_of(options: &AnalyzeOptions, clock: TableClock) -> TableStyl
     let width = || terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
     TableStyle { is_colored, width: is_terminal.then(width), clock }
 }
-
-/// Characters of a line of a sentence beside a table that goes to no terminal.
-pub(super) const SENTENCE_WIDTH: usize = 100;
 
 /// Characters of the longest bar beside a table.
 const BAR: usize = 20;

@@ -5,8 +5,10 @@ use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
 use tracemill_table::{Column, TableStyle, TextTable, Unit, Value, put_wrapped};
 
-use super::analyze_forms::SENTENCE_WIDTH;
 use super::analyze_rows::Paged;
+
+/// Characters of a line of a sentence beside a table that goes to no terminal.
+pub(super) const SENTENCE_WIDTH: usize = 100;
 
 /// Columns of a matrix at most, but for that of the others: more of them cannot be taken in.
 const MOST: usize = 8;

@@ -10,10 +10,9 @@ use tracemill_semantics::states::{
 
 use crate::kernel::analyses::occupancy::{Occupancy, Occupant};
 use crate::kernel::analysis::{Analysis, PeriodRole, ReportKind, ReportTimes};
-use crate::kernel::matrix::MatrixForm;
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::rows::column_of::{ColumnOf, column, columns_of, own_column, values_of};
-use crate::kernel::table::{Order, Table, Unit};
+use crate::kernel::table::{MatrixForm, Order, Table, Unit};
 use crate::kernel::value::Value;
 
 /// The threads that had the CPUs for which others waited.
