@@ -14,6 +14,8 @@ use pyo3::types::PyList;
 #[cfg(feature = "sql")]
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 #[cfg(feature = "sql")]
+use tracemill_analyses::kernel::{BoundCustom, CustomDefinitions};
+#[cfg(feature = "sql")]
 use tracemill_debug_info::{SymbolFiles, SymbolSearch};
 #[cfg(feature = "sql")]
 use tracemill_engine::option_values::default_query_memory;
@@ -65,6 +67,9 @@ struct Wishes {
     /// Were clocks corrected by messages?
     #[cfg(feature = "distributed")]
     is_correlated: bool,
+    /// Did the user define states?
+    #[cfg(feature = "distributed")]
+    has_states: bool,
 }
 
 impl Wishes {
@@ -119,6 +124,10 @@ impl SharedTraces {
             let error = Error::unsupported("clocks that `correlate` corrected are not for clusters");
             return Err(error.with_help("leave `cluster` or `correlate` out"));
         }
+        if wishes.has_states {
+            let error = Error::unsupported("`states` is not for clusters");
+            return Err(error.with_help("leave `cluster` or `states` out"));
+        }
         let (paths, words) = &wishes.opened;
         if let Some(word) =
             words.iter().find(|word| word.starts_with("--clock-offset") && word.matches('=').count() > 1)
@@ -171,6 +180,8 @@ struct TracesOptions {
     quiet: bool,
     #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "only queries name functions"))]
     symbols: SymbolsOptions,
+    /// The file that defines states and counters.
+    states: Option<PathBuf>,
     /// Options of formats.
     settings: BTreeMap<String, String>,
 }
@@ -271,6 +282,8 @@ impl Opened {
             }),
             #[cfg(feature = "distributed")]
             is_correlated: options.correlate.is_some(),
+            #[cfg(feature = "distributed")]
+            has_states: options.states.is_some(),
         };
         let found = FoundFaults::new(options.strict, options.quiet);
         let request = Request {
@@ -293,6 +306,11 @@ impl Opened {
             Ok(ControlFlow::Continue(()))
         })?;
         let opened = opened.ok_or_else(|| Error::misuse("the traces were not opened"))?;
+        #[cfg(not(feature = "sql"))]
+        if options.states.is_some() {
+            let error = Error::unsupported("this module was built without `sql`, which has the tables of `states`");
+            return Err(error.with_help("leave `states` out, or build it with that feature"));
+        }
         #[cfg(feature = "sql")]
         let request::OpenedTraces { session, streams, selection, filter, .. } = opened;
         #[cfg(not(feature = "sql"))]
@@ -306,6 +324,13 @@ impl Opened {
         let queries = {
             let mut database = Database::from_streams(session.clone(), streams, selection, filter, jobs);
             database.name_functions_by(Arc::new(options.symbols.files(&session)));
+            if let Some(file) = &options.states {
+                let definitions = CustomDefinitions::open(file)?;
+                // Times without a zone are universal time, as in the statements.
+                let bound = BoundCustom::new(&definitions, &session, true)?;
+                bound.unknown_events().iter().for_each(|error| found.warning(error.to_string()));
+                database.define_states(Arc::new(definitions), true)?;
+            }
             let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
             Queries::new(database, MemoryLimits { memory_bytes, spills: options.spill })?
         };

@@ -210,3 +210,18 @@ def test_everything_is_described():
             if not own.startswith("_") and (callable(getattr(thing, own)) or isinstance(vars(thing)[own], property)):
                 assert getattr(thing, own).__doc__, f"{name}.{own}"
     json.dumps(tracemill.__all__)
+
+
+def test_states_of_the_user_are_tables(tmp_path):
+    states = TRACES.parent / "states" / "orders.states"
+    query = "select state, count(*) as n from custom_states group by state order by state"
+    with tracemill.open(TRACES / "orders", states=states) as traces:
+        assert traces.sql(query).fetchall() == [("packing", 128), ("packing a bargain", 32), ("pricing", 160)]
+        assert traces.sql("select count(*) from custom_counters").fetchall()[0][0] > 400
+        assert "custom_states" in traces.tables()
+    with tracemill.open(TRACES / "orders") as traces, pytest.raises(tracemill.Error, match="custom_states"):
+        traces.sql(query)
+    wrong = tmp_path / "wrong.states"
+    wrong.write_text("stats order\n")
+    with pytest.raises(tracemill.Error, match="wrong.states"):
+        tracemill.open(TRACES / "orders", states=wrong)

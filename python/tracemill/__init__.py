@@ -64,6 +64,7 @@ def open(
     debug_info_target_prefix: Optional[Path] = None,
     debug_info_dir: Optional[Path] = None,
     no_inline: bool = False,
+    states: Optional[Path] = None,
     **formats: Any,
 ) -> Traces:
     """Open all traces in and below the paths, as one session. Only headers are read.
@@ -89,6 +90,7 @@ def open(
     :param debug_info_target_prefix: the folder with the programs of the recorded machine
     :param debug_info_dir: the folder with the symbols of stripped programs
     :param no_inline: samples have no inlined functions
+    :param states: the file that defines states and counters, of which SQL has tables
     :param formats: options of input formats, such as ``ticks_per_us=2`` or ``key_file="key"``
     :raises Error: when nothing can be opened, or an option is wrong
     """
@@ -118,6 +120,7 @@ def open(
             "dir": debug_info_dir,
             "no_inline": no_inline,
         },
+        "states": states,
         # A switch has no value.
         "settings": {
             name.replace("_", "-"): "" if value is True else os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -1,6 +1,6 @@
 //! `--states FILE`: states and counters that the user defines.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{BoundCustom, CustomDefinitions, CustomKind, Descriptor, FormWord};
@@ -11,12 +11,6 @@ use crate::report::Reporter;
 
 /// The analysis that takes the option.
 const ANALYSIS: &str = "custom";
-
-/// Reads the definitions.
-pub(super) fn read(file: &Path) -> Result<CustomDefinitions, Error> {
-    let text = std::fs::read_to_string(file).map_err(|error| Error::io("read the file", file, &error))?;
-    CustomDefinitions::read(file, &text)
-}
 
 /// Reads the definitions for some analyses, and checks that one of them asks for what they define.
 pub(super) fn for_analyses(
@@ -36,7 +30,7 @@ pub(super) fn for_analyses(
         let error = Error::misuse(format!("`{}` does not take --states", first.name));
         return Err(error.with_help(format!("--states is for `{ANALYSIS}`")));
     }
-    let definitions = read(file)?;
+    let definitions = CustomDefinitions::open(file)?;
     let is_of_counters = words.contains(&FormWord::Counters);
     definitions.check_has(file, if is_of_counters { CustomKind::Counter } else { CustomKind::States })?;
     Ok(Some(definitions))

@@ -23,6 +23,7 @@ mod asked {
     use std::path::Path;
     use std::sync::Arc;
 
+    use tracemill_analyses::kernel::CustomDefinitions;
     use tracemill_codec::text::out::Out;
     use tracemill_engine::option_values::default_query_memory;
     use tracemill_engine::request::OpenedTraces;
@@ -90,7 +91,7 @@ mod asked {
         let mut database = Database::from_streams(session.into(), streams, selection, filter, query.jobs);
         symbols.into_iter().for_each(|symbols| database.name_functions_by(symbols));
         if let Some(file) = &options.states {
-            let definitions = custom_states::read(file)?;
+            let definitions = CustomDefinitions::open(file)?;
             // Times without a zone are universal time, as in the statements.
             custom_states::bind(&definitions, database.session(), true, &reporter)?;
             database.define_states(Arc::new(definitions), true)?;

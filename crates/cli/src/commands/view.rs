@@ -34,7 +34,7 @@ mod shown {
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
-    use tracemill_analyses::kernel::CustomKind;
+    use tracemill_analyses::kernel::{CustomDefinitions, CustomKind};
     use tracemill_answers::index_cache::{self, IndexCache};
     use tracemill_answers::{AnswerInput, Cutter, Querier, Reopener, ShownCustom, ShownTraces, can_grow};
     use tracemill_engine::convert::{ConvertOptions, convert};
@@ -180,7 +180,7 @@ mod shown {
 
     /// Reads a file that defines states of traces that are opened later.
     fn defined(file: &Path, gmt: bool) -> Result<Arc<ShownCustom>, Error> {
-        Ok(Arc::new(ShownCustom { definitions: Arc::new(custom_states::read(file)?), gmt }))
+        Ok(Arc::new(ShownCustom { definitions: Arc::new(CustomDefinitions::open(file)?), gmt }))
     }
 
     /// Answers queries about what is shown, where SQL is built in: they may read these traces, and nothing else.

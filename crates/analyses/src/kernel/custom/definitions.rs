@@ -98,7 +98,16 @@ pub(super) enum CounterStep {
 }
 
 impl CustomDefinitions {
-    /// Reads a file.
+    /// Opens a file and reads it.
+    ///
+    /// # Errors
+    /// When it cannot be opened; else as [`CustomDefinitions::read`].
+    pub fn open(file: &Path) -> Result<CustomDefinitions> {
+        let text = std::fs::read_to_string(file).map_err(|error| Error::io("read the file", file, &error))?;
+        CustomDefinitions::read(file, &text)
+    }
+
+    /// Reads the text of a file.
     ///
     /// # Errors
     /// When a line is neither a definition nor a rule of one, with its place in the file.
