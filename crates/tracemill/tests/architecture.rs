@@ -67,7 +67,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cluster", &["sql", "engine", "format", "codec", "model"]),
     (
         "python",
-        &["cluster", "sql", "debug-info", "render", "formats", "engine", "format", "semantics", "codec", "model"],
+        &[
+            "cluster",
+            "sql",
+            "analyses",
+            "debug-info",
+            "render",
+            "formats",
+            "engine",
+            "format",
+            "semantics",
+            "codec",
+            "model",
+        ],
     ),
 ];
 
