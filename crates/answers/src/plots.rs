@@ -26,7 +26,7 @@ use crate::traces::ShownTraces;
 const READ: usize = 1 << 18;
 
 /// The values that a track of a counter shows.
-pub(crate) enum Shown<'s> {
+pub(crate) enum ShownPlot<'s> {
     /// A field.
     Field(FieldId),
     /// A counter of the user.
@@ -34,9 +34,9 @@ pub(crate) enum Shown<'s> {
 }
 
 /// The values that the track of an id shows, if it is one of a counter.
-pub(crate) fn find<'s>(state: &'s TraceState, id: &str) -> Option<Shown<'s>> {
+pub(crate) fn find<'s>(state: &'s TraceState, id: &str) -> Option<ShownPlot<'s>> {
     let custom = custom_counters(state).iter().find(|counter| counter.id() == id);
-    custom.map(Shown::Custom).or_else(|| FieldId::parse(&state.input.traces, id).map(Shown::Field))
+    custom.map(ShownPlot::Custom).or_else(|| FieldId::parse(&state.input.traces, id).map(ShownPlot::Field))
 }
 
 /// The counters that the user defines, once they are found.
@@ -210,8 +210,8 @@ impl TraceState {
         let Some(first) = times.iter().find_map(|at| since(*at)) else { return Ok(vec![None; times.len()]) };
         let last = times.last().and_then(|at| since(*at)).unwrap_or(first).max(first);
         let own_level = match &shown {
-            Shown::Custom(of) => Some(of.counter.level()),
-            Shown::Field(field) => {
+            ShownPlot::Custom(of) => Some(of.counter.level()),
+            ShownPlot::Field(field) => {
                 let plot = plot_of(self, id, None)?;
                 read_plot(self, &plot, (field, None), (true, asker))?;
                 plot.counter.get().map(|counter| counter.level())
@@ -242,14 +242,14 @@ const FEW_BUCKETS: u32 = 15;
 /// they are exact.
 pub(crate) fn tiles(
     state: &TraceState,
-    (id, shown): (&str, &Shown<'_>),
+    (id, shown): (&str, &ShownPlot<'_>),
     filter: Option<&str>,
     (level, from, to): (u32, u64, u64),
     (must_be_exact, asker): (bool, &Asker),
 ) -> Answer<(Vec<Point>, bool)> {
     let field = match shown {
-        Shown::Field(field) => field,
-        Shown::Custom(of) => return Ok((custom_tiles(of, (level, from, to)), true)),
+        ShownPlot::Field(field) => field,
+        ShownPlot::Custom(of) => return Ok((custom_tiles(of, (level, from, to)), true)),
     };
     let index = state.whole_index()?;
     let plot = plot_of(state, id, filter)?;
@@ -338,8 +338,8 @@ fn text(number: f64) -> Value {
 /// The track of a counter, as `tracks` describes others; how much of it was read, from 0 to 1, is `done`.
 pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answer {
     let field = match find(state, id).ok_or_else(|| unknown_track(id))? {
-        Shown::Field(field) => field,
-        Shown::Custom(of) => {
+        ShownPlot::Field(field) => field,
+        ShownPlot::Custom(of) => {
             let mut value = of.json();
             value["done"] = 1.0.into();
             return Ok(value);
