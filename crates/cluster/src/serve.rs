@@ -80,8 +80,8 @@ fn failed(error: impl std::fmt::Display) -> Error {
 fn exchange() -> std::result::Result<Pending, Error> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("tracemill-rows-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    let mut folder = Pending::new(&std::env::temp_dir().join(name))?;
-    folder.make_folder()?;
+    let folder = Pending::new(&std::env::temp_dir().join(name))?;
+    folder.make_private_folder()?;
     Ok(folder)
 }
 

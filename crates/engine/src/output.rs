@@ -93,6 +93,14 @@ impl Pending {
         Ok(())
     }
 
+    /// Makes the folder that the output is, for this user alone.
+    ///
+    /// # Errors
+    /// When it cannot be made, or is there already: in a folder of all users somebody else may have made it.
+    pub fn make_private_folder(&self) -> Result<()> {
+        private_folder(&self.path).map_err(|error| Error::io("make the folder", &self.path, &error))
+    }
+
     /// Is the folder still the one that was made?
     fn is_mine(&self) -> bool {
         match &self.folder {
