@@ -12,6 +12,10 @@ use crate::progress;
 /// Held while lines are written.
 static WRITING: Mutex<()> = Mutex::new(());
 
+/// Set when an interrupt waits for the lines begun: no more are. A lock alone is not enough, since a writer that takes it again
+/// as soon as it has given it back can keep others from it until all is written.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
 /// Unfinished outputs, under their temporary names: an interrupt removes them.
 static PARTS: Mutex<Vec<Remains>> = Mutex::new(Vec::new());
 
@@ -38,7 +42,8 @@ pub(crate) fn watch() {
         std::thread::spawn(|| {
             STOP.store(true, Ordering::SeqCst);
             wait_for_writer();
-            let _whole = block();
+            ENDS.store(true, Ordering::SeqCst);
+            let _whole = lock();
             progress::clear();
             remove_parts();
             std::process::exit(STATUS.into());
@@ -49,15 +54,61 @@ pub(crate) fn watch() {
 /// From now on an interrupt is for the program that runs: this one goes on until that has ended.
 #[cfg(has_recorder)]
 pub(crate) fn leave_to_children() {
-    // Without a handler an interrupt ends both.
-    let _ = ctrlc::set_handler(|| {});
+    on_signals(|| {});
 }
 
 /// From now on an interrupt sets [`stop`] and nothing else: what goes on until then is finished in order.
 #[cfg(has_recorder)]
 pub(crate) fn only_stop() {
-    // Without a handler an interrupt ends the program, and what it has so far can be recovered.
-    let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::SeqCst));
+    on_signals(|| STOP.store(true, Ordering::SeqCst));
+}
+
+/// Calls `then` for each signal that would end the recorder. An interrupt of a terminal goes to the program as well, `SIGTERM`
+/// as `kill`, service managers and containers send it to this process alone: it is passed on.
+#[cfg(has_recorder)]
+fn on_signals(then: fn()) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    // Without handlers a signal ends the recorder alone, and what it has so far can be recovered.
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else { return };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if signal == SIGTERM {
+                IS_TERMINATED.store(true, Ordering::SeqCst);
+                pass_on();
+            }
+            then();
+        }
+    });
+}
+
+/// Process id of the program that is recorded; 0 before it runs.
+#[cfg(has_recorder)]
+static PROGRAM: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// Has `SIGTERM` come?
+#[cfg(has_recorder)]
+static IS_TERMINATED: AtomicBool = AtomicBool::new(false);
+
+/// From now on `SIGTERM` is passed on to this child, also one that has come before.
+#[cfg(has_recorder)]
+pub(crate) fn pass_on_to(child: u32) {
+    PROGRAM.store(child, Ordering::SeqCst);
+    if IS_TERMINATED.load(Ordering::SeqCst) {
+        pass_on();
+    }
+}
+
+#[cfg(has_recorder)]
+fn pass_on() {
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+    let program = i32::try_from(PROGRAM.load(Ordering::SeqCst)).ok().and_then(Pid::from_raw);
+    let Some(program) = program else { return };
+    // When the program has been waited for, its id may be that of another process, which is no child.
+    let looks = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    if waitid(WaitId::Pid(program), looks).is_ok() {
+        // It may have ended just now.
+        let _ = kill_process(program, Signal::TERM);
+    }
 }
 
 /// Set when an interrupt ends the program: writers stop by themselves.
@@ -114,8 +165,12 @@ pub(crate) fn end_if_stopped<T>(clean: T) -> T {
     }
     drop(clean);
     STOPPED.store(true, Ordering::SeqCst);
+    wait_for_end()
+}
+
+/// The thread of the interrupt ends the program.
+fn wait_for_end() -> ! {
     loop {
-        // The thread of the interrupt ends the program.
         std::thread::park();
     }
 }
@@ -130,8 +185,17 @@ fn wait_for_writer() {
     }
 }
 
-/// Holds interrupts back until the guard is dropped.
+/// Holds interrupts back until the guard is dropped. After an interrupt it does not return.
 pub(crate) fn block() -> MutexGuard<'static, ()> {
+    let guard = lock();
+    if ENDS.load(Ordering::SeqCst) {
+        drop(guard);
+        wait_for_end();
+    }
+    guard
+}
+
+fn lock() -> MutexGuard<'static, ()> {
     // There is nothing behind the lock that a panic could have left half done.
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{IsTerminal, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -260,12 +260,12 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     interrupt::only_stop();
     let recorded = match options.calls.beside {
         _ if options.calls.nop => {
-            let status = tracemill_run::run_idle(path, arguments);
+            let status = tracemill_run::run_idle(path, arguments, &mut start);
             return status.map(status_of).map_err(|error| Error::io("run", path, &error));
         }
         Some(pid) => tracemill_run::record_beside(pid, path, arguments, &how).map_err(failed)?,
         None if has_kernel(options) => record_both(path, arguments, &how, options)?,
-        None => tracemill_run::record(path, arguments, &how).map_err(failed)?,
+        None => tracemill_run::record_started(path, arguments, &how, &mut start).map_err(failed)?,
     };
     let is_sent = sent.is_some();
     let why = match sent.map(|sent| sent.finish(&how.folder)) {
@@ -335,7 +335,18 @@ pub(super) fn run_again() -> Result<i32, Error> {
     interrupt::leave_to_children();
     let failed = |error| Error::io("run", Path::new("tracemill"), &error);
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(std::env::args_os().skip(1)).status().map(status_of).map_err(failed)
+    command.args(std::env::args_os().skip(1));
+    run_to_end(&mut command).map(status_of).map_err(failed)
+}
+
+/// Starts the program that is recorded: it gets what ends this one.
+fn start(command: &mut Command) -> std::io::Result<Child> {
+    command.spawn().inspect(|child| interrupt::pass_on_to(child.id()))
+}
+
+/// Runs the program that is recorded, and waits for its end.
+fn run_to_end(command: &mut Command) -> std::io::Result<ExitStatus> {
+    start(command)?.wait()
 }
 
 /// Runs a program, and records its calls, and events of the kernel meanwhile, in one folder.
@@ -442,6 +453,7 @@ fn kernel_options(options: &RecordOptions) -> tracemill_kernel::Options {
     how.functions = options.kernel_depth.or(options.kernel.then_some(1));
     how.all_tasks = has_all_tasks(options);
     how.buffer_kib = (options.kernel_buffer as u64).div_ceil(1024).max(1);
+    how.on_start = Some(interrupt::pass_on_to);
     how
 }
 
@@ -540,7 +552,7 @@ pub(super) fn record_unsampled(options: &RecordOptions) -> Result<i32, Error> {
     if !rules.is_empty() {
         command.env("TRACEMILL_RECORD_RULES", tracemill_record::control::rules(&rules));
     }
-    let status = command.status().map_err(|error| Error::io("run", &path, &error))?;
+    let status = run_to_end(&mut command).map_err(|error| Error::io("run", &path, &error))?;
     finish_left(&folder, &known);
     if has_mark && folders_of(&folder).iter().all(|folder| known.contains(folder)) {
         notes::print_no_trace(&path, &folder);

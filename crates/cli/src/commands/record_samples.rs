@@ -140,6 +140,7 @@ fn sample_options(options: &RecordOptions, output: PathBuf) -> Options {
     let (mut how, samples) = (Options::default(), &options.samples);
     how.output = output;
     how.hz = samples.sample.unwrap_or(how.hz);
+    how.on_start = Some(interrupt::pass_on_to);
     how.has_off_cpu = samples.off_cpu;
     if let Some(CallGraphArg::Dwarf(bytes)) = samples.call_graph {
         (how.call_graph, how.ring_bytes) = (CallGraph::Dwarf(bytes), DWARF_BUFFER);

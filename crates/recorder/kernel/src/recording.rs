@@ -40,6 +40,8 @@ pub struct Options {
     /// Folder in which the tracer is; without one that of `TRACEMILL_TRACEFS`, then tracefs where it is mounted, then one
     /// that only this process sees.
     pub tracefs: Option<PathBuf>,
+    /// Called with the process id of the program once it runs, such as to pass signals on to it.
+    pub on_start: Option<fn(u32)>,
 }
 
 impl Default for Options {
@@ -52,6 +54,7 @@ impl Default for Options {
             buffer_kib: 4096,
             clock: "mono",
             tracefs: None,
+            on_start: None,
         }
     }
 }
@@ -268,7 +271,12 @@ pub(crate) fn start(command: &mut Command, instance: &Instance<'_>, options: &Op
             }
         }
         instance.set("tracing_on", "1")?;
-        command.spawn().map_err(|error| Error::io("run", Path::new(command.get_program()), &error))
+        let child = command.spawn();
+        let child = child.map_err(|error| Error::io("run", Path::new(command.get_program()), &error))?;
+        if let Some(tell) = options.on_start {
+            tell(child.id());
+        }
+        Ok(child)
     };
     let started = std::thread::scope(|scope| scope.spawn(start).join());
     started.unwrap_or_else(|_| Err(Error::unsupported("the thread that runs the program has failed")))

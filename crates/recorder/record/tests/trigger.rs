@@ -42,14 +42,14 @@ fn is(i: u64) -> EventCondition {
 fn an_event_leads_to_a_snapshot_of_what_was_before() {
     let _one = lock();
     let folder = Folder::new("event");
-    for (name, before) in [("all", Duration::ZERO), ("part", Duration::from_millis(50))] {
+    for (name, before) in [("all", Duration::ZERO), ("part", Duration::from_millis(300))] {
         let path = folder.join(name);
         let trigger = Trigger { cause: Cause::Event(is(5_000)), before };
         let options = Recorder::options(&path).flight(1 << 20).packet(4096);
         let recorder = options.trigger(trigger).start().expect("it starts");
         for i in 0..5_001_u64 {
             if i == 4_000 {
-                std::thread::sleep(Duration::from_millis(300));
+                std::thread::sleep(Duration::from_millis(700));
             }
             event!(target: "t", "tick", i = i);
         }

@@ -238,14 +238,20 @@ pub fn record_beside(pid: u32, program: &Path, arguments: &[OsString], options: 
     recording.follow(arguments, FollowedProcesses::Process(heirs), options)
 }
 
-/// Runs a program that finds the library, and records nothing.
+/// Runs a program that finds the library, and records nothing. `start` starts it.
 ///
 /// # Errors
 /// When the program cannot be started.
-pub fn run_idle(program: &Path, arguments: &[OsString]) -> io::Result<ExitStatus> {
+pub fn run_idle(
+    program: &Path,
+    arguments: &[OsString],
+    start: &mut dyn FnMut(&mut Command) -> io::Result<Child>,
+) -> io::Result<ExitStatus> {
     let library = std::env::temp_dir().join(format!("tracemill-{}-{LIBRARY_NAME}", std::process::id()));
     fs::write(&library, LIBRARY)?;
-    let status = Command::new(program).args(arguments).env("LD_PRELOAD", preload(library.clone())).status();
+    let mut command = Command::new(program);
+    let child = start(command.args(arguments).env("LD_PRELOAD", preload(library.clone())));
+    let status = child.and_then(|mut child| child.wait());
     fs::remove_file(library)?;
     status
 }

@@ -72,6 +72,8 @@ pub struct Options {
     pub has_origin: bool,
     /// The command, for the head.
     pub command: Vec<String>,
+    /// Called with the process id of the program once it runs, such as to pass signals on to it.
+    pub on_start: Option<fn(u32)>,
 }
 
 impl Default for Options {
@@ -85,6 +87,7 @@ impl Default for Options {
             clock: SampleClock::Mono,
             has_origin: true,
             command: Vec::new(),
+            on_start: None,
         }
     }
 }
@@ -115,6 +118,9 @@ pub fn record(mut command: Command, options: &Options) -> Result<Recorded> {
     let ((status, failed), recorded) = record_beside(options, || {
         let program = PathBuf::from(command.get_program());
         let mut child = command.spawn().map_err(|error| Error::io("run", &program, &error))?;
+        if let Some(tell) = options.on_start {
+            tell(child.id());
+        }
         // The recording is finished even if the end of the program cannot be seen.
         Ok(match child.wait() {
             Ok(status) => (Some(status), None),
