@@ -140,7 +140,19 @@ impl Session {
             // A file that does not look like the requested format is opened as such: the format reports the reason.
             let is_forced = options.input_format.is_some() && found.len() == before && unreadable.is_empty();
             if is_forced && suspects.is_empty() && matches!(storage.kind(path), Some(EntryKind::File(_))) {
-                found.push((0, FoundTrace { path: path.clone(), name: typed.to_string(), below: String::new() }));
+                // All have one name, and so one form.
+                match formats.first().filter(|format| format.is_folder) {
+                    Some(format) => {
+                        let error = Error::new(ErrorKind::NotThisFormat, "this is a file, not a folder").in_file(path);
+                        unreadable.push(error.with_help(format.looks_like));
+                    }
+                    None => {
+                        found.push((
+                            0,
+                            FoundTrace { path: path.clone(), name: typed.to_string(), below: String::new() },
+                        ));
+                    }
+                }
             }
             let is_empty = found.len() == before;
             if is_empty && unreadable.is_empty() {

@@ -38,6 +38,8 @@ pub struct Format {
     /// The look of a trace of it, for the list of formats and for the message that nothing was found: `a CTF trace is a folder
     /// with a file `metadata``. May be empty.
     pub looks_like: &'static str,
+    /// Is a trace of it always a folder?
+    pub is_folder: bool,
     /// May its traces hold function calls ([`PacketReader::calls`](crate::PacketReader::calls))?
     pub has_calls: bool,
     /// Are its files made of other traces, to be read when they are named, or when there is nothing else in a folder?
@@ -47,9 +49,18 @@ pub struct Format {
 impl Format {
     /// A format without options, whose traces hold no calls.
     pub const fn new(names: &'static [&'static str], description: &'static str, probe: Probe, open: OpenFn) -> Format {
-        let (has_calls, is_transcript) = (false, false);
-        let (common_name, settings, looks_like) = (None, &[], "");
-        Format { names, common_name, description, probe, open, settings, looks_like, has_calls, is_transcript }
+        Format {
+            names,
+            common_name: None,
+            description,
+            probe,
+            open,
+            settings: &[],
+            looks_like: "",
+            is_folder: false,
+            has_calls: false,
+            is_transcript: false,
+        }
     }
 
     /// Sets [`Format::common_name`].
@@ -65,6 +76,11 @@ impl Format {
     /// Sets [`Format::looks_like`].
     pub const fn looks_like(self, looks_like: &'static str) -> Format {
         Format { looks_like, ..self }
+    }
+
+    /// Sets [`Format::is_folder`].
+    pub const fn in_folders(self) -> Format {
+        Format { is_folder: true, ..self }
     }
 
     /// Adds options.

@@ -33,6 +33,7 @@ pub static FORMAT: Format = Format::new(
     open::open,
 )
 .looks_like("a CTF trace is a folder with a file `metadata`")
+.in_folders()
 .with_common_name("ctf")
 .with_settings(&[Setting::switch(resync::RESYNC, "Read on after damage in CTF streams without packets")])
 .with_calls();

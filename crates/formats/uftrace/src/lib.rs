@@ -48,6 +48,7 @@ use tracemill_format::{Format, Setting};
 pub static FORMAT: Format =
     Format::new(&["uftrace"], "data folders of uftrace, versions 3 and 4", open::probe, open::open)
         .looks_like("a trace of uftrace is a folder with a file `info` that begins with `Ftrace!`")
+        .in_folders()
         .with_settings(&[Setting::with_value(
             folder::WITH_SYMS,
             "DIR",

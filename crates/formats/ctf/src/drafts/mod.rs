@@ -42,6 +42,7 @@ pub static FORMAT: Format = Format::new(
     open::open,
 )
 .looks_like("a trace of the CTF drafts is a folder with a file `metadata`")
+.in_folders()
 .with_settings(&[
     Setting::with_value(keys::PASSPHRASE, "FILE", "Read the passphrase of encrypted packets from a file"),
     Setting::with_value(

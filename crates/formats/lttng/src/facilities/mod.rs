@@ -24,6 +24,7 @@ pub static FORMAT: Format = Format::new(
     open::open,
 )
 .looks_like("a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`")
+.in_folders()
 .with_settings(&[Setting::switch(open::DIVIDE, "Divide start_freq of LTTng 0.7 and 0.8 by freq_scale for the clock")])
 .with_calls();
 

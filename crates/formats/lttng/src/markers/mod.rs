@@ -21,6 +21,7 @@ use tracemill_format::{Format, Setting};
 pub static FORMAT: Format =
     Format::new(&["lttng-legacy"], "legacy LTTng 2.0 to 2.6: kernel traces with markers", folder::probe, open::open)
         .looks_like("a legacy LTTng trace with markers is a folder with files `metadata_N` and `CHANNEL_N`")
+        .in_folders()
         .with_settings(&[Setting::switch(
             open::WALL_CLOCK,
             "Count the time of legacy LTTng 2.x traces from the Unix epoch, by their start time",
