@@ -5,7 +5,7 @@ mod util;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use util::{Folder, Run, command, run, run_with, ticks_metadata, ticks_packet};
 
@@ -38,6 +38,10 @@ fn what_is_no_trace_ends_with_1_and_says_why() {
         run("--input-format uftrace good")
             .ends(1, &["good: this is a trace of ctf", ", not of uftrace", "leave --input"]);
         run("--input-format ctf good").ends(0, &[]);
+        for format in ["ctf", "ctf1.1", "uftrace", "lttng-legacy"] {
+            run(&format!("--input-format {format} text/metadata"))
+                .ends(1, &["text/metadata: this is a file, not a folder", "trace", " is a folder with"]);
+        }
         run("--input-format uftrac good")
             .ends(2, &["unknown input format `uftrac`", "did you mean `uftrace`? formats"]);
         run("- -").ends(1, &["standard input is there once, and named twice"]);
@@ -184,6 +188,12 @@ fn output_that_cannot_be_written_is_1() {
     run("print mill -o orders/metadata/file").ends(1, &["error: orders/metadata/file: cannot write the file"]);
 }
 
+/// The number of threads of a process, where `/proc` says so.
+#[cfg(unix)]
+fn threads(process: u32) -> Option<usize> {
+    Some(std::fs::read_dir(format!("/proc/{process}/task")).ok()?.count())
+}
+
 #[test]
 #[cfg(unix)]
 fn an_interrupt_ends_with_130_between_lines() {
@@ -199,8 +209,14 @@ fn an_interrupt_ends_with_130_between_lines() {
         let mut text = vec![0];
         stdout.read_exact(&mut text).expect("it prints");
         std::thread::sleep(Duration::from_millis(300));
+        let before = threads(child.id());
         let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         assert!(kill.expect("kill is there").success());
+        // A thread that ends the program is what shows that the interrupt has come.
+        let until = Instant::now() + Duration::from_secs(60);
+        while before.is_some_and(|before| threads(child.id()) <= Some(before)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         std::thread::sleep(Duration::from_millis(300));
         stdout.read_to_end(&mut text).expect("it can be read");
         let run = Run::from_output(child.wait_with_output().expect("it ends"));
@@ -222,12 +238,19 @@ fn progress_is_shown_for_long_work_only_when_asked() {
             .spawn()
             .expect("the program starts");
         // A full pipe makes any work long.
-        std::thread::sleep(Duration::from_millis(1600));
+        let mut stderr = BufReader::new(child.stderr.take().expect("it is a pipe"));
+        let mut said = String::new();
+        match progress {
+            "always" => drop(stderr.read_line(&mut said).expect("it shows progress")),
+            _ => std::thread::sleep(Duration::from_millis(1600)),
+        }
         let mut stdout = child.stdout.take().expect("it is a pipe");
         let mut text = String::new();
         stdout.read_to_string(&mut text).expect("lines are UTF-8");
         assert_eq!(text.lines().count(), 2000);
-        Run::from_output(child.wait_with_output().expect("it ends")).ends(0, &[]).stderr
+        stderr.read_to_string(&mut said).expect("messages are UTF-8");
+        Run::from_output(child.wait_with_output().expect("it ends")).ends(0, &[]);
+        said
     };
     let shown = slow("always");
     assert!(shown.starts_with("progress: ") && shown.contains("% of 122880 bytes\n"), "{shown}");

@@ -68,7 +68,7 @@ fn a_folder_that_is_copied_in_pieces() {
     let folder = Folder::new();
     std::fs::create_dir(folder.path("t")).expect("a folder");
     append(&folder.path("t/metadata"), &METADATA.as_bytes()[..METADATA.len() - 30]);
-    let child = start(&folder, "print --format jsonl --follow --until-idle 1500ms t");
+    let child = start(&folder, "print --format jsonl --follow --until-idle 4s t");
     sleep(Duration::from_millis(400));
     append(&folder.path("t/metadata"), &METADATA.as_bytes()[METADATA.len() - 30..]);
     let [one, two] = streams();
@@ -92,7 +92,7 @@ fn files_and_classes_that_are_new_are_read() {
     std::fs::create_dir(folder.path("t")).expect("a folder");
     append(&folder.path("t/metadata"), METADATA.as_bytes());
     append(&folder.path("t/one"), &Packet::new(0, 99, 0, &[1, 2]).bytes());
-    let child = start(&folder, "print --format jsonl --follow --until-idle 1200ms --patience 100ms t");
+    let child = start(&folder, "print --format jsonl --follow --until-idle 4s --patience 100ms t");
     sleep(Duration::from_millis(700));
     append(&folder.path("t/metadata"), MORE.as_bytes());
     let other = Packet { events: vec![(1, 150, 150), (0, 160, 160)], ..Packet::new(140, 199, 0, &[]) };
@@ -110,7 +110,7 @@ fn lines_of_json_are_followed() {
     let line = |at: u64| format!("{{\"ns\":{at},\"name\":\"tick\",\"payload\":{{\"value\":{at}}}}}\n");
     let all: String = (1..40).map(line).collect();
     append(&folder.path("t.jsonl"), &all.as_bytes()[..all.len() / 3]);
-    let child = start(&folder, "print --format jsonl --follow --until-idle 1200ms t.jsonl");
+    let child = start(&folder, "print --format jsonl --follow --until-idle 4s t.jsonl");
     sleep(Duration::from_millis(500));
     let mut files = [(folder.path("t.jsonl"), &all.as_bytes()[all.len() / 3..])];
     grow(&mut files, Duration::from_millis(40));
@@ -146,7 +146,7 @@ fn reports_are_repeated() {
     append(&folder.path("t/metadata"), METADATA.as_bytes());
     let [one, _] = streams();
     append(&folder.path("t/one"), &one[..600]);
-    let child = start(&folder, "report --state grind --follow --until-idle 1500ms --every 300ms t");
+    let child = start(&folder, "report --state grind --follow --until-idle 4s --every 300ms t");
     sleep(Duration::from_millis(700));
     append(&folder.path("t/one"), &one[600..]);
     let output = child.wait_with_output().expect("it ends");
@@ -165,7 +165,7 @@ fn analyses_are_repeated() {
     let [metadata, one, two] =
         ["metadata", "channel0_0", "channel0_1"].map(|name| std::fs::read(demo.join(name)).expect("it is there"));
     append(&folder.path("t/metadata"), &metadata);
-    let child = start(&folder, "analyze cpu --follow --until-idle 1500ms --every 300ms t");
+    let child = start(&folder, "analyze cpu --follow --until-idle 4s --every 300ms t");
     for part in 0..4 {
         for (name, bytes) in [("channel0_0", &one), ("channel0_1", &two)] {
             let len = bytes.len() / 4;
@@ -302,7 +302,7 @@ fn what_is_moved_stays_what_it_is() {
         }
     };
     chunk("s/ust/uid", 0);
-    let child = start(&folder, "print --format jsonl --follow --until-idle 1500ms s");
+    let child = start(&folder, "print --format jsonl --follow --until-idle 4s s");
     sleep(Duration::from_millis(600));
     std::fs::create_dir_all(folder.path("s/archives/0")).expect("a folder");
     std::fs::rename(folder.path("s/ust"), folder.path("s/archives/0/ust")).expect("it can be moved");

@@ -82,7 +82,7 @@ fn events_are_selected_as_they_come() {
     assert_eq!(print("--stream c_1", script()), [3, 6, 150, 210, 410]);
     // These end although the session does not.
     assert_eq!(print("--limit 2", endless()), [1, 5]);
-    assert_eq!(print("--for 400ms", endless()), [1, 5, 90]);
+    assert_eq!(print("--for 3s", endless()), [1, 5, 90]);
     folder.run(&format!("print --end -5ns {}", address(endless()))).ends(2, &["counts from the last event"]);
     folder.run(&format!("print --filter payload.grams>1 {}", address(script()))).ends(2, &["grams"]);
 }
@@ -102,7 +102,7 @@ fn an_interrupt_ends_viewing() {
     let mut command = util::command();
     let child = command.args(words.split_whitespace()).stdout(std::process::Stdio::piped()).spawn();
     let child = child.expect("the program starts");
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_secs(4));
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(kill.expect("kill is there").success());
     let output = child.wait_with_output().expect("it ends");
@@ -161,7 +161,7 @@ fn reports_are_about_all_of_a_session() {
     let info = folder.run(&format!("info --count {url}")).ends(0, &[]).stdout;
     assert!(info.starts_with(&format!("{url}/ust/uid/1000/64-bit\n")), "{info}");
     assert!(info.contains("grind 9 events"), "{info}");
-    let report = folder.run(&format!("report --state grind --for 500ms {}", address(endless()))).ends(0, &[]).stdout;
+    let report = folder.run(&format!("report --state grind --for 3s {}", address(endless()))).ends(0, &[]).stdout;
     assert!(report.contains("time from each `grind`"), "{report}");
 }
 

@@ -69,7 +69,7 @@ fn no_relay_daemon() {
     let quick = ViewerOptions { timeout: Duration::from_millis(300), ..options(says(b"", true)) };
     let silent = watch_with(quick, Patience::Timers(10)).unwrap_err().to_string();
     assert!(silent.contains("the server is silent"), "{silent}");
-    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert!(begin.elapsed() < Duration::from_secs(15), "before the server closes the connection");
     let closed = error(says(b"", false));
     assert!(closed.contains("closed the connection"), "{closed}");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

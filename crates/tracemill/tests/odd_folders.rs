@@ -171,5 +171,6 @@ fn good_packets_behind_bad_ones_are_found_in_bounded_time() {
     let session = open(&folder);
     assert_eq!(events(&session), 0);
     assert!(session.traces[0].faults.len() <= 1001);
-    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+    // Searching again from each of them would take hours.
+    assert!(start.elapsed().as_secs() < 120, "{:?}", start.elapsed());
 }
