@@ -197,11 +197,7 @@ impl Table {
                 "assumed_cpus" => line("no event says its CPU: all are taken to be of one, cpu 0".to_string()),
                 "unseen_cpus" => warning(missing_events(&self.unseen)),
                 "suspensions" => warning(self.suspensions.sentence()),
-                name => {
-                    let words = name.replace('_', " ");
-                    let words = if *count == 1 { words.strip_suffix('s').unwrap_or(&words) } else { &words };
-                    line(format!("{count} {words}"))
-                }
+                name => line(counted(name, *count)),
             });
         }
         remarks
@@ -230,5 +226,47 @@ impl Table {
         let Some(at) = self.column(name).or_else(by_title) else { return false };
         self.rows.sort_by_column(at, self.columns[at].unit.is_amount());
         true
+    }
+}
+
+/// A count of the notes, in words.
+fn counted(name: &str, count: u64) -> String {
+    let is_one = count == 1;
+    let words = match name {
+        "inconsistent_switches" if is_one => "inconsistent switch",
+        "entries_without_exit" if is_one => "entry without exit",
+        "entries_without_exit" => "entries without exit",
+        "untimed" if is_one => "event without a time left out",
+        "untimed" => "events without a time left out",
+        "time_back" if is_one => "event with a time before that of the previous one",
+        "time_back" => "events with a time before that of the previous one",
+        "too_deep" if is_one => "interrupt or call nested too deep",
+        "too_deep" => "interrupts or calls nested too deep",
+        name if is_one => return format!("1 {}", name.strip_suffix('s').unwrap_or(name).replace('_', " ")),
+        name => return format!("{count} {}", name.replace('_', " ")),
+    };
+    format!("{count} {words}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_counted_in_words() {
+        let notes = |count: u64| {
+            let names =
+                ["inconsistent_switches", "cleared_interrupts", "entries_without_exit", "untimed", "unfinished"];
+            let table = Table { notes: names.map(|name| (name, count)).to_vec(), ..Table::default() };
+            table.remarks().into_iter().map(|remark| remark.text).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(
+            notes(1),
+            "1 inconsistent switch\n1 cleared interrupt\n1 entry without exit\n1 event without a time left out\n1 unfinished"
+        );
+        assert_eq!(
+            notes(2),
+            "2 inconsistent switches\n2 cleared interrupts\n2 entries without exit\n2 events without a time left out\n2 unfinished"
+        );
     }
 }

@@ -67,7 +67,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     ],
     needs: &[&[Concept::Switch]],
     needs_for: &[],
-    wants: &[(Concept::Wake, "latencies: no event says when threads were woken")],
+    wants: &[(Concept::Wake, "latencies")],
     over_periods: None,
     example: "sched --top 5",
     make: |query| match query.has(FormWord::Switches) {

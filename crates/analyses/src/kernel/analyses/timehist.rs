@@ -24,7 +24,7 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     forms: &[AnalysisForm::plain(&[], CPU_ROWS, RowNouns::for_groups(&["runs"]))],
     needs: &[&[Concept::Switch]],
     needs_for: &[],
-    wants: &[(Concept::Wake, "waits and delays: no event says when threads were woken")],
+    wants: &[(Concept::Wake, "waits and delays")],
     over_periods: None,
     example: "timehist --comm 'oven-?' --sort delay_us --limit 5",
     make: |query| {
