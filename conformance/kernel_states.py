@@ -436,12 +436,16 @@ class Machine:
         thread = self.newest.get(child)
         if thread is None or thread.base != "UNKNOWN" or thread.had_state:
             thread = self.life(child)
-        ppid = f.get("ppid")
+        pid, said = f.get("pid"), f.get("ppid")
+        listed = thread.pid is not None and thread.ppid is not None and parent is not None
+        if pid is None and said is None and listed and parent.pid in (None, thread.ppid):
+            pid, said = thread.pid, thread.ppid
+        ppid = said
         if ppid is None and parent is not None:
             ppid = parent.pid
         thread.kernel = f["parent"] == KTHREADD or parent is not None and parent.kernel
-        thread.pid = f.get("pid")
-        if f.get("pid") is not None and f.get("pid") == f.get("ppid"):
+        thread.pid = pid
+        if pid is not None and pid == said:
             thread.ppid = parent.ppid if parent else None
         else:
             thread.ppid = f["parent"] if ppid is None else ppid

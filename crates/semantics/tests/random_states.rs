@@ -889,7 +889,14 @@ impl Naive {
         if self.is_legacy && before.is_some_and(is_alive) {
             return;
         }
-        let (pid, said_ppid) = (step.number(Field::Pid), step.number(Field::Ppid));
+        let mut said = (step.number(Field::Pid), step.number(Field::Ppid));
+        let listed = before.filter(|_| !has_had_state).map(|life| (self.lives[life].pid, self.lives[life].ppid));
+        if let (None, None, Some((Some(pid), Some(ppid)))) = (said.0, said.1, listed)
+            && maker.is_some_and(|maker| self.lives[maker].pid.is_none_or(|known| known == ppid))
+        {
+            said = (Some(pid), Some(ppid));
+        }
+        let (pid, said_ppid) = said;
         let maker_pid = said_ppid.or(maker.and_then(|life| self.lives[life].pid));
         let maker_ppid = maker.and_then(|life| self.lives[life].ppid);
         let is_kernel = parent == 2 || maker.is_some_and(|life| self.lives[life].is_kernel);

@@ -179,6 +179,7 @@ fn play(stream: &str) -> Seen {
             "recorded" => machines.record_cpus(0, [0, 1], true),
             "missing" => machines.miss_cpu(0, cpu),
             "from" => machines.cover_cpu(0, cpu, Some(ns), None),
+            "unswitched" => machines.set_possible(0, [Concept::Running, Concept::SysEntry, Concept::SysExit].into()),
             "until" => machines.cover_cpu(0, cpu, None, Some(ns)),
             "context" => {
                 let cpu = machines.touch(0, ns, Some(cpu), &mut seen).expect("there is a CPU");
@@ -435,6 +436,15 @@ fn children_inherit() {
     assert_eq!(child(""), "None Some(5) Some(\"sh\") false");
     // An event that does not name the process of the parent does not say that the child is a thread of it.
     assert_eq!(child("pid=5"), "Some(5) Some(5) Some(\"sh\") false");
+    // A list that came before names the processes, unless it is about another child.
+    let listed = |list: &str| {
+        let list = format!("{start}150 0 dump_task tid=6 {list}\n200 0 fork parent=5 child=6\n300 0 -");
+        play(&list).person(6)
+    };
+    assert_eq!(listed("pid=6 ppid=5"), "Some(6) Some(5) Some(\"sh\") false");
+    assert_eq!(listed("pid=5 ppid=5"), "Some(5) Some(1) Some(\"sh\") false");
+    assert_eq!(listed("pid=6 ppid=4"), "None Some(5) Some(\"sh\") false");
+    assert_eq!(listed("pid=6 ppid=5 status=5"), "None Some(5) Some(\"sh\") false");
     let unknown = play("100 0 fork parent=7 child=8\n200 0 -");
     assert_eq!(unknown.person(8), "None Some(7) None false");
 }
@@ -782,6 +792,9 @@ fn dumps_fill_what_is_not_known() {
          400 0 dump_task tid=0 pid=0 comm=idle status=5",
     );
     assert_eq!(known.person(5), "Some(4) Some(1) Some(\"new\") true");
+    let renamed =
+        play("100 0 dump_task tid=5 comm=old\n200 0 dump_task tid=5 name=new\n300 0 dump_task tid=5 comm=old");
+    assert_eq!(renamed.person(5), "None None Some(\"new\") false");
     assert_eq!(known.thread(5), "100-200 RUN/unknown, 200-400 RUN/kernel");
     assert!(known.machines.is_some_and(|machines| machines.find_thread(0, 0).is_none()));
 }
@@ -819,6 +832,32 @@ fn contexts_name_threads_that_nothing_else_names() {
     assert_eq!(seen.credits, [""; 0]);
     let idle = play("100 0 context tid=0\n200 0 switch prev=0 next=5");
     assert_eq!(idle.cpu(0), "100-200 idle 0");
+}
+
+#[test]
+fn contexts_name_all_threads_where_no_event_can_be_a_switch() {
+    let stream = "100 0 context tid=5
+        100 0 sys_entry name=read
+        150 0 context tid=6
+        150 0 sys_entry name=write
+        160 0 context tid=6
+        160 0 sys_exit ret=1
+        200 1 context tid=5
+        200 1 sys_exit ret=0
+        250 1 context tid=0
+        300 1 context tid=5
+        350 0 -";
+    let seen = play(&format!("100 0 unswitched\n{stream}"));
+    // The state of a thread between its events is not known, but its calls go on.
+    assert_eq!(seen.calls, ["6: write 150-160 Some(1)", "5: read 100-200 Some(0)"]);
+    assert_eq!(seen.thread(5), "100-150 RUN/syscall, 200-250 RUN/user, 300-350 RUN/user");
+    assert_eq!(seen.cpu(0), "100-150 syscall 5, 150-160 syscall 6, 160-350 user 6");
+    assert_eq!((seen.counts.unmatched_syscall_exits, seen.counts.replaced_syscalls), (0, 0));
+    // A loss ends them.
+    let lost = stream.replace("160 0 context tid=6", "155 0 loss\n160 0 context tid=6");
+    assert_eq!(play(&format!("100 0 unswitched\n{lost}")).calls, [""; 0]);
+    // Where switches are recorded, a context does not overrule them.
+    assert_eq!(play(stream).calls, ["5: write 150-160 Some(1)"]);
 }
 
 #[test]

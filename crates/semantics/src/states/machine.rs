@@ -209,6 +209,8 @@ pub struct Machines {
     pub(super) counts: Counts,
     /// Concepts that the events of each machine can have; all of a machine that is not listed.
     told: Map<u32, HashSet<Concept>>,
+    /// Is there a machine whose events cannot be switches?
+    pub(super) has_unswitched: bool,
     count: u32,
 }
 
@@ -232,6 +234,7 @@ impl Machines {
             suspended: Suspended::default(),
             counts: Counts::default(),
             told: Map::default(),
+            has_unswitched: false,
             count,
         }
     }
@@ -245,6 +248,7 @@ impl Machines {
     /// The events of a machine can have these concepts only.
     pub fn set_possible(&mut self, machine: u32, told: HashSet<Concept>) {
         self.told.entry(machine).or_default().extend(told);
+        self.has_unswitched = self.told.values().any(|told| !told.contains(&Concept::Switch));
     }
 
     /// Can the events of a machine have one of some concepts? What others tell is not known.
@@ -560,8 +564,9 @@ impl Machines {
 
     /// Makes a thread unknown: what it did is not known any more.
     pub(super) fn forget(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
+        let now = self.now;
         let Some(live) = self.live(thread) else { return };
-        live.base = Base::Unknown;
+        (live.base, live.forgotten_at) = (Base::Unknown, Some(now));
         live.stack.clear();
         // The CPU that it ran on or is queued on last stays: a wake that names none leaves it there, for the next loss.
         (live.is_mode_known, live.woken) = (false, None);

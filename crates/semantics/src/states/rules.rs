@@ -121,13 +121,20 @@ impl Machines {
         happening: &Happening<'_, impl ConceptValues>,
         observer: &mut (impl Observer + ?Sized),
     ) {
-        if self.cpu(cpu).current != Current::Unknown {
+        let (machine, current) = (self.cpu(cpu).machine, self.cpu(cpu).current);
+        // Most traces have switches: their events do not look up what they can have.
+        let has_switches = !self.has_unswitched || self.can_have(machine, &[Concept::Switch]);
+        if current != Current::Unknown && has_switches {
             return;
         }
-        let machine = self.cpu(cpu).machine;
         let Some(tid) = happening.number(Field::Tid).or_else(|| self.tid_in_namespace(machine, happening)) else {
             return;
         };
+        match current {
+            Current::Thread(thread) if self.thread(thread).tid == tid => return,
+            Current::Thread(thread) => self.displace(thread, observer),
+            _ => {}
+        }
         // From here on the thread is known; who ran before is not credited by a later switch.
         self.cpus[cpu.0 as usize].unknown_since = None;
         if tid == 0 {
@@ -141,6 +148,14 @@ impl Machines {
         self.learn_name(thread, happening);
         self.run(thread, cpu);
         self.set_current(cpu, Current::Thread(thread), observer);
+    }
+
+    /// Another thread runs on the CPU of one, and no event says since when. What the thread was doing goes on when it runs again:
+    /// no event is missing.
+    fn displace(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
+        let Some(live) = self.live(thread) else { return };
+        (live.base, live.running, live.woken) = (Base::Unknown, None, None);
+        self.refresh_thread(thread, observer);
     }
 
     /// The thread that a program's own events name, as its namespace calls it: only a state dump says which one it is.
@@ -313,13 +328,21 @@ impl Machines {
             None => self.new_life(machine, tid, observer),
         };
         let of_parent = parent.map(|parent| self.thread(parent));
-        let parent_pid = happening.number(Field::Ppid).or(of_parent.and_then(|parent| parent.pid()));
+        let mut said = (happening.number(Field::Pid), happening.number(Field::Ppid));
+        // An event of perf.data that comes first names the processes, where this one does not.
+        if let (None, None, Some(pid), Some(ppid)) =
+            (said.0, said.1, self.thread(child).pid(), self.thread(child).ppid())
+            && of_parent.is_some_and(|parent| parent.pid().is_none_or(|known| known == ppid))
+        {
+            said = (Some(pid), Some(ppid));
+        }
+        let (pid, said_ppid) = said;
+        let parent_pid = said_ppid.or(of_parent.and_then(|parent| parent.pid()));
         let kernel = if parent_tid == KTHREADD { Some(true) } else { of_parent.and_then(|parent| parent.kernel()) };
         let is_kernel = kernel == Some(true);
-        let pid = happening.number(Field::Pid);
         // Only an event that names the processes of both tells a thread from a process. Legacy events name that of the child
         // alone: there, a thread is a child of the thread that made it, whatever a dump says of that one's process.
-        let is_thread = pid.is_some() && pid == happening.number(Field::Ppid);
+        let is_thread = pid.is_some() && pid == said_ppid;
         let ppid = if is_thread { of_parent.and_then(|parent| parent.ppid()) } else { parent_pid.or(Some(parent_tid)) };
         let comm = of_parent.and_then(|parent| parent.comm.clone());
         let comm = happening.text(Field::Comm).map(|comm| self.name(&comm)).or(comm);
@@ -547,6 +570,7 @@ impl Machines {
             _ => {}
         }
         self.learn_name(thread, happening);
+        self.rename_to(thread, happening, Field::Name);
         let (mode, status, now) = (happening.number(Field::Mode), happening.number(Field::Status), self.now);
         if let Some(live) = self.live(thread)
             && live.base == Base::Unknown

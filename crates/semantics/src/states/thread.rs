@@ -202,6 +202,8 @@ pub(super) struct Live {
     pub(super) is_freed: bool,
     /// Has it had a state that is known?
     pub(super) had_state: bool,
+    /// When events about it may have been lost last, so that what it was doing was forgotten.
+    pub(super) forgotten_at: Option<Ns>,
     pub(super) piece: (Ns, Option<super::ThreadState>),
     /// Numbers that need more than 32 bits.
     pub(super) wide: Option<Box<[i64; NUMBERS]>>,
@@ -226,6 +228,11 @@ impl Thread {
     #[inline]
     pub fn life(&self) -> u32 {
         self.life_and_kernel >> 2
+    }
+
+    /// When events about it may have been lost last.
+    pub fn forgotten_at(&self) -> Option<Ns> {
+        self.live().and_then(|live| live.forgotten_at)
     }
 
     /// Is it known to be one of the kernel?

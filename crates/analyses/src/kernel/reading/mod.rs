@@ -2,6 +2,7 @@
 
 pub(crate) mod analysis_set;
 mod coverage;
+mod listed;
 mod reader;
 
 use std::cell::{Cell as Slot, RefCell};
@@ -24,6 +25,7 @@ use crate::kernel::analysis::{Analysis, Descriptor, ReportKind};
 use crate::kernel::question::query::AnalysisQuery;
 use crate::kernel::question::unmatched::{self, UnmatchedOption};
 use crate::kernel::reading::analysis_set::AnalysisSet;
+use crate::kernel::reading::listed::ListedTask;
 use crate::kernel::reading::reader::{Class, Reader, Shared};
 use crate::kernel::table::{PeriodOf, Table};
 
@@ -139,6 +141,7 @@ impl<'a> Reading<'a> {
             machines,
             all,
             left: LeftOut::default(),
+            listed: Vec::new(),
             early: vec![Vec::new(); input.streams.len()],
             cpus: vec![(None, None); input.streams.len()],
             streams: input.streams,
@@ -210,6 +213,8 @@ struct State<'a> {
     machines: Machines,
     all: AnalysisSet,
     left: LeftOut,
+    /// Threads that events without a time listed since the last event with one.
+    listed: Vec<ListedTask>,
     /// Losses before the first packet of a stream, whose CPU is not known yet.
     early: Vec<Vec<Ns>>,
     /// Machines whose events never say their CPU.
@@ -257,16 +262,16 @@ impl State<'_> {
 
     #[inline]
     fn take_event(&mut self, shared: &Shared<'_>, at: usize) {
-        let Some(ns) = shared.event(at).ns else {
-            self.left.untimed += 1;
-            return;
-        };
+        let Some(ns) = shared.event(at).ns else { return self.take_untimed(shared, at) };
         let machine = shared.machine;
         let class = &shared.classes[shared.chunk.class(at).0 as usize];
         self.reader.next_event();
         self.reader.prepare_class(shared, at, class);
         self.all.advance(self.machines.now(), ns);
         self.machines.touch_time(machine, ns, &mut self.all);
+        if !self.listed.is_empty() {
+            self.apply_listed();
+        }
         let cpu = match (&class.running, shared.known_cpu.get()) {
             (None, known @ Some(_)) => known,
             _ => self.cpu_of(shared, at, class),
@@ -285,6 +290,28 @@ impl State<'_> {
         all.for_each(ReportKind::Event, |analysis| {
             analysis.on_event(machines, machine, cpu, &|| shared.event(at), now)
         });
+    }
+
+    /// Keeps which thread an event without a time lists, until the next event with one. Any other is left out.
+    #[cold]
+    #[inline(never)]
+    fn take_untimed(&mut self, shared: &Shared<'_>, at: usize) {
+        self.left.untimed += 1;
+        let class = &shared.classes[shared.chunk.class(at).0 as usize];
+        let Some(bound) = class.tie.as_ref().filter(|bound| bound.tie.concept == Concept::DumpTask) else { return };
+        self.left.listed += 1;
+        self.reader.next_event();
+        self.reader.prepare_class(shared, at, class);
+        self.listed.push(ListedTask::new(shared.machine, bound.tie.is_legacy, &self.reader.values(shared, at, bound)));
+    }
+
+    /// `perf record` lists all threads before its first event with a time.
+    #[cold]
+    #[inline(never)]
+    fn apply_listed(&mut self) {
+        for task in std::mem::take(&mut self.listed) {
+            self.machines.apply(task.machine, None, &task.happening(), &mut self.all);
+        }
     }
 
     /// The CPU of an event whose class has contexts, or of one that is the first of its CPU in a stream.
@@ -340,6 +367,8 @@ struct LeftOut {
     lost_on: BTreeSet<u64>,
     entries_without_exit: u64,
     untimed: u64,
+    /// Events without a time that list a thread.
+    listed: u64,
     /// Is there a machine whose events never say their CPU?
     has_assumed_cpu: bool,
 }
@@ -364,7 +393,7 @@ impl LeftOut {
             ("unseen_cpus", machines.unseen_cpus().len() as u64),
             ("suspensions", suspensions.count),
             ("suspended_ns", u64::try_from(suspensions.total).unwrap_or(u64::MAX)),
-            ("untimed", self.untimed),
+            ("untimed", self.untimed - self.listed),
             ("assumed_cpus", self.has_assumed_cpu.into()),
         ];
         always.into_iter().chain(more.into_iter().filter(|(_, count)| *count > 0)).collect()

@@ -111,7 +111,8 @@ fn name_of(happening: &Happening<'_>) -> Option<Rc<str>> {
     happening.text(Field::Name).map(|name| Rc::from(&*name))
 }
 
-/// Since when the states of threads are known without a break.
+/// Since when the states of threads are known without a break. Where no event can tell of switches, they never are: what a thread
+/// does off the CPU is not known, and the events about it are all there unless some were lost.
 #[derive(Default)]
 struct KnownTimes {
     /// By the index of the thread: the end of its last piece, and the beginning of the first one before that without a hole.
@@ -126,7 +127,11 @@ impl KnownTimes {
     }
 
     fn since(&self, machines: &Machines, thread: ThreadIndex) -> Ns {
-        let Some(state) = machines.thread(thread).state_since() else { return Ns::MAX };
+        let of = machines.thread(thread);
+        if !machines.can_have(of.machine, &[Concept::Switch]) {
+            return of.forgotten_at().unwrap_or(Ns::MIN);
+        }
+        let Some(state) = of.state_since() else { return Ns::MAX };
         let of = self.of.get(thread.0 as usize).copied().flatten();
         of.filter(|(end, _)| *end == state).map_or(state, |(_, since)| since)
     }
