@@ -97,6 +97,16 @@ fn locks_of_the_kernel_have_their_kinds() {
     for (flags, kind) in kinds {
         assert_eq!(log(&stream(&flags.to_string())), [format!("{kind} 99 5 110 170 1 6 40 0")]);
     }
+    // Waiting for a mutex begins by spinning, and may spin again: all of it is one wait. Of others the last begin counts.
+    let again = "\n115 0 contend_begin uaddr=99 op=32\n165 0 contend_begin uaddr=99 op=33\n";
+    let twice = |flags: &str| {
+        let stream = stream(flags);
+        let mut lines: Vec<&str> = stream.lines().chain(again.lines()).filter(|line| !line.is_empty()).collect();
+        lines.sort_by_key(|line| line.split_whitespace().next().and_then(|at| at.parse::<u64>().ok()));
+        log(&lines.join("\n"))
+    };
+    assert_eq!(twice("33"), ["mutex 99 5 110 170 1 6 40 0"]);
+    assert_eq!(twice("4"), ["mutex 99 5 115 170 1 6 35 0"]);
     // An end without a begin is no wait.
     assert_eq!(log(&stream("1").replace("contend_begin", "-")), [""; 0]);
 }

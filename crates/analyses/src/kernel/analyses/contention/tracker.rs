@@ -45,6 +45,7 @@ const WRITE: i128 = 4;
 const RT: i128 = 8;
 const PER_CPU: i128 = 16;
 const MUTEX: i128 = 32;
+const MUTEX_KIND: &str = "mutex";
 
 /// The kind of a lock of the kernel.
 fn kernel_kind(flags: Option<i128>) -> &'static str {
@@ -61,7 +62,7 @@ fn kernel_kind(flags: Option<i128>) -> &'static str {
         Some(flags) if flags == RT | WRITE => "rwlock-rt:W",
         Some(flags) if flags == PER_CPU | READ => "pcpu-sem:R",
         Some(flags) if flags == PER_CPU | WRITE => "pcpu-sem:W",
-        Some(flags) if flags & !SPIN == MUTEX => "mutex",
+        Some(flags) if flags & !SPIN == MUTEX => MUTEX_KIND,
         Some(_) => "kernel",
     }
 }
@@ -351,6 +352,10 @@ impl LockTracker {
                     if let Some(open) = self.open.get_mut(&(thread, same)) {
                         open.kind = kind;
                     }
+                    return;
+                }
+                // A thread that waits for a mutex says so again when it begins to spin for it, and when it ends that.
+                if kind == MUTEX_KIND && self.open.get(&(thread, lock)).is_some_and(|open| open.kind == kind) {
                     return;
                 }
                 self.begin(thread, OpenWait::new(lock, kind, at));
