@@ -12,7 +12,7 @@ babeltrace2 the other one. Then
 - a session that is kept with `convert` has the same lines, for babeltrace2 too;
 - so has one whose processes have buffers of their own. A relay daemon before 2.14 withholds what such a process did at its end,
   from babeltrace2 too: then nothing else is missing, and a warning says so;
-- half of the events are shown within two live timers and half a second;
+- half of the events are shown within two live timers and half a second, all within ten seconds;
 - a folder that the session daemon writes on disk is followed: its lines, and their order, are those of the finished folder.
 
 All that was started is ended, whatever happens; it takes at most two minutes. Exit status 1: something differs.
@@ -205,8 +205,8 @@ def check(tracemill, daemons, home):
     late = sorted((came % 86400 - seconds(line)) % 86400 for came, line in ours.lines) or [0]
     usual = late[len(late) // 2]
     print(f"half of the events are shown within {usual:.3f} s, all within {late[-1]:.3f} s; two live timers are {2 * TIMER_US / 1e6} s")
-    # A machine that is busy with something else may hold some events back, not half of them.
-    if usual > 2 * TIMER_US / 1e6 + 0.5:
+    # A machine that is busy with something else may hold some events back, not half of them, and none for long.
+    if usual > 2 * TIMER_US / 1e6 + 0.5 or late[-1] > 10:
         print("that is too late")
         failed += 1
     folder = lambda name: next((home / "relay").rglob(f"{name}-*"))
@@ -259,14 +259,15 @@ def follow(tracemill, daemons, home):
     ours = Viewer(daemons.start(tracemill, "print", "--follow", "--until-idle=4s", *form, str(home / "disk"), **pipes))
     program.wait(30)
     # LTTng-UST writes the metadata when a program ends: then lines come, while the session goes on and the folder is followed.
-    while len(ours.lines) < 200 and ours.process.poll() is None:
+    half = 286
+    while len(ours.lines) < half and ours.process.poll() is None:
         time.sleep(0.05)
     early = len(ours.lines)
     daemons.lttng("stop", "--no-wait", "disk")
     daemons.lttng("destroy", "--no-wait", "disk")
     lines = ours.end()
     failed = differences("a folder that grows", lines, daemons.run("babeltrace2", *form, str(home / "disk")).stdout.splitlines())
-    if early < 200:
+    if early < half:
         print(f"only {early} of {len(lines)} events of a folder that grows were shown before its end")
         failed += 1
     return failed

@@ -239,18 +239,24 @@ fn progress_is_shown_for_long_work_only_when_asked() {
             .expect("the program starts");
         // A full pipe makes any work long.
         let mut stderr = BufReader::new(child.stderr.take().expect("it is a pipe"));
-        let mut said = String::new();
-        match progress {
-            "always" => drop(stderr.read_line(&mut said).expect("it shows progress")),
-            _ => std::thread::sleep(Duration::from_millis(1600)),
-        }
+        let (tell, shown) = std::sync::mpsc::channel();
+        let messages = std::thread::spawn(move || {
+            let mut said = String::new();
+            stderr.read_line(&mut said).expect("messages are UTF-8");
+            // Nobody waits for it where there should be none.
+            let _ = tell.send(());
+            stderr.read_to_string(&mut said).expect("messages are UTF-8");
+            said
+        });
+        // The test goes on without a message as well, and fails by what is missing.
+        let patience = if progress == "always" { Duration::from_secs(60) } else { Duration::from_millis(1600) };
+        let _ = shown.recv_timeout(patience);
         let mut stdout = child.stdout.take().expect("it is a pipe");
         let mut text = String::new();
         stdout.read_to_string(&mut text).expect("lines are UTF-8");
         assert_eq!(text.lines().count(), 2000);
-        stderr.read_to_string(&mut said).expect("messages are UTF-8");
         Run::from_output(child.wait_with_output().expect("it ends")).ends(0, &[]);
-        said
+        messages.join().expect("messages are UTF-8")
     };
     let shown = slow("always");
     assert!(shown.starts_with("progress: ") && shown.contains("% of 122880 bytes\n"), "{shown}");

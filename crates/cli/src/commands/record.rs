@@ -265,7 +265,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         }
         Some(pid) => tracemill_run::record_beside(pid, path, arguments, &how).map_err(failed)?,
         None if has_kernel(options) => record_both(path, arguments, &how, options)?,
-        None => tracemill_run::record_started(path, arguments, &how, &mut start).map_err(failed)?,
+        None => tracemill_run::record(path, arguments, &how, &mut start).map_err(failed)?,
     };
     let is_sent = sent.is_some();
     let why = match sent.map(|sent| sent.finish(&how.folder)) {
@@ -365,7 +365,7 @@ fn record_both(
     };
     let (recorded, kernel) = tracemill_kernel::record_beside(&of_kernel, |start| {
         let mut refused = None;
-        let recorded = tracemill_run::record_started(path, arguments, how, &mut |command| {
+        let recorded = tracemill_run::record(path, arguments, how, &mut |command| {
             start(command).map_err(|error| {
                 let said = std::io::Error::other(error.to_string());
                 refused = Some(error);

@@ -178,20 +178,12 @@ pub struct Recorded {
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
-/// Runs a program, and records its calls.
-///
-/// # Errors
-/// When the folder cannot be made, or the program cannot be started; the folder is left as far as it is then.
-pub fn record(program: &Path, arguments: &[OsString], options: &Options) -> io::Result<Recorded> {
-    record_started(program, arguments, options, &mut Command::spawn)
-}
-
-/// As [`record`], of a program that `start` starts when the folder is there. What that writes into the folder beside is
+/// Runs a program, and records its calls. `start` starts it when the folder is there; what that writes into the folder beside is
 /// told in `info` at the end: events of the kernel, by `kernel_header`.
 ///
 /// # Errors
-/// As [`record`]; those of `start`.
-pub fn record_started(
+/// When the folder cannot be made; those of `start`. The folder is left as far as it is then.
+pub fn record(
     program: &Path,
     arguments: &[OsString],
     options: &Options,

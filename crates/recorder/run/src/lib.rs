@@ -47,7 +47,7 @@ mod unrecordable;
 
 pub use command::{
     Options, Recorded, SendFn, SendRecords, SystemClock, WhenFull, become_program, is_finished, is_left, record,
-    record_beside, record_started, recover, run_idle,
+    record_beside, recover, run_idle,
 };
 pub use descendants::{RemainingProcess, has_children};
 pub use left_rings::{LeftRings, sweep};
