@@ -243,7 +243,7 @@ fn progress_is_shown_for_long_work_only_when_asked() {
         let messages = std::thread::spawn(move || {
             let mut said = String::new();
             stderr.read_line(&mut said).expect("messages are UTF-8");
-            // Nobody waits for it where there should be none.
+            // Messages that come where none should are read by the thread alone: the receiver may be gone.
             let _ = tell.send(());
             stderr.read_to_string(&mut said).expect("messages are UTF-8");
             said
