@@ -25,7 +25,7 @@ fn start(folder: &Folder, arguments: &str) -> Child {
 /// Its lines, once it has ended with this status.
 fn lines(child: Child, status: i32) -> (Vec<Value>, String) {
     let output = child.wait_with_output().expect("it ends");
-    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    let messages = util::messages_of_follower(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{messages}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     (text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect(), messages)
@@ -84,6 +84,26 @@ fn a_folder_that_is_copied_in_pieces() {
     assert!(late < 6, "{followed:?}");
     followed.sort_unstable();
     assert_eq!(followed, all);
+}
+
+/// An empty screen is explained, once.
+#[test]
+fn a_folder_without_metadata_is_waited_for() {
+    use std::io::{BufRead, BufReader, Read};
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("t")).expect("a folder");
+    append(&folder.path("t/one"), &Packet::new(0, 99, 0, &[1]).bytes());
+    let mut child = start(&folder, "print --format jsonl --follow --limit 1 t");
+    let mut messages = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut message = String::new();
+    messages.read_line(&mut message).expect("a line");
+    assert_eq!(message, "note: waiting, as nothing can be read so far: t: no trace in this folder or below it\n");
+    append(&folder.path("t/metadata"), METADATA.as_bytes());
+    let (followed, _) = lines(child, 0);
+    assert_eq!(values(&followed), [1]);
+    let mut more = String::new();
+    messages.read_to_string(&mut more).expect("messages are UTF-8");
+    assert_eq!(more, "");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tracemill_record::{Options, event};
-use util::{Folder, command, json_lines};
+use util::{Folder, command, json_lines, messages_of_follower};
 
 const CHILD: &str = "TRACEMILL_TEST_CHILD";
 
@@ -26,7 +26,7 @@ fn follow(folder: &Folder, arguments: &str) -> Child {
 /// Its lines and messages, once it has ended by itself.
 fn ended(follower: Child) -> (Vec<Value>, String) {
     let output = follower.wait_with_output().expect("it ends");
-    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    let messages = messages_of_follower(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{messages}");
     (json_lines(&String::from_utf8_lossy(&output.stdout)), messages)
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracemill_engine::growth::{GrowingSource, GrowthPlaces, Round};
 use tracemill_engine::merge::Note;
@@ -30,6 +30,9 @@ use crate::report::{Outcome, OutputSink, Reporter};
 /// Messages that are remembered, so that each is reported once.
 const MAX_SAID: usize = 10_000;
 
+/// After so long without anything to read, a note says what is waited for.
+const QUIET: Duration = Duration::from_secs(3);
+
 /// Prints events as they come.
 pub(super) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     refuse(options)?;
@@ -50,7 +53,7 @@ pub(super) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         return GrowingPrint::new(options, GrowthPlaces::new(true))?.run(&mut source);
     }
     let mut source = live::follow(&options.input, &options.live)?;
-    GrowingPrint::new(options, GrowthPlaces::new(true))?.run(&mut source)
+    GrowingPrint { explains_wait: true, ..GrowingPrint::new(options, GrowthPlaces::new(true))? }.run(&mut source)
 }
 
 /// Refuses what needs the end of a trace.
@@ -85,6 +88,9 @@ struct GrowingPrint<'a> {
     was_read: bool,
     /// Is it nothing that can be followed?
     is_hopeless: bool,
+    /// Why the last round had no trace, and whether that is still to be said.
+    obstacle: Option<Error>,
+    explains_wait: bool,
 }
 
 impl<'a> GrowingPrint<'a> {
@@ -102,12 +108,15 @@ impl<'a> GrowingPrint<'a> {
             has_header: false,
             was_read: false,
             is_hopeless: false,
+            obstacle: None,
+            explains_wait: false,
         })
     }
 
     fn run(mut self, source: &mut dyn GrowingSource) -> Result<Outcome, Error> {
         let until = self.options.live.for_duration.map(|time| Instant::now() + time);
         let mut is_left = false;
+        let begin = Instant::now();
         interrupt::ends_growing();
         while self.lines.left > 0 {
             let is_over = interrupt::has_ended_growing() || until.is_some_and(|until| until <= Instant::now());
@@ -118,6 +127,9 @@ impl<'a> GrowingPrint<'a> {
             let round = source.next_round(left.min(TICK))?;
             if self.report_faults(source).is_break() {
                 return Ok(Outcome::Nothing);
+            }
+            if begin.elapsed() >= QUIET {
+                self.say_why_it_waits();
             }
             let Some(round) = round else { continue };
             let is_last = round.is_last;
@@ -151,6 +163,17 @@ impl<'a> GrowingPrint<'a> {
             Outcome::Partial if printed == 0 => Outcome::Nothing,
             outcome => outcome,
         })
+    }
+
+    /// Without this, who looks at an empty screen does not know whether to wait.
+    fn say_why_it_waits(&mut self) {
+        let Some(obstacle) = self.obstacle.as_ref().filter(|_| self.explains_wait && !self.was_read) else { return };
+        self.explains_wait = false;
+        let mut reason = Error::new(obstacle.kind(), obstacle.message());
+        if let Some(file) = &obstacle.place().file {
+            reason = reason.in_file(file);
+        }
+        self.reporter.note(&format!("waiting, as nothing can be read so far: {reason}"));
     }
 
     fn report_faults(&mut self, source: &mut dyn GrowingSource) -> ControlFlow<()> {
@@ -234,12 +257,13 @@ impl<'a> GrowingPrint<'a> {
         let mut request = asked.request()?;
         request.inputs.clone_from(&round.inputs);
         let (reporter, said, places) = (&mut self.reporter, &mut self.said, &mut self.places);
-        let (mut has_traces, is_hopeless) = (false, &mut self.is_hopeless);
+        let (mut has_traces, is_hopeless, obstacle) = (false, &mut self.is_hopeless, &mut self.obstacle);
         let opened = request.open(&*round.storage, &mut |step| {
             let OpenStep::Opened(session) = step else { return Ok(ControlFlow::Continue(())) };
             has_traces = !session.traces.is_empty();
             *is_hopeless |= report_opening(session, source, places, (reporter, said), round.is_last);
             has_traces &= !session.traces.is_empty();
+            *obstacle = session.failures.first().filter(|_| !has_traces).cloned();
             Ok(if has_traces { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         });
         match opened {

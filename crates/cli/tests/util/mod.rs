@@ -62,6 +62,12 @@ impl Run {
     }
 }
 
+/// Messages of `print --follow`, without the note that it waits: a busy machine may let it begin before there is a trace.
+pub(crate) fn messages_of_follower(stderr: &[u8]) -> String {
+    let messages = String::from_utf8_lossy(stderr);
+    messages.split_inclusive('\n').filter(|line| !line.starts_with("note: waiting")).collect()
+}
+
 /// The JSON values of lines.
 pub(crate) fn json_lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
