@@ -32,7 +32,7 @@ pub(crate) struct RecordOptions {
     /// Record events of the kernel, next to the calls of an instrumented program, otherwise into `trace.dat`:
     /// SYSTEM:NAME, SYSTEM or NAME, with globs; `if CONDITION` after them is the kernel's own filter, as in
     /// 'sched:sched_switch if prev_pid > 0'
-    #[arg(long = "event", short = 'E', value_name = "PATTERN", help_heading = KERNEL)]
+    #[arg(long = "event", short = 'E', value_name = "PATTERN,...", help_heading = KERNEL)]
     pub(crate) kernel_events: Vec<String>,
 
     /// Record functions of the kernel, beside calls as with -E: those that the program enters it by

@@ -107,8 +107,7 @@ impl Tracefs {
         let text = fs::read_to_string(&path).map_err(|error| self.refused("read", &path, &error))?;
         let known: Vec<(&str, &str)> = text.lines().filter_map(|line| line.trim().split_once(':')).collect();
         let mut wanted: Vec<Option<Option<String>>> = vec![None; known.len()];
-        for pattern in patterns {
-            let wish = EventPattern::parse(pattern);
+        for wish in patterns.iter().flat_map(|pattern| EventPattern::parse_list(pattern)) {
             let mut is_any = false;
             for ((system, name), wanted) in known.iter().zip(&mut wanted) {
                 if wish.matches(system, name) {
@@ -183,7 +182,7 @@ pub(crate) struct Chosen {
     filter: Option<String>,
 }
 
-/// A pattern as it was typed: `SYSTEM:NAME`, `SYSTEM`, `NAME`, with globs, and ` if CONDITION` after it.
+/// A pattern as it was typed: `SYSTEM:NAME`, `SYSTEM`, `NAME`, with globs, and ` if CONDITION` after it or after a list.
 struct EventPattern {
     text: String,
     system: Option<Pattern>,
@@ -192,12 +191,17 @@ struct EventPattern {
 }
 
 impl EventPattern {
-    fn parse(pattern: &str) -> EventPattern {
-        let (events, filter) = match pattern.split_once(" if ") {
+    /// The patterns of a list: perf separates them by commas, uftrace by semicolons. A condition is that of all of them.
+    fn parse_list(list: &str) -> Vec<EventPattern> {
+        let (events, filter) = match list.split_once(" if ") {
             Some((events, filter)) => (events, Some(filter.trim().to_string())),
-            None => (pattern, None),
+            None => (list, None),
         };
-        let text = events.trim();
+        events.split([',', ';']).map(|text| EventPattern::parse(text, filter.clone())).collect()
+    }
+
+    fn parse(text: &str, filter: Option<String>) -> EventPattern {
+        let text = text.trim();
         // uftrace says so that an event is one of the kernel.
         let text = text.strip_suffix("@kernel").unwrap_or(text);
         let (system, name) = match text.split_once(':') {

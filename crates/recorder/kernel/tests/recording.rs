@@ -173,6 +173,20 @@ fn pages_become_a_trace() {
 }
 
 #[test]
+fn a_list_chooses_all_that_it_names() {
+    let tracefs = StandIn::new("list", two_cpus());
+    let options = tracefs.options(&["demo:step, stop if value > 1"]);
+    record(Some(Command::new("true")), &options, &|| false).expect("a recording");
+    for event in ["step", "stop"] {
+        assert_eq!(tracefs.setting(&format!("events/demo/{event}/enable")), "1");
+        assert_eq!(tracefs.setting(&format!("events/demo/{event}/filter")), "value > 1");
+    }
+    let options = tracefs.options(&["demo:step,demo:stap"]);
+    let error = record(Some(Command::new("true")), &options, &|| false).expect_err("an error");
+    assert!(error.to_string().contains("this kernel has no event `demo:stap`"), "{error}");
+}
+
+#[test]
 fn without_a_program_it_goes_on_until_it_is_told() {
     let tracefs = StandIn::new("alone", two_cpus());
     let mut options = tracefs.options(&["all"]);
