@@ -5,6 +5,7 @@ Every answer is (rows, all) with the keys of the JSON; the order of rows is that
 
 import errno
 import fnmatch
+import itertools
 import math
 from collections import ChainMap, Counter, defaultdict
 
@@ -44,6 +45,7 @@ class Question:
 
     def __init__(self, machine, begin=None, end=None, step=None, by=None, log=False, top=None, hist=None, tids=None, cpus=None,
                  comm=None, pids=None, least=None, most=None):
+        self.has_begin, self.has_end = begin is not None, end is not None
         self.begin = machine.begin if begin is None else max(begin, machine.begin)
         self.end = machine.now if end is None else min(end, machine.now)
         self.end = max(self.begin, self.end)
@@ -469,7 +471,7 @@ def contention(machine, q):
                 if thread.over or thread.tid == f["prev"] and f["state"] & 48 and not f["state"] & 15:
                     waits.pop(thread)
         elif concept == "wake" and wakes and wakes[0][0] == at and wakes[0][1].tid == f["tid"]:
-            _, thread, waker, reason, base = wakes.pop(0)
+            _, thread, waker, reason, base, _ = wakes.pop(0)
             if thread in waits and base == "WAIT" and reason == "thread" and releases.get(waker) == waits[thread]["key"]:
                 waits[thread].update(releaser=waker.tid, held=at - waits[thread]["begin"])
         elif concept == "sys_entry" and isinstance(cur, Thread):
@@ -511,8 +513,8 @@ def offcpu(machine, q):
             elif state == "WAIT_FORK":
                 reason = "new"
             else:
-                reason = "blocked" if wake is None or wake[3] == "unknown" else wake[3]
-            waker = wake[2].tid if wake and wake[3] == "thread" and wake[2] else None
+                reason = "blocked" if wake is None or wake[5] == "unknown" else wake[5]
+            waker = wake[2].tid if wake and wake[5] == "thread" and wake[2] else None
             spans.append(dict(begin=begin, end=end, tid=thread.tid, thread=thread, cpu=None, reason=reason, waker=waker))
     spans.sort(key=lambda s: s["end"])
     log = lambda s: {"from": s["begin"], "to": s["end"], "duration_ns": s["end"] - s["begin"], "tid": s["tid"], "waker": s["waker"]}
@@ -722,8 +724,9 @@ def slabs(machine, q):
 # ---- path --------------------------------------------------------------------------------------------------------------------
 
 
-def parts_of_path(machine, q, tid):
-    """The life that a path is about, and the parts of the path: begin, end, thread, state."""
+def parts_of_path(machine, q, tid, explains=False):
+    """The life that a path is about, and the parts of the path: begin, end, thread, state. For `why`, ends that the question
+    leaves open are those of the life, and waits end by decision K16."""
     lives = [t for t in machine.threads if t.tid == tid]
     if not lives:
         return None, []
@@ -731,7 +734,7 @@ def parts_of_path(machine, q, tid):
     rows = defaultdict(list)
     for thread, begin, end, state in join(machine.thread_rows):
         rows[thread].append((begin, end, state))
-    wakes = {(thread, at): (waker, reason) for at, thread, waker, reason, base in machine.wakes}
+    wakes = {(thread, at): (waker, ending if explains else reason) for at, thread, waker, reason, base, ending in machine.wakes}
     answer = []
 
     def put(begin, end, thread, state):
@@ -774,8 +777,15 @@ def parts_of_path(machine, q, tid):
         put(at, end, thread, "unknown")
 
     life = lives[-1]
+    begin, end = q.begin, q.end
+    if explains and not q.has_begin and life.born is not None:
+        begin = min(max(begin, life.born), end)
+    if explains and not q.has_end:
+        ended = list(itertools.takewhile(lambda row: row[2] in ("ZOMBIE", "DEAD"), reversed(rows[life])))
+        if ended and ended[-1][0] > begin:
+            end = min(ended[-1][0], end)
     # Before, the number was that of another thread, which did not make this one.
-    walk(life, q.begin if life.life == 0 or life.creator is not None else max(q.begin, life.met), q.end)
+    walk(life, begin if life.life == 0 or life.creator is not None else max(begin, life.met), end)
     return life, answer
 
 
@@ -794,7 +804,7 @@ def path(machine, q, tid):
 
 def why(machine, q, tid):
     """Sums of the parts of a path: those that wait for a CPU by that CPU and by who had it."""
-    life, answer = parts_of_path(machine, q, tid)
+    life, answer = parts_of_path(machine, q, tid, explains=True)
     if life is None:
         return None, {}
     sums = Counter()

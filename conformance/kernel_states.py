@@ -396,7 +396,7 @@ class Machine:
         if thread.woken is None and not unproven:
             reason = self.reason(cpu)
             thread.woken = (self.now, cur, reason, cur.comm if cur else None)
-            self.wakes.append((self.now, thread, cur, reason, thread.base))
+            self.wakes.append((self.now, thread, cur, reason, thread.base, self.ending(cpu, thread, reason)))
         if thread.base in ("WAIT", "WAIT_FORK", "UNKNOWN"):
             thread.base = "WAIT_CPU"
         thread.placed = slept_on is None and f.get("cpu") is not None
@@ -416,6 +416,20 @@ class Machine:
                 return {1: "timer", 8: "timer", 2: "network", 3: "network", 4: "disk", 5: "disk"}.get(number, "softirq")
             return "irq"
         return "thread" if isinstance(cpu.cur, Thread) else "unknown"
+
+    def ending(self, cpu, thread, reason):
+        """The reason of a wake as analyses have it that explain waits (K16)."""
+        def call(of):
+            # Calls whose entry was seen.
+            names = [frame[1] for frame in of.stack if frame[1] is not None]
+            return names[-1] if names else None
+        if reason == "network" and cpu.cur not in (None, 0) and cpu.stack[-1][5] is cpu.cur:
+            return "thread"
+        if call(thread) not in ("nanosleep", "clock_nanosleep"):
+            return reason
+        if reason == "thread" and (call(cpu.cur) == "kill" or cpu.cur.exited):
+            return reason
+        return "timer" if reason in ("thread", "unknown", "irq") else reason
 
     def on_migrate(self, cpu, f):
         if f["tid"] != 0:
@@ -521,18 +535,18 @@ class Machine:
 
     def enter(self, cpu, kind, f):
         number = f.get("nr", -1)
-        raised = cpu.raises.pop(number, None) if kind == "softirq" else None
+        raised, sender = cpu.raises.pop(number, (None, None)) if kind == "softirq" else (None, None)
         if len(cpu.stack) >= DEPTH:
             self.counts["too_deep"] += 1
             return
-        cpu.stack.append((kind, number, self.now, f.get("name"), raised))
+        cpu.stack.append((kind, number, self.now, f.get("name"), raised, sender))
 
     def leave(self, cpu, kind, f):
         fits = [at for at, frame in enumerate(cpu.stack) if frame[0] == kind and f.get("nr") in (None, frame[1])]
         if not fits:
             self.counts["unmatched_irq_exits"] += 1
             return
-        _, number, since, name, raised = cpu.stack[fits[-1]]
+        _, number, since, name, raised, _ = cpu.stack[fits[-1]]
         del cpu.stack[fits[-1]:]
         if kind == "softirq":
             name = SOFTIRQS[number] if 0 <= number < len(SOFTIRQS) else None
@@ -551,7 +565,10 @@ class Machine:
         self.leave(cpu, "softirq", f)
 
     def on_soft_raise(self, cpu, f):
-        cpu.raises.setdefault(f["nr"], self.now)
+        is_call = self.reason(cpu) == "thread" and self.mode(cpu.cur) == "syscall"
+        by = cpu.cur if is_call else None
+        at, first = cpu.raises.get(f["nr"], (self.now, by))
+        cpu.raises[f["nr"]] = at, first if first is by else None
 
     def on_timer_entry(self, cpu, f):
         cpu.timer = True

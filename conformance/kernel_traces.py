@@ -51,6 +51,7 @@ CALLS = {
     "dup2": [("_oldfd", "i32", "fd"), ("_newfd", "i32", "new")], "socket": [("_family", "i32", None)], "fsync": [("_fd", "i32", "fd")],
     "futex": [("_uaddr", "u64", "uaddr"), ("_op", "i32", "op")], "mmap": [("_len", "u64", None)], "clone": [("_flags", "u64", None)],
     "sendfile64": [("_out_fd", "i32", None), ("_in_fd", "i32", "fd")], "exit_group": [("_error_code", "i32", None)],
+    "clock_nanosleep": [("_flags", "i32", None)], "kill": [("_pid", "i32", None)],
 }
 for call, arguments in CALLS.items():
     CLASSES["syscall_entry_" + call] = ("sys_entry", arguments)

@@ -205,6 +205,8 @@ crate::named! {
         Cpu = "cpu",
         /// The CPU on which the thread was before, or went to sleep.
         From = "from",
+        /// Bits that ftrace stores with an event: 0x08 or 0x40 in a hard interrupt, 0x10 in a soft one.
+        Context = "context",
         /// The thread that makes another one.
         Parent = "parent",
         /// The thread that is made.

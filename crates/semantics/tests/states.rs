@@ -102,7 +102,9 @@ impl Observer for Seen {
     }
 
     fn woken(&mut self, machines: &Machines, woken: &Woken) {
-        self.wakes.push(format!("{}: {}", machines.thread(woken.thread).tid, woken.reason.name()));
+        let (tid, reason, ending) = (machines.thread(woken.thread).tid, woken.reason, machines.ending_of(woken));
+        let ending = if ending == reason { String::new() } else { format!(", ended by {}", ending.name()) };
+        self.wakes.push(format!("{tid}: {}{ending}", reason.name()));
     }
 
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, _: &Happening<'_>) {
@@ -180,6 +182,8 @@ fn play(stream: &str) -> Seen {
             "missing" => machines.miss_cpu(0, cpu),
             "from" => machines.cover_cpu(0, cpu, Some(ns), None),
             "unswitched" => machines.set_possible(0, [Concept::Running, Concept::SysEntry, Concept::SysExit].into()),
+            // Without soft interrupts.
+            "hard" => machines.set_possible(0, [Concept::Switch, Concept::Wake].into()),
             "until" => machines.cover_cpu(0, cpu, None, Some(ns)),
             "context" => {
                 let cpu = machines.touch(0, ns, Some(cpu), &mut seen).expect("there is a CPU");
@@ -401,6 +405,75 @@ fn reasons_of_wakes() {
     ] {
         let seen = play(&format!("100 0 switch prev=0 next=6\n{before}\n200 0 wake tid=5 cpu=1"));
         assert_eq!(seen.wakes, [format!("5: {reason}")], "after {before}");
+    }
+}
+
+/// Events of ftrace say what the CPU does, also where no event shows the interrupt.
+#[test]
+fn reasons_of_wakes_in_interrupts_that_no_event_shows() {
+    for (wake, reason) in [
+        ("wake tid=5 cpu=1 from=1 context=1", "thread"),
+        ("wake tid=5 cpu=1 from=1 context=9", "irq"),
+        ("wake tid=5 cpu=1 from=1 context=64", "irq"),
+        // It was asked for by another CPU, perhaps.
+        ("wake tid=5 cpu=1 context=9", "unknown"),
+        // Soft interrupts are shown: there was none, whatever an old kernel says of what is only disabled.
+        ("wake tid=5 cpu=1 from=1 context=16", "thread"),
+        ("soft_entry nr=3\n150 0 wake tid=5 cpu=1 from=1 context=25", "network"),
+    ] {
+        let seen = play(&format!("100 0 switch prev=0 next=6\n150 0 {wake}"));
+        assert_eq!(seen.wakes, [format!("5: {reason}")], "{wake}");
+    }
+    let seen = play("100 0 hard\n100 0 switch prev=0 next=6\n150 0 wake tid=5 cpu=1 from=1 context=16");
+    assert_eq!(seen.wakes, ["5: softirq"]);
+    let seen = play("100 0 switch prev=6 next=0 state=1\n150 0 wake tid=5 cpu=1 from=1 context=9");
+    assert_eq!(seen.wakes, ["5: irq"]);
+}
+
+/// Decision K16.
+#[test]
+fn a_sleep_ends_with_a_timer_or_a_signal() {
+    let ending = |call: &str, before: &str, wake: &str| {
+        let sleep = format!(
+            "100 1 switch prev=0 next=5\n110 1 sys_entry name={call}\n120 1 switch prev=5 next=0 state=1
+             130 0 switch prev=0 next=6\n{before}\n200 0 wake tid=5 cpu=1 {wake}"
+        );
+        play(&sleep).wakes
+    };
+    for call in ["nanosleep", "clock_nanosleep", "clock_nanosleep_time32"] {
+        assert_eq!(ending(call, "", ""), ["5: thread, ended by timer"], "{call}");
+    }
+    assert_eq!(ending("nanosleep", "140 0 switch prev=6 next=0 state=1", ""), ["5: unknown, ended by timer"]);
+    assert_eq!(ending("nanosleep", "140 0 irq_entry nr=11", ""), ["5: irq, ended by timer"]);
+    assert_eq!(ending("nanosleep", "", "from=1 context=9"), ["5: irq, ended by timer"]);
+    // Another one may end a wait for a file, a signal a sleep, and an event may say that no interrupt did.
+    assert_eq!(ending("read", "", ""), ["5: thread"]);
+    assert_eq!(ending("nanosleep", "140 0 sys_entry name=tgkill", ""), ["5: thread"]);
+    assert_eq!(ending("nanosleep", "140 0 exit tid=6", ""), ["5: thread"]);
+    assert_eq!(ending("nanosleep", "", "from=1 context=1"), ["5: thread"]);
+}
+
+/// Decision K16.
+#[test]
+fn a_thread_that_sends_to_its_own_machine_wakes_the_receiver() {
+    let wakes = |before: &str| {
+        play(&format!("100 0 switch prev=0 next=6\n{before}\n190 0 soft_entry nr=3\n200 0 wake tid=5 cpu=1")).wakes
+    };
+    let (sender, network) = (["5: network, ended by thread"], ["5: network"]);
+    assert_eq!(wakes("110 0 sys_entry name=sendto\n120 0 soft_raise nr=3"), sender);
+    assert_eq!(wakes("110 0 sys_entry name=sendto\n120 0 soft_raise nr=3\n130 0 soft_raise nr=3"), sender);
+    for other in [
+        "110 0 sys_entry name=sendto",
+        "110 0 sys_entry name=sendto\n120 0 soft_raise nr=1",
+        "120 0 soft_raise nr=3",
+        "110 0 sys_entry name=sendto\n120 0 soft_raise nr=3 context=9",
+        "110 0 sys_entry name=sendto\n115 0 irq_entry nr=9\n120 0 soft_raise nr=3\n125 0 irq_exit nr=9",
+        // Packets from elsewhere came, too.
+        "110 0 sys_entry name=sendto\n112 0 soft_raise nr=3\n115 0 irq_entry nr=9\n120 0 soft_raise nr=3\n125 0 irq_exit nr=9",
+        // Another thread serves it.
+        "110 0 sys_entry name=sendto\n120 0 soft_raise nr=3\n130 0 switch prev=6 next=7 state=0",
+    ] {
+        assert_eq!(wakes(other), network, "{other}");
     }
 }
 

@@ -85,7 +85,7 @@ pub fn quick_width(value: Value<'_>, unit: Unit, clock: &TableClock) -> Option<u
     match (value, unit) {
         (Value::Null, _) => Some(1),
         (Value::Integer(value), Unit::Time) => clock.quick_width(value),
-        (Value::Integer(_), Unit::Address) => None,
+        (Value::Integer(_), Unit::Address | Unit::Device) => None,
         // Durations with three digits after the point.
         (Value::Integer(value), unit) if value >= 0 => {
             let digits = digits(value);
@@ -116,8 +116,25 @@ impl fmt::Display for Address {
     }
 }
 
-/// Appends a value as people read it: durations in microseconds, shares in percent, addresses in hexadecimal; `-` where there
-/// is none.
+/// The number of a device as people read it: `8:1`, the numbers of its driver and of the device, as `lsblk` shows them. The
+/// kernel keeps them in 12 and 20 bits of one number (`include/linux/kdev_t.h`). A number that has no driver stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Device(pub i128);
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MINOR_BITS: u32 = 20;
+        match u32::try_from(self.0) {
+            Ok(number) if number >> MINOR_BITS > 0 => {
+                write!(f, "{}:{}", number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1))
+            }
+            _ => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// Appends a value as people read it: durations in microseconds, shares in percent, addresses in hexadecimal, devices in their
+/// two numbers; `-` where there is none.
 pub fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit, clock: &TableClock) {
     match (value, unit) {
         (Value::Null, _) => out.put_byte(b'-'),
@@ -134,6 +151,7 @@ pub fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit, clock: &TableClock
         (Value::Real(value), Unit::Correlation) => out.put_fmt(format_args!("{value:.4}")),
         (Value::Integer(bytes), Unit::Bytes) => put_size(out, bytes),
         (Value::Integer(address), Unit::Address) => out.put_fmt(format_args!("{}", Address(address))),
+        (Value::Integer(device), Unit::Device) => out.put_fmt(format_args!("{}", Device(device))),
         (Value::Integer(value), _) => put_integer(out, value),
         (Value::Real(value), _) => out.put_fmt(format_args!("{value}")),
         (Value::Bool(value), _) => out.put(if value { b"yes" } else { b"no" }),
@@ -230,6 +248,10 @@ mod tests {
             ["0x0", "0x7f3a5c001340", "0xffffffffffffffff", "0xffffffffffffffff", "0x10000000000000000"]
         );
         assert_eq!([Cell::Null, Cell::name("?")].map(|cell| shown(cell, Unit::Address)), ["-", "?"]);
+        assert_eq!(
+            [8 << 20, 254 << 20 | 3, 7, -1, 1 << 40].map(|number: i128| shown(number, Unit::Device)),
+            ["8:0", "254:3", "7", "-1", "1099511627776"]
+        );
         assert_eq!([shown(Cell::Null, Unit::Count), shown(Cell::Bool(true), Unit::Name)], ["-", "yes"]);
         assert_eq!(
             [shown(Cell::Counts(Vec::new()), Unit::Count), shown(counts(), Unit::Count)],

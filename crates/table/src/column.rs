@@ -23,18 +23,20 @@ pub enum Unit {
     Bytes,
     /// An address in memory; people see it in hexadecimal.
     Address,
+    /// The number of a device; people see its two parts.
+    Device,
 }
 
 impl Unit {
     /// The side at which its values stand: digits of one weight stand below each other.
     #[inline]
     pub fn align(self) -> Align {
-        if matches!(self, Unit::Name | Unit::Address) { Align::Left } else { Align::Right }
+        if matches!(self, Unit::Name | Unit::Address | Unit::Device) { Align::Left } else { Align::Right }
     }
 
     /// Is it an amount, of which the largest values say most?
     pub fn is_amount(self) -> bool {
-        !matches!(self, Unit::Name | Unit::Address | Unit::Time)
+        !matches!(self, Unit::Name | Unit::Address | Unit::Device | Unit::Time)
     }
 }
 
@@ -72,7 +74,9 @@ impl Column {
             Unit::Share => "_pct",
             Unit::Time if has_seconds => "_s",
             Unit::Time => "",
-            Unit::Name | Unit::Address | Unit::Count | Unit::Correlation | Unit::Bytes => return self.name.to_string(),
+            Unit::Name | Unit::Address | Unit::Device | Unit::Count | Unit::Correlation | Unit::Bytes => {
+                return self.name.to_string();
+            }
         };
         [name, unit].concat()
     }

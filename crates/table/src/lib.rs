@@ -38,7 +38,7 @@ mod value;
 mod widths;
 mod writer;
 
-pub use cells::{Address, put_csv_value, put_json_value, put_shown, quick_width};
+pub use cells::{Address, Device, put_csv_value, put_json_value, put_shown, quick_width};
 pub use clock::{TableClock, TimeWriter};
 pub use column::{Column, Unit};
 pub use layout::{Align, BETWEEN, Layout, LayoutColumn, end_line};

@@ -82,7 +82,17 @@ pub(super) struct Interruption {
     pub(super) number: i64,
     pub(super) since: Ns,
     pub(super) name: Option<Box<str>>,
-    pub(super) raised: Option<Ns>,
+    pub(super) raise: Option<SoftRaise>,
+}
+
+/// A soft interrupt that is to be served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SoftRaise {
+    pub(super) number: i64,
+    /// When it was raised first.
+    pub(super) at: Ns,
+    /// The thread whose system call raised it, if nothing else did.
+    pub(super) by: Option<ThreadIndex>,
 }
 
 /// Frames on a CPU at most.
@@ -103,7 +113,7 @@ pub struct Cpu {
     pub(super) timers: u32,
     pub(super) ipis: u32,
     /// First raises of soft interrupts that are not served yet.
-    pub(super) raises: Vec<(i64, Ns)>,
+    pub(super) raises: Vec<SoftRaise>,
     /// Since when its thread is unknown, until a switch or a context names it.
     pub(super) unknown_since: Option<Ns>,
     pub(super) piece: (Ns, Current, CpuStatus),

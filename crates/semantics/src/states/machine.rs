@@ -585,7 +585,7 @@ impl Machines {
 
     /// The mode of a thread that runs, without what interrupts it.
     #[inline]
-    fn mode(&self, thread: ThreadIndex) -> ThreadState {
+    pub(super) fn mode(&self, thread: ThreadIndex) -> ThreadState {
         let of = self.thread(thread);
         let Some(live) = of.live() else { return ThreadState::Dead };
         match live.stack.last() {

@@ -53,6 +53,7 @@ mod rules;
 mod suspend;
 mod switch;
 mod thread;
+mod wake;
 
 pub use coverage::{list_of_cpus, missing_events};
 pub use cpu::{Cpu, CpuStatus, Current, InterruptKind};

@@ -78,6 +78,8 @@ pub struct Woken {
     pub waker: Option<ThreadIndex>,
     /// The reason.
     pub reason: Reason,
+    /// Does the event itself say whether an interrupt made it? Events of ftrace do.
+    pub says_reason: bool,
 }
 
 /// A wake and the switch that runs the thread.

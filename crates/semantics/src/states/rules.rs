@@ -1,9 +1,9 @@
 //! The rules of `docs/kernel.md`, section 2.2: what an event of each concept changes.
 
 use super::calls::{CallName, own_name};
-use super::cpu::{Current, InterruptKind, Interruption as CpuFrame, MAX_FRAMES};
+use super::cpu::{Current, InterruptKind, Interruption as CpuFrame, MAX_FRAMES, SoftRaise};
 use super::machine::{ConceptValues, CpuIndex, Happening, Machines, Ns, ThreadIndex};
-use super::observer::{Interrupt, Observer, Reason, SystemCall, Woken};
+use super::observer::{Interrupt, Observer, SystemCall};
 use super::thread::{Base, CompactNumber, StackEntry};
 use crate::{Concept, Field};
 
@@ -59,15 +59,7 @@ impl Machines {
             (Concept::SoftEntry, Some(cpu)) => self.enter(cpu, InterruptKind::Softirq, happening, observer),
             (Concept::IrqExit, Some(cpu)) => self.leave(cpu, InterruptKind::Irq, happening, observer),
             (Concept::SoftExit, Some(cpu)) => self.leave(cpu, InterruptKind::Softirq, happening, observer),
-            (Concept::SoftRaise, Some(cpu)) => {
-                let (now, raises) = (self.now, &mut self.cpus[cpu.0 as usize].raises);
-                if let Some(number) = happening.number(Field::Nr)
-                    && raises.iter().all(|(known, _)| *known != number)
-                    && raises.len() < MAX_RAISES
-                {
-                    raises.push((number, now));
-                }
-            }
+            (Concept::SoftRaise, Some(cpu)) => self.raise(cpu, happening),
             (Concept::TimerEntry, Some(cpu)) => self.cpus[cpu.0 as usize].timers = 1,
             (Concept::TimerExit, Some(cpu)) => self.cpus[cpu.0 as usize].timers = 0,
             (Concept::IpiEntry, Some(cpu)) => self.cpus[cpu.0 as usize].ipis = 1,
@@ -217,71 +209,6 @@ impl Machines {
         if self.threads[thread.0 as usize].comm.as_deref() != Some(comm) {
             let name = self.name(comm);
             self.threads[thread.0 as usize].comm = Some(name);
-        }
-    }
-
-    fn wake(
-        &mut self,
-        machine: u32,
-        cpu: Option<CpuIndex>,
-        happening: &Happening<'_, impl ConceptValues>,
-        observer: &mut (impl Observer + ?Sized),
-    ) {
-        let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
-        let known = self.find_thread(machine, tid);
-        if known.is_some_and(|thread| self.base(thread) == Base::Run) {
-            return;
-        }
-        let thread = self.live_thread(machine, tid, observer);
-        self.learn_name(thread, happening);
-        let now = self.now;
-        let waker = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
-        let from = happening.number(Field::From);
-        let may_be_first = self.check_wake(thread, from, waker, observer);
-        let reason = cpu.map_or(Reason::Unknown, |cpu| self.reason(cpu));
-        let woken = Woken { thread, at: now, cpu, waker, reason };
-        self.threads[thread.0 as usize].learn(CompactNumber::Prio, || happening.number(Field::Prio));
-        let Some(live) = self.live(thread) else { return };
-        live.named_at = Some(now);
-        let is_first = live.woken.is_none() && may_be_first;
-        if is_first {
-            live.woken = Some(woken);
-        }
-        if matches!(live.base, Base::Wait | Base::WaitFork | Base::Unknown) {
-            live.base = Base::WaitCpu;
-        }
-        let target = happening.number(Field::Cpu);
-        // The CPU on which it slept is not the one where it will run.
-        live.is_placed = from.is_none() && target.is_some();
-        if let Some(number) = target {
-            self.queue_on(thread, machine, number);
-        }
-        if is_first {
-            observer.woken(self, &woken);
-        }
-        self.refresh_thread(thread, observer);
-        self.leave_to_unseen(thread, observer);
-    }
-
-    /// Decision K7.
-    fn reason(&self, cpu: CpuIndex) -> Reason {
-        let of = self.cpu(cpu);
-        if of.timers > 0 {
-            return Reason::Timer;
-        }
-        if of.ipis > 0 {
-            return Reason::Ipi;
-        }
-        match of.stack.last() {
-            Some(frame) if frame.kind == InterruptKind::Softirq => match frame.number {
-                1 | 8 => Reason::Timer,
-                2 | 3 => Reason::Network,
-                4 | 5 => Reason::Disk,
-                _ => Reason::Softirq,
-            },
-            Some(_) => Reason::Irq,
-            None if of.current.thread().is_some() => Reason::Thread,
-            None => Reason::Unknown,
         }
     }
 
@@ -489,6 +416,17 @@ impl Machines {
         self.refresh_cpu(cpu, observer);
     }
 
+    fn raise(&mut self, cpu: CpuIndex, happening: &Happening<'_, impl ConceptValues>) {
+        let Some(number) = happening.number(Field::Nr) else { return };
+        let (at, by) = (self.now, self.calling(cpu, happening));
+        let raises = &mut self.cpus[cpu.0 as usize].raises;
+        match raises.iter().position(|known| known.number == number) {
+            Some(known) => raises[known].by = by.filter(|by| raises[known].by == Some(*by)),
+            None if raises.len() < MAX_RAISES => raises.push(SoftRaise { number, at, by }),
+            None => {}
+        }
+    }
+
     fn enter(
         &mut self,
         cpu: CpuIndex,
@@ -499,14 +437,14 @@ impl Machines {
         let since = self.now;
         let number = happening.number(Field::Nr).unwrap_or(-1);
         let of = &mut self.cpus[cpu.0 as usize];
-        let raise = of.raises.iter().position(|(raised, _)| kind == InterruptKind::Softirq && *raised == number);
-        let raised = raise.map(|at| of.raises.swap_remove(at).1);
+        let raise = of.raises.iter().position(|raise| kind == InterruptKind::Softirq && raise.number == number);
+        let raise = raise.map(|at| of.raises.swap_remove(at));
         if of.stack.len() >= MAX_FRAMES {
             self.counts.too_deep += 1;
             return;
         }
         let name = happening.text(Field::Name).map(|name| name.into());
-        of.stack.push(CpuFrame { kind, number, since, name, raised });
+        of.stack.push(CpuFrame { kind, number, since, name, raise });
         self.refresh_cpu(cpu, observer);
     }
 
@@ -527,7 +465,8 @@ impl Machines {
         let frame = of.stack.swap_remove(at);
         of.stack.truncate(at);
         let (to, name) = (self.now, frame.name.as_deref());
-        let CpuFrame { number, since: from, raised, .. } = frame;
+        let CpuFrame { number, since: from, raise, .. } = frame;
+        let raised = raise.map(|raise| raise.at);
         observer.interrupt(self, &Interrupt { kind, number, name, cpu, from, to, raised });
         self.refresh_cpu(cpu, observer);
     }

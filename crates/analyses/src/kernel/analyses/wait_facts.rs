@@ -7,7 +7,7 @@ use tracemill_semantics::states::{
     CpuIndex, Happening, InterruptKind, Machines, Map, Ns, Observer, Reason, RunEnd, SystemCall, ThreadIndex, Woken,
 };
 use tracemill_semantics::{Concept, Field};
-use tracemill_table::Address;
+use tracemill_table::{Address, Device};
 
 use crate::kernel::analyses::files::Files;
 use crate::kernel::analyses::io::disks::DiskRequest;
@@ -133,6 +133,7 @@ impl Observer for WaitFacts {
     }
 
     fn woken(&mut self, machines: &Machines, woken: &Woken) {
+        let woken = &Woken { reason: machines.ending_of(woken), ..*woken };
         let interrupt = woken.cpu.and_then(|cpu| machines.cpu(cpu).interrupt());
         let disk = woken.cpu.and_then(|cpu| self.done.get(&cpu)).cloned();
         let source = match (woken.reason, interrupt) {
@@ -166,7 +167,7 @@ impl Observer for WaitFacts {
             Concept::RqComplete => {
                 if let (Some(cpu), Some(request)) = (cpu, DiskRequest::from_event(happening)) {
                     let known = self.disks.get(&(machine, request.dev)).cloned();
-                    let disk = known.unwrap_or_else(|| self.shared(&format!("disk {}", request.dev)));
+                    let disk = known.unwrap_or_else(|| self.shared(&format!("disk {}", Device(request.dev.into()))));
                     self.done.insert(cpu, disk);
                 }
             }

@@ -136,6 +136,7 @@ impl StateKey {
             StateKey::From | StateKey::To => Unit::Time,
             StateKey::Duration => Unit::Duration,
             StateKey::Waiting | StateKey::Driver => Unit::Count,
+            StateKey::Dev => Unit::Device,
             _ => Unit::Name,
         }
     }

@@ -367,7 +367,8 @@ fn a_path_covers_the_range() {
                 let total: Ns = totals.iter().map(|row| if let Cell::Integer(of) = row[place] { of } else { 0 }).sum();
                 assert_eq!(total, end - first, "totals of the path of {tid}");
                 // The causes of a thread in a state take the time that the path gives to both.
-                let why = played(known("why"), &query, &stream.text);
+                let ranged = AnalysisQuery { begin: Some(begin), end: Some(end), ..query.clone() };
+                let why = played(known("why"), &ranged, &stream.text);
                 let of = |table: &Table| {
                     let (columns, rows) = table.totals.clone().expect("totals");
                     let totals = Table { columns, rows: rows.into(), ..Table::default() };

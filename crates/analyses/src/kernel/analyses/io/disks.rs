@@ -139,7 +139,7 @@ struct RequestRow<'r> {
 impl<'r> RequestRow<'r> {
     const LOG: &'r [ColumnOf<'r, Self>] = &[
         column("disk", Unit::Name, |row| Value::text(row.disk)),
-        column("dev", Unit::Name, |row| row.done.dev.into()),
+        column("dev", Unit::Device, |row| row.done.dev.into()),
         own_column("sector", Unit::Name, "its first sector", |row| row.done.sector.into()),
         own_column("sectors", Unit::Count, "its sectors, of 512 bytes", |row| row.done.sectors.into()),
         own_column("op", Unit::Name, DIRECTION, |row| Value::Word(op(row.issue.is_write))),
@@ -300,7 +300,7 @@ struct DiskNames(Map<(u32, i64), Box<str>>);
 
 impl<'r> SpanGroup<'r, DiskNames> {
     const COLUMNS: &'r [ColumnOf<'r, Self>] = &[
-        column("dev", Unit::Name, |group| group.key.number.into()),
+        column("dev", Unit::Device, |group| group.key.number.into()),
         column("disk", Unit::Name, |group| {
             Value::text(group.labels.by.0.get(&(group.key.machine, group.key.number)).map(|name| &**name))
         }),

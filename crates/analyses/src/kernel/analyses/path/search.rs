@@ -191,6 +191,19 @@ impl Pieces {
         self.begins.get(&thread).copied()
     }
 
+    /// When a thread was made.
+    pub(crate) fn birth(&self, thread: ThreadIndex) -> Option<Ns> {
+        self.births.get(&thread).map(|(_, at)| *at)
+    }
+
+    /// When a thread ended for good.
+    pub(crate) fn end(&self, machines: &Machines, thread: ThreadIndex) -> Option<Ns> {
+        let pieces = self.threads.get(thread.0 as usize)?;
+        let has_ended = |piece: &Piece| matches!(piece.state, ThreadState::Zombie | ThreadState::Dead);
+        let last = pieces.iter().rposition(|piece| !has_ended(piece))?;
+        (last + 1 < pieces.len()).then(|| machines.begin().unwrap_or(0) + Ns::from(pieces[last].to))
+    }
+
     /// The states of a thread without the paths: from, to, and whether it could not run.
     pub(crate) fn own_states(&self, machines: &Machines, thread: ThreadIndex) -> impl Iterator<Item = (Ns, Ns, bool)> {
         let origin = machines.begin().unwrap_or(0);

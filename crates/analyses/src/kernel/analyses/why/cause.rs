@@ -1,5 +1,8 @@
 //! Causes: what a part of the critical path was spent on, in columns and in words.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
@@ -204,6 +207,44 @@ fn through(machines: &Machines, facts: &Facts, walks: &[Walk<'_>]) -> String {
         links.push(text);
     }
     links.join("; ")
+}
+
+/// Causes that differ in the numbers of threads, CPUs and locks only as one, the largest first.
+pub(super) fn alike(causes: &BTreeMap<Cause, Ns>) -> Vec<(Cause, Ns)> {
+    let mut sorted: Vec<(&Cause, Ns)> = causes.iter().map(|(cause, total)| (cause, *total)).collect();
+    sorted.sort_by_key(|(_, total)| Reverse(*total));
+    let mut groups: BTreeMap<(Cause, String), (Cause, Ns)> = BTreeMap::new();
+    for (cause, total) in sorted {
+        let through = cause.through.as_deref().map(without_numbers).unwrap_or_default();
+        match groups.entry((cause.kind(), through)) {
+            Entry::Vacant(new) => drop(new.insert((cause.clone(), total))),
+            Entry::Occupied(mut known) => {
+                let (common, sum) = known.get_mut();
+                // What led to the largest one has numbers that can be looked for.
+                let through = common.through.take();
+                common.keep_common(cause);
+                common.through = match (through, &cause.through) {
+                    (Some(first), Some(other)) if first != *other && !first.ends_with(OTHERS) => {
+                        Some([&first, OTHERS].concat().into())
+                    }
+                    (first, _) => first,
+                };
+                *sum += total;
+            }
+        }
+    }
+    let mut causes: Vec<(Cause, Ns)> = groups.into_values().collect();
+    causes.sort_by_key(|(_, total)| Reverse(*total));
+    causes
+}
+
+/// The end of the words for what led to several causes that are alike.
+const OTHERS: &str = "; and others like that";
+
+/// A text without its words that begin with a digit.
+fn without_numbers(text: &str) -> String {
+    let words = text.split(' ').filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A duration for people, in the unit of a whole of which it is a part.

@@ -65,7 +65,7 @@ impl CauseSums {
 
 impl Cause {
     /// Forgets what another cause has not.
-    fn keep_common(&mut self, other: &Cause) {
+    pub(super) fn keep_common(&mut self, other: &Cause) {
         fn keep<T: PartialEq>(own: &mut Option<T>, other: &Option<T>) {
             if *own != *other {
                 *own = None;
@@ -82,7 +82,7 @@ impl Cause {
     }
 
     /// The part of a cause that tells periods apart: threads by their names, as each period may have others.
-    fn kind(&self) -> Cause {
+    pub(super) fn kind(&self) -> Cause {
         let no_number =
             |named: &NamedThread| NamedThread { tid: named.tid.filter(|tid| *tid == 0), comm: named.comm.clone() };
         Cause {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Machines, Map, Ns, ThreadIndex};
 
 use super::cause::Cause;
-use super::{PathFacts, PathPart, Why, sentence};
+use super::{PathFacts, PathPart, Why, sentence, within_life};
 use crate::kernel::analyses::path::search::Search;
 use crate::kernel::analysis::Analysis;
 use crate::kernel::question::query::AnalysisQuery;
@@ -187,6 +187,7 @@ fn candidates(machines: &Machines, known: &PathFacts, range: (Ns, Ns)) -> Vec<Ca
             next.insert(key, begin);
         }
         let search = pieces.search_for(thread, (range.0, to));
+        let search = within_life(machines, pieces, search, &AnalysisQuery::default());
         let clipped = |(from, to, waits): (Ns, Ns, bool)| waits.then_some((from.max(search.from), to.min(search.to)));
         let own = pieces.own_states(machines, thread);
         let waits: Vec<(Ns, Ns)> = own.filter_map(clipped).filter(|(from, to)| from < to).collect();

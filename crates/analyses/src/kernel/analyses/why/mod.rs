@@ -16,7 +16,7 @@ use tracemill_semantics::states::{
     Woken,
 };
 
-use self::cause::{Cause, NamedThread, UnitOf, list};
+use self::cause::{Cause, NamedThread, UnitOf, alike, list};
 pub use self::compare::{PathCause, PathComparison};
 use self::facts::Facts;
 use self::many::WantedPaths;
@@ -123,7 +123,8 @@ impl Observer for Why {
 
     fn woken(&mut self, machines: &Machines, woken: &Woken) {
         self.record(|known, _| {
-            known.pieces.woken(machines, woken);
+            let ending = Woken { reason: machines.ending_of(woken), ..*woken };
+            known.pieces.woken(machines, &ending);
             known.facts.of_waits.woken(machines, woken);
         });
     }
@@ -204,7 +205,11 @@ impl Analysis for Why {
         let of_period = || query.of_period.as_ref().and_then(|period| period.tid);
         let tid = if query.tids.is_some() { query.tids.as_ref().and_then(|tids| tids.single()) } else { of_period() };
         let mut totals: BTreeMap<Cause, Ns> = BTreeMap::new();
+        let mut length = 0;
         for search in known.pieces.searches(machines, range, tid) {
+            let is_whole = query.of_period.is_none();
+            let search = if is_whole { within_life(machines, &known.pieces, search, query) } else { search };
+            length = length.max(search.to - search.from);
             let (thread, from, to) = (search.thread, search.from, search.to);
             let of_thread = known.explain(machines, search, |part| put_row(query, &part, &mut table));
             if from < to {
@@ -219,7 +224,6 @@ impl Analysis for Why {
         }
         let mut totals: Vec<(Cause, Ns)> = totals.into_iter().collect();
         totals.sort_by_key(|(_, total)| std::cmp::Reverse(*total));
-        let length = range.map_or(0, |(from, to)| to - from);
         let cells = |(cause, total): &(Cause, Ns)| {
             let row = CauseRow { words: &cause.words(), cause, total: *total, length };
             query.row_values(cause.machine, values_of(CauseRow::COLUMNS, row)).map(Cell::from).collect()
@@ -243,12 +247,19 @@ fn put_row(query: &AnalysisQuery, part: &PathPart, table: &mut Table) {
     query.emit_row(part.cause.machine, values_of(PathRow::COLUMNS, row), &mut table.rows);
 }
 
+/// The part of a search that a thread took: the ends that a question leaves open are those of its life, if events show them.
+fn within_life(machines: &Machines, pieces: &Pieces, mut search: Search, query: &AnalysisQuery) -> Search {
+    let Search { thread, from, to, .. } = search;
+    let birth = pieces.birth(thread).filter(|_| query.begin.is_none()).unwrap_or(from).clamp(from, to);
+    let end = pieces.end(machines, thread).filter(|_| query.end.is_none()).unwrap_or(to).clamp(birth, to);
+    (search.from, search.to) = (birth, end);
+    search
+}
+
 /// How long a thread took, and for what.
 fn sentence(machines: &Machines, thread: ThreadIndex, length: Ns, causes: &BTreeMap<Cause, Ns>) -> String {
-    let mut causes: Vec<(&Cause, &Ns)> = causes.iter().collect();
-    causes.sort_by_key(|(_, total)| std::cmp::Reverse(**total));
     let unit = UnitOf::new(length);
-    let causes = causes.into_iter().map(|(cause, total)| (*total as f64, cause.words()));
+    let causes = alike(causes).into_iter().map(|(cause, total)| (total as f64, cause.words()));
     let title = NamedThread::new(machines, thread).title();
     format!("{title} took {}: {}", unit.whole(length as f64), list(&unit, length as f64, causes))
 }
@@ -428,6 +439,77 @@ mod tests {
             230 0 switch prev=0 next=5
             240 0 -";
         assert_eq!(words(5, stream)[1], "150 210 waiting for irq 9 eth0");
+    }
+
+    #[test]
+    fn a_reply_leads_to_the_disk_that_the_server_waited_for() {
+        let stream = "1000 0 dump_disk dev=266338304 name=
+            1000 1 switch prev=0 next=6 next_comm=server
+            1010 1 sys_entry name=pread64
+            1020 1 switch prev=6 next=0 state=2
+            1030 0 switch prev=0 next=5 next_comm=client
+            1040 0 sys_entry name=recvfrom
+            1050 0 switch prev=5 next=0 state=1
+            4000 1 soft_entry nr=4
+            4010 1 rq_complete dev=266338304 sector=1 nr_sector=8 rwbs=0
+            4020 1 wake tid=6 cpu=1
+            4030 1 soft_exit nr=4
+            4040 1 switch prev=0 next=6
+            4050 1 sys_exit ret=0
+            4060 1 sys_entry name=sendto
+            4065 1 soft_raise nr=3
+            4066 1 soft_entry nr=3
+            4070 1 wake tid=5 cpu=0
+            4080 1 soft_exit nr=3
+            4090 0 switch prev=0 next=5
+            4100 0 -";
+        let server = "client 5 waited for server 6 in recvfrom";
+        let stream = stream.replace("1000 0 dump_disk dev=266338304 name=\n", "");
+        let disk = format!("3.0 waiting for disk 254:0 in pread64 ({server})");
+        assert_eq!(why(5, &stream).sentences, [format!("client 5 took 3.1 us: {disk}, 0.1 for the rest")]);
+    }
+
+    /// Where the question has no ends, the thread took no longer than it lived.
+    #[test]
+    fn a_thread_took_as_long_as_it_lived() {
+        let stream = "1000 0 switch prev=0 next=4 next_comm=maker
+            2000 0 fork parent=4 child=5 ppid=4 pid=4 comm=own
+            2100 0 wake tid=5 cpu=1
+            2200 1 switch prev=0 next=5
+            3000 1 exit tid=5
+            3100 1 switch prev=5 next=0 state=64
+            9000 0 -";
+        assert_eq!(
+            why(5, stream).sentences,
+            ["own 5 took 1.1 us: 0.9 running, 0.1 for CPU 1, 0.1 while maker 4 ran (own 5 waited for maker 4)"]
+        );
+        let query = |begin, end| AnalysisQuery { tids: Numbers::parse("5"), begin, end, ..AnalysisQuery::default() };
+        let begun = played(&DESCRIPTOR, &query(Some(1000), None), stream);
+        assert!(begun.sentences[0].starts_with("own 5 took 2.1 us: "), "{:?}", begun.sentences);
+        let ended = played(&DESCRIPTOR, &query(None, Some(9000)), stream);
+        assert!(
+            ended.sentences[0].starts_with("own 5 took 7.0 us: 5.9 after own 5 had ended"),
+            "{:?}",
+            ended.sentences
+        );
+    }
+
+    #[test]
+    fn causes_that_differ_in_numbers_are_one_in_the_sentence() {
+        let mut stream = String::from("1000 0 switch prev=0 next=5 next_comm=own\n");
+        for (at, child) in [(2000, 6), (4000, 7), (6000, 8)] {
+            stream += &format!(
+                "{at} 0 sys_entry name=wait4\n{} 0 switch prev=5 next={child} state=1 next_comm=part\n",
+                at + 10
+            );
+            stream += &format!("{} 0 exit tid={child}\n{} 0 wake tid=5 cpu=0\n", at + 900, at + 910);
+            stream += &format!("{} 0 switch prev={child} next=5 state=64\n{} 0 sys_exit ret=0\n", at + 920, at + 930);
+        }
+        stream += "7000 0 -";
+        let table = why(5, &stream);
+        let parts = "2.7 while part ran (own 5 waited for part 6 in wait4; and others like that)";
+        assert_eq!(table.sentences, [format!("own 5 took 6.0 us: 3.3 running, {parts}")]);
+        assert_eq!(table.totals.map(|(_, rows)| rows.len()), Some(7));
     }
 
     #[test]
