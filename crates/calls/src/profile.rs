@@ -329,6 +329,19 @@ const PREEMPTED: &str = "(preempted)";
 /// Between the stack of a thread that waited, and that of the thread that woke it, whose innermost function comes first.
 const WOKEN_BY: &str = "(woken by)";
 
+/// In place of the thread that woke another one, where an interrupt did.
+const INTERRUPT: &str = "(interrupt)";
+
+/// How many of the innermost frames of a stack are those of an interrupt: what calls its entry was interrupted.
+fn frames_of_interrupt(frames: &[Frame], stack: &[u32]) -> usize {
+    let is_entry = |frame: &u32| {
+        let Frame { function, is_kernel, .. } = &frames[*frame as usize];
+        *is_kernel && names::INTERRUPT_ENTRIES.iter().any(|entry| function.starts_with(entry))
+    };
+    let of_kernel = || stack.iter().take_while(|frame| frames[**frame as usize].is_kernel).count();
+    stack.iter().position(is_entry).map_or_else(of_kernel, |entry| entry + 1)
+}
+
 /// A thread that has left its CPU.
 struct OffThread {
     since: i128,
@@ -399,12 +412,18 @@ impl Profile {
             }
             if has_wakers && let Some(woken) = reader.woken(event) {
                 // The first wake counts; a thread that was preempted waits for no one.
-                let thread = off.get_mut(&(event.trace, woken));
+                let thread = off.get_mut(&(event.trace, woken.thread));
                 if let Some(off) = thread.filter(|off| off.waker.is_none() && !off.was_preempted)
                     && let Some(sample) = reader.read(event)
                 {
-                    let name = SampleGroups { event: "", sample }.name(ProfileGroup::Comm);
-                    let stack = sample.stack.to_vec();
+                    let name = match woken.by_interrupt {
+                        true => INTERRUPT.into(),
+                        false => SampleGroups { event: "", sample }.name(ProfileGroup::Comm),
+                    };
+                    let mut stack = sample.stack.to_vec();
+                    if woken.by_interrupt {
+                        stack.truncate(frames_of_interrupt(reader.frames(), &stack));
+                    }
                     let mut waker = label_frames(&mut builder, reader.frames(), &stack);
                     waker.push(builder.label(ProfileLabel::new(name)));
                     off.waker = Some(waker);

@@ -46,8 +46,9 @@ fn main() -> ExitCode {
             let _ = std::io::stderr().write_all(commands::help::FIRST_COMMANDS.as_bytes());
             std::process::exit(2);
         }
-        if let Some(word) = commands::help::unknown_command(&error) {
-            report::error(&word);
+        let known = commands::help::unknown_command(&error);
+        if let Some(error) = known.or_else(|| commands::help::unknown_option(&error, &program)) {
+            report::error(&error);
             std::process::exit(2);
         }
         error.exit()

@@ -79,6 +79,14 @@ fn help_is_a_command_too() {
 }
 
 #[test]
+fn options_of_other_programs_lead_to_the_filter() {
+    let filter = "choose events by their names with --filter 'name == \"sched_*\"'";
+    run("print --event tick mill").ends(2, &["`print` has no option --event", filter]);
+    run("convert --name=tick --to ctf2 -o x mill").ends(2, &["`convert` has no option --name", filter]);
+    run("formats --event tick").ends(2, &["unexpected argument '--event'"]);
+}
+
+#[test]
 fn a_trace_in_the_place_of_a_command_is_taken_for_what_it_is() {
     run("mill").ends(2, &["`mill` is not a command but a file or folder", "did you mean `tracemill print mill`?"]);
     run("mill --begin 5").ends(2, &["did you mean `tracemill print mill`?"]);

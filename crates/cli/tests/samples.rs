@@ -319,6 +319,16 @@ fn stacks_of_contexts_say_where_threads_wait_and_who_woke_them() {
     let preempted = "log;futex_wait;__schedule;(preempted) 500\n";
     let woken = "oven;futex_wait;__schedule;(woken by);try_to_wake_up;wake_q;log 1500\n";
     assert_eq!(off(&["--wakers"]), format!("{preempted}{woken}"));
+    // The thread that an interrupt had interrupted woke no one.
+    folder.file("kallsyms", list.concat().replace("wake_q", "asm_sysvec_apic_timer_interrupt"));
+    let by_timer = lines.map(|line| match line.contains("sched_waking") {
+        true => line.replace("\"stream_context\":{", "\"stream_context\":{\"common_flags\":9,"),
+        false => line,
+    });
+    folder.file("t.jsonl", by_timer.concat());
+    let by_timer =
+        "oven;futex_wait;__schedule;(woken by);try_to_wake_up;asm_sysvec_apic_timer_interrupt;(interrupt) 1500\n";
+    assert_eq!(off(&["--wakers"]), format!("{preempted}{by_timer}"));
     run_with("flame", &["--wakers", &trace]).ends(2, &["--wakers is about time without a CPU", "--cpu off"]);
 }
 

@@ -10,7 +10,7 @@ use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_format::code::{CodeKind, CodeMachine, CodeMaps, CodeModule, CodePlace, SampleRegisters};
 pub use tracemill_format::samples::{Frame, Sample, UNKNOWN};
 use tracemill_model::schema::{EventClassId, FieldPath};
-use tracemill_semantics::{CpuOf, SampleFields, Semantics, TurnFields, node_of};
+use tracemill_semantics::{CpuOf, SampleFields, Semantics, TurnFields, WakeFields, names, node_of};
 
 use crate::event::Event;
 use crate::filter::{ClassFields, KeyBy, KeyReader, KeyValue};
@@ -64,6 +64,15 @@ pub struct Turn {
     pub gets: Option<i64>,
 }
 
+/// A thread that an event wakes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WokenThread {
+    /// The thread.
+    pub thread: i64,
+    /// Does the event say that an interrupt woke it, and not the thread that ran?
+    pub by_interrupt: bool,
+}
+
 /// Addresses from here on are the kernel's.
 const FIRST_OF_KERNEL: u64 = 1 << 63;
 /// The name of the kernel as a module.
@@ -85,6 +94,7 @@ const OUT: usize = 11;
 const PREEMPTED: usize = 12;
 const ABI: usize = 13;
 const WOKEN: usize = 14;
+const CONTEXT: usize = 15;
 
 /// Reads the samples of a session.
 pub struct SampleReader<'s> {
@@ -93,7 +103,7 @@ pub struct SampleReader<'s> {
     /// By trace and event class.
     classes: Vec<Vec<Option<SampleFields>>>,
     turns: Vec<Vec<Option<TurnFields>>>,
-    wakes: Vec<Vec<Option<FieldPath>>>,
+    wakes: Vec<Vec<Option<WakeFields>>>,
     keys: KeyReader,
     key: Vec<u8>,
     nodes: HashMap<(usize, u32), StackNodes>,
@@ -143,11 +153,11 @@ impl<'s> SampleReader<'s> {
             let semantics = Semantics::new(&trace.schema);
             (0..trace.schema.events().len()).map(|at| semantics.woken(EventClassId(at as u32))).collect()
         });
-        let wakes: Vec<Vec<Option<FieldPath>>> = wakes.collect();
+        let wakes: Vec<Vec<Option<WakeFields>>> = wakes.collect();
         let of_traces = session.traces.iter().zip(classes.iter().zip(turns.iter().zip(&wakes)));
         let fields = of_traces.map(|(trace, (classes, (turns, wakes)))| {
             let semantics = Semantics::new(&trace.schema);
-            type OfClass<'c> = (&'c Option<SampleFields>, (&'c Option<TurnFields>, &'c Option<FieldPath>));
+            type OfClass<'c> = (&'c Option<SampleFields>, (&'c Option<TurnFields>, &'c Option<WakeFields>));
             let of_class = |(at, (sample, (turn, woken))): (usize, OfClass<'_>)| -> ClassFields {
                 if sample.is_none() && turn.is_none() && woken.is_none() {
                     return Vec::new();
@@ -174,7 +184,8 @@ impl<'s> SampleReader<'s> {
                     (OUT, out),
                     (PREEMPTED, preempted),
                     (ABI, sample.abi.clone()),
-                    (WOKEN, woken.clone()),
+                    (WOKEN, woken.as_ref().map(|woken| woken.thread.clone())),
+                    (CONTEXT, woken.as_ref().and_then(|woken| woken.context.clone())),
                 ];
                 paths.into_iter().filter_map(|(index, path)| Some((index as u8, path?))).collect()
             };
@@ -238,13 +249,15 @@ impl<'s> SampleReader<'s> {
     }
 
     /// The thread that an event wakes; `None` when it is not such an event.
-    pub fn woken(&mut self, event: &Event<'_>) -> Option<i64> {
+    pub fn woken(&mut self, event: &Event<'_>) -> Option<WokenThread> {
         self.wakes.get(event.trace)?.get(event.raw.class().0 as usize)?.as_ref()?;
         let values = self.keys.values(event, &mut self.key);
-        match value(&values, WOKEN) {
+        let integer = |at: usize| match value(&values, at) {
             Some(KeyValue::Integer(number)) => i64::try_from(*number).ok(),
             _ => None,
-        }
+        };
+        let by_interrupt = integer(CONTEXT).is_some_and(|flags| flags & names::IN_HARD_INTERRUPT != 0);
+        Some(WokenThread { thread: integer(WOKEN)?, by_interrupt })
     }
 
     /// Do any events say when threads leave and get CPUs?

@@ -57,7 +57,7 @@ pub use fields::{member, node_of, value_of};
 pub use marks::Mark;
 pub use place::{EventPlace, Running, StatedPlace};
 pub use recording::Recording;
-pub use samples::{SampleFields, TurnFields};
+pub use samples::{SampleFields, TurnFields, WakeFields};
 pub use spans::{SpanEvent, SpanStep};
 pub use tracemill_model::schema::FieldPath;
 pub use vocabulary::{Concept, Field};

@@ -46,6 +46,26 @@ pub const ABOUT_CPU: &[&str] = &["target_cpu", "cpu", CPU];
 /// The first members of ftrace's event headers: the thread, the state of the CPU, and the number of the event class.
 pub const FTRACE_HEADER: [&str; 3] = ["common_pid", "common_flags", "common_type"];
 
+/// Bits of `common_flags`: the CPU was in a hard interrupt, or in one that cannot be masked (`include/linux/trace_events.h`).
+pub const IN_HARD_INTERRUPT: i64 = 0x08 | 0x40;
+/// See [`IN_HARD_INTERRUPT`]: in a soft one.
+pub const IN_SOFT_INTERRUPT: i64 = 0x10;
+
+/// Beginnings of the names of the kernel's functions by which interrupts enter it, on x86 and 64-bit Arm: the frames that call them
+/// are those of the code that was interrupted.
+pub const INTERRUPT_ENTRIES: &[&str] = &[
+    "asm_sysvec_",
+    "asm_common_interrupt",
+    "asm_exc_nmi",
+    "apic_timer_interrupt",
+    "common_interrupt",
+    "ret_from_intr",
+    "el0t_64_irq",
+    "el1h_64_irq",
+    "el0_irq",
+    "el1_irq",
+];
+
 /// The member that holds what an event header held in the format that a trace had before it was converted to CTF 2.
 pub const STORED: &str = "stored";
 

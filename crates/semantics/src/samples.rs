@@ -57,6 +57,15 @@ pub enum TurnFields {
     Leaves,
 }
 
+/// Fields of an event that wakes a thread.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WakeFields {
+    /// The thread.
+    pub thread: FieldPath,
+    /// What the CPU did, in ftrace's bits.
+    pub context: Option<FieldPath>,
+}
+
 impl Semantics {
     /// How the events of a class say that threads leave and get CPUs.
     pub fn turn(&self, class: EventClassId) -> Option<TurnFields> {
@@ -98,10 +107,10 @@ impl Semantics {
             .then(|| members.filter(|name| !is_kept(name)).count())
     }
 
-    /// The thread that the events of a class wake.
-    pub fn woken(&self, class: EventClassId) -> Option<FieldPath> {
+    /// How the events of a class say that they wake a thread.
+    pub fn woken(&self, class: EventClassId) -> Option<WakeFields> {
         let tie = Concepts::built_in().tie(&self.schema, class).filter(|tie| tie.concept == Concept::Wake)?;
-        tie.field(Field::Tid).cloned()
+        Some(WakeFields { thread: tie.field(Field::Tid)?.clone(), context: tie.field(Field::Context).cloned() })
     }
 
     /// The sample that the events of a class are. A class is one of samples when its events have a call chain, or the address of

@@ -66,3 +66,21 @@ pub(crate) fn unknown_command(error: &clap::Error) -> Option<Error> {
         error.with_help("`tracemill help` lists the commands")
     })
 }
+
+/// Options by which other programs choose events by their names.
+const OF_EVENTS: [&str; 4] = ["--event", "--events", "--event-name", "--name"];
+
+/// The message for an option of other programs that was given to a command that chooses events by a filter; `None` for other
+/// options, and other mistakes.
+pub(crate) fn unknown_option(error: &clap::Error, program: &clap::Command) -> Option<Error> {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != Usage::UnknownArgument || !OF_EVENTS.contains(&&**option) {
+        return None;
+    }
+    let command = std::env::args().skip(1).find_map(|word| program.find_subcommand(word))?;
+    let has_filter = command.get_arguments().any(|argument| argument.get_long() == Some("filter"));
+    has_filter.then(|| {
+        let error = Error::misuse(format!("`{}` has no option {option}", command.get_name()));
+        error.with_help("choose events by their names with --filter 'name == \"sched_*\"'")
+    })
+}

@@ -4,13 +4,8 @@ use super::cpu::InterruptKind;
 use super::machine::{ConceptValues, CpuIndex, Happening, Machines, ThreadIndex};
 use super::observer::{Observer, Reason, Woken};
 use super::thread::{Base, CompactNumber, ThreadState};
+use crate::names::{IN_HARD_INTERRUPT, IN_SOFT_INTERRUPT};
 use crate::{Concept, Field};
-
-/// Bits of the kernel's state that ftrace stores with each event (`include/linux/trace_events.h`): in a hard interrupt or one
-/// that cannot be masked, and in a soft one.
-const IN_HARD: i64 = 0x08 | 0x40;
-/// See [`IN_HARD`].
-const IN_SOFT: i64 = 0x10;
 
 /// System calls that end with a timer or a signal, and with nothing else.
 const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
@@ -69,10 +64,10 @@ impl Machines {
         let flags = happening.number(Field::Context).unwrap_or(0);
         if !matches!(shown, Reason::Thread | Reason::Unknown) {
             shown
-        } else if flags & IN_HARD != 0 {
+        } else if flags & IN_HARD_INTERRUPT != 0 {
             // A wake that another CPU asked for ends in an interrupt of this one: a thread made it, and nothing says which.
             if happening.number(Field::From).is_some() { Reason::Irq } else { Reason::Unknown }
-        } else if flags & IN_SOFT != 0 && !self.can_have(self.cpu(cpu).machine, &[Concept::SoftEntry]) {
+        } else if flags & IN_SOFT_INTERRUPT != 0 && !self.can_have(self.cpu(cpu).machine, &[Concept::SoftEntry]) {
             Reason::Softirq
         } else {
             shown
@@ -98,7 +93,8 @@ impl Machines {
 
     /// The thread of a CPU, if it is in a system call and no interrupt has the CPU.
     pub(super) fn calling(&self, cpu: CpuIndex, happening: &Happening<'_, impl ConceptValues>) -> Option<ThreadIndex> {
-        let is_interrupted = happening.number(Field::Context).is_some_and(|flags| flags & (IN_HARD | IN_SOFT) != 0);
+        let is_interrupted =
+            happening.number(Field::Context).is_some_and(|flags| flags & (IN_HARD_INTERRUPT | IN_SOFT_INTERRUPT) != 0);
         let thread = self.cpu(cpu).current.thread().filter(|_| !is_interrupted)?;
         let is_free = self.shown_reason(cpu) == Reason::Thread;
         (is_free && self.mode(thread) == ThreadState::RunSyscall).then_some(thread)
