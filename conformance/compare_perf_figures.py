@@ -422,34 +422,34 @@ CALLS = re.compile(
     r"^\s+(?P<name>\S+)\s+(?P<count>\d+)\s+(?P<errors>\d+)\s+(?P<total>[\d.]+)\s+(?P<min>[\d.]+)\s+(?P<avg>[\d.]+)\s+(?P<max>[\d.]+)\s+[\d.]+%$"
 )
 
-SIGRETURN = ("syscall_15", "rt_sigreturn")
+SIGRETURN = "rt_sigreturn"
 
 
 def compare_calls(of):
-    """perf names the calls, of which raw events have numbers: those of a thread are compared by their figures."""
+    """Raw events have the numbers of calls: both programs name them."""
     theirs, ours, tid = collections.defaultdict(list), collections.defaultdict(list), None
     for line in perf("trace", "--summary", path=of.path):
         head, row = CALLS_OF.match(line), CALLS.match(line)
         if head:
             tid = head["tid"]
         elif row:
-            theirs[tid].append((int(row["count"]), int(row["errors"]), row["total"], row["min"], row["max"]))
+            theirs[tid].append((row["name"], int(row["count"]), int(row["errors"]), row["total"], row["min"], row["max"]))
     for row in of.rows("syscalls", "--by", "thread"):
-        if row["name"] in SIGRETURN:
+        if row["name"] == SIGRETURN:
             of.apart["calls of rt_sigreturn, which perf leaves out"] += 1
             continue
         times = [f"{int(row[name]) / 1e6:.3f}" for name in ("total_ns", "min_ns", "max_ns")]
-        ours[row["tid"]].append((int(row["count"]), int(row["errors"]), *times))
+        ours[row["tid"]].append((row["name"], int(row["count"]), int(row["errors"]), *times))
     for tid, rows in theirs.items():
         own = ours.pop(tid, [])
         for row in list(rows):
             # perf counts a call whose entry it has not seen, with a time of 0.
-            without = lambda call: call[0] == row[0] - 1 and call[2] == row[2] and row[3] == "0.000" and call[4] == row[4]
+            without = lambda call: call[0] == row[0] and call[1] == row[1] - 1 and call[3] == row[3] and row[4] == "0.000" and call[5] == row[5]
             same = next((call for call in own if call == row or without(call)), None)
             if same is not None:
                 own.remove(same)
                 of.apart["calls whose entry was not seen"] += same != row
-            elif row[0] == 1 and row[2] == "0.000":
+            elif row[1] == 1 and row[3] == "0.000":
                 of.apart["calls whose entry was not seen"] += 1
             else:
                 continue
@@ -568,7 +568,7 @@ def main():
         for path in paths or RECORDINGS:
             of = compared(program, path if paths else record(path, folder))
             if not paths and of.differ:
-                # What each recording shows is a fault of one of the programs; a race of perf's own tables shows once.
+                # A fault of one of the programs shows in each recording, a race of perf's own tables in one.
                 print(f"{path}: recorded once more")
                 of = compared(program, record(path, folder))
             equal, differ = equal + of.equal, differ + of.differ

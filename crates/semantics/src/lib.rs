@@ -41,6 +41,7 @@ mod recording;
 mod samples;
 mod spans;
 pub mod states;
+mod syscalls;
 mod vocabulary;
 mod who;
 
@@ -59,6 +60,7 @@ pub use place::{EventPlace, Running, StatedPlace};
 pub use recording::Recording;
 pub use samples::{SampleFields, TurnFields, WakeFields};
 pub use spans::{SpanEvent, SpanStep};
+pub use syscalls::syscall_name;
 pub use tracemill_model::schema::FieldPath;
 pub use vocabulary::{Concept, Field};
 pub use who::Who;

@@ -215,6 +215,8 @@ crate::named! {
         Name = "name",
         /// A number: of an interrupt, a trap, a system call.
         Nr = "nr",
+        /// The kind of the machine, which gives system calls their numbers.
+        Machine = "machine",
         /// A result.
         Ret = "ret",
         /// File descriptor of a system call.

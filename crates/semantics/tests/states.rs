@@ -430,6 +430,21 @@ fn reasons_of_wakes_in_interrupts_that_no_event_shows() {
     assert_eq!(seen.wakes, ["5: irq"]);
 }
 
+/// Events of `raw_syscalls` have numbers, which the machine gives a name.
+#[test]
+fn calls_that_only_have_a_number_are_named_by_the_machine() {
+    for (call, name) in [
+        ("nr=202 machine=x86_64", "futex"),
+        ("nr=98 machine=aarch64", "futex"),
+        ("nr=202 machine=mips", "syscall_202"),
+        ("nr=9999 machine=x86_64", "syscall_9999"),
+        ("nr=202", "syscall_202"),
+    ] {
+        let seen = play(&format!("100 0 switch prev=0 next=6\n110 0 sys_entry {call}\n120 0 sys_exit ret=0"));
+        assert_eq!(seen.calls, [format!("6: {name} 110-120 Some(0)")]);
+    }
+}
+
 /// Decision K16.
 #[test]
 fn a_sleep_ends_with_a_timer_or_a_signal() {

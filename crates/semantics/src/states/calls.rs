@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::machine::{ConceptValues, Map};
-use crate::Field;
+use crate::{Field, syscall_name};
 
 /// A name of a system call.
 #[derive(Clone, Copy, Debug)]
@@ -67,12 +67,17 @@ fn without_prefix(name: &str) -> &str {
     name.strip_prefix("sys_").unwrap_or(name)
 }
 
-/// The name that an event states; a system call that only has a number is named after it.
+/// The name that an event states. A system call that only has a number has the name that the machine has for it, and is named
+/// after the number where that is not known.
 pub(super) fn own_name(values: &impl ConceptValues) -> Arc<str> {
     match values.text(Field::Name).or_else(|| values.text(Field::Nr)) {
         Some(name) => without_prefix(&name).into(),
         None => match values.integer(Field::Nr) {
-            Some(number) => format!("syscall_{number}").into(),
+            Some(number) => {
+                let known = |machine: &str| syscall_name(machine, i64::try_from(number).ok()?);
+                let name = values.text(Field::Machine).and_then(|machine| known(&machine));
+                name.map_or_else(|| format!("syscall_{number}").into(), Into::into)
+            }
             None => "unknown".into(),
         },
     }

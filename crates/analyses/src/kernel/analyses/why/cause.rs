@@ -220,7 +220,7 @@ pub(super) fn alike(causes: &BTreeMap<Cause, Ns>) -> Vec<(Cause, Ns)> {
             Entry::Vacant(new) => drop(new.insert((cause.clone(), total))),
             Entry::Occupied(mut known) => {
                 let (common, sum) = known.get_mut();
-                // What led to the largest one has numbers that can be looked for.
+                // The numbers of the largest one can be looked for.
                 let through = common.through.take();
                 common.keep_common(cause);
                 common.through = match (through, &cause.through) {
