@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { address, clock, day, duration, grouped, point, secondsSince, shortDuration, ticks } from '../src/time/format';
+import {
+  address,
+  clock,
+  day,
+  device,
+  duration,
+  grouped,
+  point,
+  secondsSince,
+  shortDuration,
+  ticks,
+} from '../src/time/format';
 import { parseDuration, parseRange, parseTime } from '../src/time/parse';
 import {
   centred,
@@ -207,6 +218,16 @@ test('times that are typed', () => {
   assert.equal(parseDuration('1h2m3.5s'), 3_723_500_000_000n);
   assert.equal(parseDuration('5'), null);
   assert.equal(parseDuration('0.5ns'), null);
+});
+
+test('devices have two numbers', () => {
+  assert.deepEqual([8 * 2 ** 20, 254 * 2 ** 20 + 3, 7, -1, 2 ** 40].map(device), [
+    '8:0',
+    '254:3',
+    '7',
+    '-1',
+    '1099511627776',
+  ]);
 });
 
 test('addresses are hexadecimal', () => {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value as Json, json};
 use tracemill_analyses::kernel::{
-    ANALYSES, AnalysisForm, AnalysisOption, AnalysisQuery, BoundCustom, Cell, Column, Descriptor, Device, FormWord,
+    ANALYSES, AnalysisForm, AnalysisOption, AnalysisQuery, BoundCustom, Cell, Column, Descriptor, FormWord,
     Numbers, RowForm, RowSink, Rows, StateRow, StateSink, Table, ThreadPaths, Unit, Value, View,
 };
 
@@ -483,7 +483,6 @@ fn value_json(cell: &Cell, unit: Unit) -> Json {
     match cell {
         Cell::Null => Json::Null,
         Cell::Integer(number) if matches!(unit, Unit::Time | Unit::Duration) => ns(number),
-        Cell::Integer(number) if unit == Unit::Device => json!(Device(*number).to_string()),
         Cell::Integer(number) if number.abs() < EXACT => json!(*number as i64),
         Cell::Integer(number) => ns(number),
         Cell::Real(number) => json!(number),
@@ -495,7 +494,7 @@ fn value_json(cell: &Cell, unit: Unit) -> Json {
 
 fn unit_name(unit: Unit) -> &'static str {
     match unit {
-        Unit::Name | Unit::Device => "name",
+        Unit::Name => "name",
         Unit::Count => "count",
         Unit::Time => "time",
         Unit::Duration => "duration",
@@ -503,5 +502,6 @@ fn unit_name(unit: Unit) -> &'static str {
         Unit::Correlation => "correlation",
         Unit::Bytes => "bytes",
         Unit::Address => "address",
+        Unit::Device => "device",
     }
 }

@@ -36,7 +36,7 @@ const ONLY_SERVER =
 /** The rows of a table in the order of a column: amounts fall, names and times rise; equal ones stay in their order. */
 function sortedTable(table: AnalysisTable, at: number): AnalysisTable {
   const unit = table.columns[at]?.unit ?? 'name';
-  const falls = !['name', 'time', 'address'].includes(unit);
+  const falls = !['name', 'time', 'address', 'device'].includes(unit);
   type Value = number | bigint | boolean | string | null;
   // Times and durations, and integers that numbers do not hold, are texts.
   const value = (i: number): Value => {

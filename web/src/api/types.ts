@@ -326,7 +326,16 @@ export interface AnalysisInfo {
   forms: { of: string | null; keys: string[]; spans: boolean; takes: string[] }[];
 }
 
-export type AnalysisUnit = 'name' | 'count' | 'time' | 'duration' | 'share' | 'correlation' | 'bytes' | 'address';
+export type AnalysisUnit =
+  | 'name'
+  | 'count'
+  | 'time'
+  | 'duration'
+  | 'share'
+  | 'correlation'
+  | 'bytes'
+  | 'address'
+  | 'device';
 export type AnalysisCell = string | number | boolean | null | Record<string, number>;
 
 export interface AnalysisColumn {

@@ -20,7 +20,7 @@ import {
 import { periodId, readPeriodId } from '../state/plots';
 import { locate } from '../state/selection';
 import { change, isFile, state, timeContext } from '../state/store';
-import { address, duration, grouped, numberOf, point, size } from '../time/format';
+import { address, device, duration, grouped, numberOf, point, size } from '../time/format';
 import { parseDuration } from '../time/parse';
 import type { Range } from '../time/range';
 import { HeatMap } from './heat';
@@ -49,6 +49,7 @@ function shown(cell: AnalysisCell | undefined, unit: AnalysisUnit): string {
   // Addresses that numbers do not hold are texts.
   if (unit === 'address' && /^-?\d+$/.test(exact(cell))) return address(BigInt(exact(cell)));
   if (typeof cell !== 'number') return clipped(exact(cell), 400);
+  if (unit === 'device') return device(cell);
   if (unit === 'share') return `${(cell * 100).toFixed(2)} %`;
   if (unit === 'correlation') return cell.toFixed(4);
   if (unit === 'bytes') return size(cell);
@@ -57,7 +58,7 @@ function shown(cell: AnalysisCell | undefined, unit: AnalysisUnit): string {
 
 /** The title of a column: units are with the values. */
 const titleOf = ({ name }: AnalysisColumn): string => name.replace(/_ns$/, '').replaceAll('_', ' ');
-const isNumber = (unit: AnalysisUnit): boolean => unit !== 'name' && unit !== 'address';
+const isNumber = (unit: AnalysisUnit): boolean => !['name', 'address', 'device'].includes(unit);
 
 const saveTable = (): void => {
   const table = tableAnswer.peek().value;

@@ -178,5 +178,9 @@ export function size(bytes: number): string {
   return unit === 'B' ? `${bytes} B` : `${n.toFixed(1)} ${unit}`;
 }
 
+/** The number of a device by its two parts, driver and device, as the kernel keeps them in 12 and 20 bits. */
+export const device = (of: number): string =>
+  of >= 2 ** 20 && of < 2 ** 32 ? `${Math.floor(of / 2 ** 20)}:${of % 2 ** 20}` : String(of);
+
 /** An address in memory, as `tracemill` prints it: one of a signed field that is negative is the 64 bits that it has. */
 export const address = (at: bigint): string => `0x${(at < 0n ? BigInt.asUintN(64, at) : at).toString(16)}`;

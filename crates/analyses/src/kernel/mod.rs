@@ -48,5 +48,5 @@ pub use rows::state_lines::{StateLines, state_widths};
 pub use rows::state_row::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, state_kinds};
 pub use rows::state_rows::StateRows;
 pub use rows::store::Rows;
-pub use table::{Column, Device, MatrixForm, Order, PeriodOf, Remark, Table, Unit};
+pub use table::{Column, MatrixForm, Order, PeriodOf, Remark, Table, Unit};
 pub use value::{Cell, Counts, Value};

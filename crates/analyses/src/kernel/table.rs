@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use tracemill_semantics::states::{Ns, Suspensions, list_of_cpus, missing_events};
-pub use tracemill_table::{Column, Device, Unit};
+pub use tracemill_table::{Column, Unit};
 
 use crate::kernel::rows::state_rows::StateRows;
 use crate::kernel::rows::store::Rows;
