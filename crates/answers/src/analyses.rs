@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value as Json, json};
 use tracemill_analyses::kernel::{
-    ANALYSES, AnalysisForm, AnalysisOption, AnalysisQuery, BoundCustom, Cell, Column, Descriptor, FormWord,
-    Numbers, RowForm, RowSink, Rows, StateRow, StateSink, Table, ThreadPaths, Unit, Value, View,
+    ANALYSES, AnalysisForm, AnalysisOption, AnalysisQuery, BoundCustom, Cell, Column, Descriptor, FormWord, Numbers,
+    RowForm, RowSink, Rows, StateRow, StateSink, Table, ThreadPaths, Unit, Value, View,
 };
 
 use crate::error::{Answer, ApiError};
