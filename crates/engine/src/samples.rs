@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracemill_codec::plan::{DecoderState, NodeId, Visitor};
 use tracemill_format::code::{CodeKind, CodeMachine, CodeMaps, CodeModule, CodePlace, SampleRegisters};
 pub use tracemill_format::samples::{Frame, Sample, UNKNOWN};
-use tracemill_model::schema::{EventClassId, FieldPath};
+use tracemill_model::schema::EventClassId;
 use tracemill_semantics::{CpuOf, SampleFields, Semantics, TurnFields, WakeFields, names, node_of};
 
 use crate::event::Event;
