@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Machines, Map, Ns, ThreadIndex};
 
 use super::cause::Cause;
-use super::{PathFacts, PathPart, Why, sentence, within_life};
+use super::{PathFacts, PathPart, Why, keep_life, sentence};
 use crate::kernel::analyses::path::search::Search;
 use crate::kernel::analysis::Analysis;
 use crate::kernel::question::query::AnalysisQuery;
@@ -186,8 +186,8 @@ fn candidates(machines: &Machines, known: &PathFacts, range: (Ns, Ns)) -> Vec<Ca
         if let Some(begin) = pieces.life_began(thread) {
             next.insert(key, begin);
         }
-        let search = pieces.search_for(thread, (range.0, to));
-        let search = within_life(machines, pieces, search, &AnalysisQuery::default());
+        let mut search = pieces.search_for(thread, (range.0, to));
+        keep_life(machines, pieces, &mut search, &AnalysisQuery::default());
         let clipped = |(from, to, waits): (Ns, Ns, bool)| waits.then_some((from.max(search.from), to.min(search.to)));
         let own = pieces.own_states(machines, thread);
         let waits: Vec<(Ns, Ns)> = own.filter_map(clipped).filter(|(from, to)| from < to).collect();

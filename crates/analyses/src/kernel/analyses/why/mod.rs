@@ -206,9 +206,16 @@ impl Analysis for Why {
         let tid = if query.tids.is_some() { query.tids.as_ref().and_then(|tids| tids.single()) } else { of_period() };
         let mut totals: BTreeMap<Cause, Ns> = BTreeMap::new();
         let mut length = 0;
-        for search in known.pieces.searches(machines, range, tid) {
-            let is_whole = query.of_period.is_none();
-            let search = if is_whole { within_life(machines, &known.pieces, search, query) } else { search };
+        let mut searches: Vec<Search> = known.pieces.searches(machines, range, tid).collect();
+        if query.of_period.is_none() {
+            for search in &mut searches {
+                keep_life(machines, &known.pieces, search, query);
+            }
+            if let [search] = &searches[..] {
+                table.range = Some((search.from, search.to));
+            }
+        }
+        for search in searches {
             length = length.max(search.to - search.from);
             let (thread, from, to) = (search.thread, search.from, search.to);
             let of_thread = known.explain(machines, search, |part| put_row(query, &part, &mut table));
@@ -247,13 +254,12 @@ fn put_row(query: &AnalysisQuery, part: &PathPart, table: &mut Table) {
     query.emit_row(part.cause.machine, values_of(PathRow::COLUMNS, row), &mut table.rows);
 }
 
-/// The part of a search that a thread took: the ends that a question leaves open are those of its life, if events show them.
-fn within_life(machines: &Machines, pieces: &Pieces, mut search: Search, query: &AnalysisQuery) -> Search {
-    let Search { thread, from, to, .. } = search;
+/// Cuts a search to what its thread took: the ends that a question leaves open are those of its life, if events show them.
+fn keep_life(machines: &Machines, pieces: &Pieces, search: &mut Search, query: &AnalysisQuery) {
+    let Search { thread, from, to, .. } = *search;
     let birth = pieces.birth(thread).filter(|_| query.begin.is_none()).unwrap_or(from).clamp(from, to);
     let end = pieces.end(machines, thread).filter(|_| query.end.is_none()).unwrap_or(to).clamp(birth, to);
     (search.from, search.to) = (birth, end);
-    search
 }
 
 /// How long a thread took, and for what.
@@ -483,6 +489,7 @@ mod tests {
             why(5, stream).sentences,
             ["own 5 took 1.1 us: 0.9 running, 0.1 for CPU 1, 0.1 while maker 4 ran (own 5 waited for maker 4)"]
         );
+        assert_eq!(why(5, stream).range, Some((2000, 3100)));
         let query = |begin, end| AnalysisQuery { tids: Numbers::parse("5"), begin, end, ..AnalysisQuery::default() };
         let begun = played(&DESCRIPTOR, &query(Some(1000), None), stream);
         assert!(begun.sentences[0].starts_with("own 5 took 2.1 us: "), "{:?}", begun.sentences);
