@@ -10,7 +10,7 @@ const I386: &str = include_str!("syscalls/i386.txt");
 const GENERIC: &str = include_str!("syscalls/generic.txt");
 
 /// Names by number.
-type Names = Vec<Option<&'static str>>;
+type NamesByNumber = Vec<Option<&'static str>>;
 
 /// The name of a system call on a machine, which `uname -m` or the last word of `uname -a` names. `None` of a number that has none
 /// there, and of machines whose numbers are not known here.
@@ -25,7 +25,7 @@ type Names = Vec<Option<&'static str>>;
 /// assert_eq!(syscall_name("s390x", 238), None);
 /// ```
 pub fn syscall_name(machine: &str, number: i64) -> Option<&'static str> {
-    static TABLES: [OnceLock<Names>; 3] = [const { OnceLock::new() }; 3];
+    static TABLES: [OnceLock<NamesByNumber>; 3] = [const { OnceLock::new() }; 3];
     let (table, lines) = match machine.split_whitespace().last()? {
         "x86_64" => (0, X86_64),
         "i386" | "i486" | "i586" | "i686" => (1, I386),
@@ -36,8 +36,8 @@ pub fn syscall_name(machine: &str, number: i64) -> Option<&'static str> {
     *names.get(usize::try_from(number).ok()?)?
 }
 
-fn names(lines: &'static str) -> Names {
-    let mut names = Names::new();
+fn names(lines: &'static str) -> NamesByNumber {
+    let mut names = NamesByNumber::new();
     for line in lines.lines() {
         if let Some((number, name)) = line.split_once(' ')
             && let Ok(number) = number.parse::<u16>()

@@ -82,6 +82,13 @@ impl WaitFacts {
         text
     }
 
+    /// A thread begins or ends a system call: its CPU is in no interrupt any more.
+    fn end_interrupt(&mut self, machines: &Machines, thread: ThreadIndex) {
+        if let Some(cpu) = machines.thread(thread).running() {
+            self.done.remove(&cpu);
+        }
+    }
+
     /// The wake that ended a wait of a thread at a time; none where no wake did. Wakes until then are forgotten.
     pub(super) fn take_ending(&mut self, thread: ThreadIndex, to: Ns) -> Option<WaitEnding> {
         let is_over = self.endings.get(&thread).is_some_and(|ending| ending.at <= to);
@@ -118,6 +125,7 @@ impl Observer for WaitFacts {
     }
 
     fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns) {
+        self.end_interrupt(machines, thread);
         self.files.call_began(machines, thread, name, happening, at);
         self.futexes.remove(&thread);
         if name == FUTEX
@@ -128,6 +136,7 @@ impl Observer for WaitFacts {
     }
 
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {
+        self.end_interrupt(machines, call.thread);
         self.files.call_ended(machines, call, happening);
         self.futexes.remove(&call.thread);
     }
@@ -135,7 +144,11 @@ impl Observer for WaitFacts {
     fn woken(&mut self, machines: &Machines, woken: &Woken) {
         let woken = &Woken { reason: machines.ending_of(woken), ..*woken };
         let interrupt = woken.cpu.and_then(|cpu| machines.cpu(cpu).interrupt());
-        let disk = woken.cpu.and_then(|cpu| self.done.get(&cpu)).cloned();
+        // Where no event shows the interrupt, none shows its end either: one completion is that of one wake.
+        let disk = woken.cpu.and_then(|cpu| match interrupt {
+            Some(_) => self.done.get(&cpu).cloned(),
+            None => self.done.remove(&cpu),
+        });
         let source = match (woken.reason, interrupt) {
             (Reason::Disk | Reason::Irq | Reason::Softirq, _) if disk.is_some() => disk,
             (Reason::Irq | Reason::Softirq, Some((kind, number, stated))) => {

@@ -475,6 +475,29 @@ mod tests {
         assert_eq!(why(5, &stream).sentences, [format!("client 5 took 3.1 us: {disk}, 0.1 for the rest")]);
     }
 
+    /// Of an interrupt that no event shows, the next wake after a completion is the one that waited for it.
+    #[test]
+    fn a_completion_is_that_of_one_wake() {
+        let stream = |between: &str| {
+            format!(
+                "1000 0 dump_disk dev=8 name=sda
+                1000 1 switch prev=0 next=5 next_comm=reader
+                1010 1 switch prev=5 next=6 state=1 next_comm=other
+                1020 1 switch prev=6 next=0 state=2
+                1030 0 switch prev=0 next=7
+                2000 0 rq_complete dev=8 sector=1 nr_sector=8 rwbs=0
+                {between}
+                3000 0 wake tid=5 cpu=1 from=1 context=9
+                3010 1 switch prev=0 next=5
+                3020 1 -"
+            )
+        };
+        let ended_by = |between: &str| rows(&why(5, &stream(between)), &["state", "source"])[1].clone();
+        assert_eq!(ended_by(""), "irq disk sda");
+        assert_eq!(ended_by("2010 0 wake tid=6 cpu=1 from=1 context=9"), "irq -");
+        assert_eq!(ended_by("2010 0 sys_entry name=getpid"), "irq -");
+    }
+
     /// Where the question has no ends, the thread took no longer than it lived.
     #[test]
     fn a_thread_took_as_long_as_it_lived() {
