@@ -62,7 +62,7 @@ pub enum TurnFields {
 pub struct WakeFields {
     /// The thread.
     pub thread: FieldPath,
-    /// What the CPU did, in ftrace's bits.
+    /// The state of the CPU, in ftrace's bits.
     pub context: Option<FieldPath>,
 }
 
