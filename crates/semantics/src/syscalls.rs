@@ -26,7 +26,7 @@ type NamesByNumber = Vec<Option<&'static str>>;
 /// ```
 pub fn syscall_name(machine: &str, number: i64) -> Option<&'static str> {
     static TABLES: [OnceLock<NamesByNumber>; 3] = [const { OnceLock::new() }; 3];
-    let (table, lines) = match machine.split_whitespace().last()? {
+    let (table, lines) = match machine.trim_end().rsplit(' ').next()? {
         "x86_64" => (0, X86_64),
         "i386" | "i486" | "i586" | "i686" => (1, I386),
         "aarch64" | "arm64" | "riscv64" | "loongarch64" => (2, GENERIC),

@@ -1,4 +1,4 @@
-//! Wakes of threads, and what made them (`docs/kernel.md`, sections 2.2 and 2.5).
+//! Wakes of threads, and what made them (`docs/kernel.md`, section 2.2).
 
 use super::cpu::InterruptKind;
 use super::machine::{ConceptValues, CpuIndex, Happening, Machines, ThreadIndex};
